@@ -1,0 +1,205 @@
+"""The receipt of a release, and the value that left with it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy.charges import Charge, total_loss
+from labeldp.privacy.errors import InputError
+from labeldp.privacy.exact import shortest_float
+from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.randomness import RandomnessKind
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Neighbors(Enum):
+    """Which two datasets must look alike."""
+
+    ONE_LABEL = "the label of one record is replaced"
+    ONE_LOSS = "one round's loss function is replaced"
+    ZERO_OUT = "one round's loss function is replaced by zero"
+    FULL = "one whole record, features and label, is replaced"
+
+
+class Trust(Enum):
+    """Who sees the labels before the noise."""
+
+    LOCAL = "each label is randomized on its own, before anybody else sees it"
+    CENTRAL = "a trusted curator sees all labels and releases a randomized result"
+    NONE = "nobody is protected"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What one release promises, to whom, and under which conditions.
+
+    Everything in it is public. `entries` are the charges that the released value depends on, so
+    that joined releases can be charged once each.
+    """
+
+    entries: tuple[Charge, ...]
+    dataset: str
+    neighbors: Neighbors
+    trust: Trust
+    randomness: RandomnessKind
+    published: str
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The privacy loss of all entries together."""
+        return total_loss(self.entries)
+
+    def at(self, delta: Any = 0.0) -> str:
+        """The guarantee at one delta, as a sentence.
+
+        Args:
+            delta: in [0, 1]; with 0 the promise holds for every output without exception.
+        """
+        epsilon = self.loss.epsilon(delta)
+        if epsilon == float("inf"):
+            promise = f"No finite epsilon is promised at delta = {float(delta):g}"
+        else:
+            promise = f"Label differential privacy with epsilon = {epsilon:.6g} and delta = {float(delta):g}"
+        parts = [
+            f"{promise} for every label of the dataset {self.dataset!r}, where neighbors are two datasets in which "
+            f"{self.neighbors.value}; {self.trust.value}.",
+            f"Published: {self.published}.",
+            f"Randomness: {self.randomness.value}.",
+        ]
+        if self.assumptions:
+            parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
+        return " ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; the loss is written exactly."""
+        return {
+            "entries": [entry.to_json() for entry in self.entries],
+            "dataset": self.dataset,
+            "neighbors": self.neighbors.name,
+            "trust": self.trust.name,
+            "randomness": self.randomness.name,
+            "published": self.published,
+            "assumptions": list(self.assumptions),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Certificate":
+        """The inverse of `to_json`.
+
+        Raises:
+            InputError: not a certificate.
+        """
+        try:
+            return cls(
+                entries=tuple(Charge.from_json(entry) for entry in value["entries"]),
+                dataset=value["dataset"],
+                neighbors=Neighbors[value["neighbors"]],
+                trust=Trust[value["trust"]],
+                randomness=RandomnessKind[value["randomness"]],
+                published=value["published"],
+                assumptions=tuple(value["assumptions"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError("this is not a certificate of labeldp") from error
+
+
+@dataclass(frozen=True)
+class Release(Generic[T]):
+    """A value that left the private side, with its certificate.
+
+    `mechanism` is the description of the noise where the value is its direct output: what
+    `debias` and the learners need. A value computed further has none.
+    """
+
+    value: T = field(repr=False)
+    certificate: Certificate
+    mechanism: Any = None
+
+    def map(self, function: Callable[[T], U]) -> "Release[U]":
+        """Post-processing: anything computed from the value and from public data costs nothing more."""
+        return Release(function(self.value), self.certificate)
+
+
+@dataclass(frozen=True)
+class Public(Generic[T]):
+    """A value that does not depend on the private labels, and the reason why.
+
+    Args:
+        value: any value; arrays are taken as they are.
+        why: the reason, in words; it goes into the certificate.
+    """
+
+    value: T = field(repr=False)
+    why: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.why, str) and self.why.strip()):
+            raise InputError("why must say in words for what reason the value does not depend on private labels")
+
+
+def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:
+    """Join releases: `function` of their values, certified by the union of their charges.
+
+    `map` on one of them would understate what a value of several inputs costs.
+
+    Raises:
+        InputError: no release, or releases of different neighboring relations.
+    """
+    if not releases:
+        raise InputError("releases must hold at least one release")
+    certificates = [release.certificate for release in releases]
+    if len({certificate.neighbors for certificate in certificates}) > 1:
+        raise InputError("releases must share one neighboring relation")
+    return Release(function(*(release.value for release in releases)), joined(certificates))
+
+
+def joined(certificates: Sequence[Certificate]) -> Certificate:
+    """The certificate of everything in `certificates`: each charge once, the weaker word where they differ."""
+    entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
+    return Certificate(
+        entries=tuple(entries.values()),
+        dataset=" and ".join(_distinct(certificate.dataset for certificate in certificates)),
+        neighbors=certificates[0].neighbors,
+        trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
+        randomness=max((certificate.randomness for certificate in certificates), key=_WEAKNESS.index),
+        published="; ".join(_distinct(certificate.published for certificate in certificates)),
+        assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
+    )
+
+
+_WEAKNESS = [RandomnessKind.SYSTEM, RandomnessKind.KEYED, RandomnessKind.SIMULATION, RandomnessKind.NONE]
+
+
+def _distinct(texts: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
+
+
+class CuratorLike(Protocol):
+    """What a private learner may ask of a curator."""
+
+    @property
+    def records(self) -> int:
+        """How many records the curator holds; public."""
+
+    @property
+    def domain(self) -> Any:
+        """The declared domain of the labels."""
+
+    def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """Charge the mechanism, then draw."""
+
+    def split(self, parts: Public[NDArray[np.integer[Any]]]) -> Sequence["CuratorLike"]:
+        """One curator for each part; the parts are disjoint by construction."""
+
+
+def number(value: Fraction | float) -> str:
+    """A parameter in the user's digits."""
+    return f"{shortest_float(value) if isinstance(value, Fraction) else value:g}"

@@ -1,0 +1,140 @@
+"""The curve delta(epsilon) of one sequence of atoms, every rounding against us."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, normal_cdf
+
+Sequence = tuple[tuple[Atom, int], ...]
+"""Atoms with how often each occurs, in a canonical order."""
+
+MAX_POINTS = 1 << 14
+"""Lattices with more points are coarsened, losses rounded up."""
+
+_NORMAL_ERROR = 1e-12
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """Finite losses (first + i) * step with masses, correct up to a relative error."""
+
+    step: Fraction
+    first: int
+    masses: NDArray[np.float64]
+    relative_error: float
+
+    def losses(self) -> NDArray[np.float64]:
+        """The losses as floats, shape (points,)."""
+        return (self.first + np.arange(len(self.masses))) * float(self.step)
+
+    def __matmul__(self, other: "_Lattice") -> "_Lattice":
+        """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
+        terms = min(len(self.masses), len(other.masses))
+        error = self.relative_error + other.relative_error + 1.01 * (terms + 1) * 2.0**-53
+        return _Lattice(self.step, self.first + other.first, np.convolve(self.masses, other.masses), error)
+
+
+def max_loss(sequence: Sequence) -> Fraction | None:
+    """The exact largest loss of the whole sequence, or None where it is unbounded."""
+    total = Fraction(0)
+    for atom, count in sequence:
+        if atom.max_loss is None:
+            return None
+        total += count * atom.max_loss
+    return total
+
+
+def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
+    """An upper bound of delta at epsilon.
+
+    Source: Balle and Wang (2018), Theorem 8, for the Gaussian part; the rest is the hockey-stick
+    divergence of the convolved loss distribution (`docs/proofs/composition.md`).
+    """
+    failure = sum((count * atom.delta for atom, count in sequence if isinstance(atom, Failure)), Fraction(0))
+    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
+    if bound is not None and epsilon >= bound:
+        return min(1.0, _up(failure))
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
+    mu = _total_mu(sequence)
+    gaps = float(epsilon) - lattice.losses()
+    slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
+    pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
+    finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
+    return min(1.0, finite + _up(failure) + _TINY)
+
+
+def _up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _total_mu(sequence: Sequence) -> float:
+    """The mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
+    squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
+    total = sum(squares, Fraction(0))
+    return math.sqrt(_up(total)) * (1 + 2.0**-51) if total else 0.0
+
+
+def _gaussian_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+    """Upper bounds of the Gaussian curve at each epsilon (of any sign), shape as given."""
+    return np.array([gaussian_delta(float(value), mu) for value in epsilons])
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Upper bound of Phi(mu/2 - epsilon/mu) - e**epsilon Phi(-mu/2 - epsilon/mu).
+
+    Source: Balle and Wang (2018), Theorem 8.
+    """
+    gained = normal_cdf(mu / 2 - epsilon / mu)
+    lost = math.exp(epsilon) * normal_cdf(-mu / 2 - epsilon / mu) if epsilon < 700 else 0.0
+    return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _TINY)
+
+
+@lru_cache(maxsize=256)
+def _lattice(sequence: Sequence) -> _Lattice:
+    """The loss distribution of all finite atoms of a sequence on one lattice."""
+    if not sequence:
+        return _Lattice(Fraction(1), 0, np.ones(1), 0.0)
+    step = _step(sequence)
+    return reduce(lambda left, right: left @ right, (_power(_grid(atom, step), count) for atom, count in sequence))
+
+
+def _step(sequence: Sequence) -> Fraction:
+    """The largest step that all losses are multiples of; a coarser one where that needs too many points."""
+    losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
+    step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
+    reach = sum((2 * count * atom.max_loss for atom, count in sequence if atom.max_loss), Fraction(0))
+    return step if reach <= step * MAX_POINTS else reach / MAX_POINTS
+
+
+def _gcd(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
+
+
+def _grid(atom: Atom, step: Fraction) -> _Lattice:
+    """One atom on the lattice, losses rounded up to it."""
+    assert isinstance(atom, Response | Discrete)
+    cells = [(math.ceil(loss / step), mass) for loss, mass in atom.masses()]
+    first = min(cell for cell, _ in cells)
+    masses = np.zeros(max(cell for cell, _ in cells) - first + 1)
+    for cell, mass in cells:
+        masses[cell - first] += float(mass)
+    return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52)
+
+
+def _power(lattice: _Lattice, count: int) -> _Lattice:
+    """The lattice of `count` independent copies, by repeated squaring."""
+    result, square = None, lattice
+    while count:
+        if count & 1:
+            result = square if result is None else result @ square
+        count >>= 1
+        square = square @ square if count else square
+    assert result is not None
+    return result

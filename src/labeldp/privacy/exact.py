@@ -1,0 +1,99 @@
+"""Exact decimals and certified bounds of the exponential, in integers only."""
+
+import math
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Rational
+from typing import Any
+
+from labeldp.privacy.errors import InputError
+
+WORD = 1 << 64
+"""Number of values of one random word; every finite mechanism's weights sum to it."""
+
+MAX_EPSILON = 1000
+"""Above this no 64-bit table can tell the mechanism from one without noise."""
+
+
+def decimal(value: Any, name: str) -> Fraction:
+    """The decimal that the user wrote, exactly: the shortest `repr` of a float, not its binary value.
+
+    Args:
+        value: a number, a `Decimal`, a `Fraction` or the text of a decimal.
+        name: the argument's name, for the error message.
+
+    Raises:
+        InputError: not a finite number.
+    """
+    if isinstance(value, bool):
+        raise InputError(f"{name} must be a number, not a truth value")
+    if isinstance(value, Rational):
+        return Fraction(value)
+    try:
+        parsed = Decimal(str(value))
+    except InvalidOperation:
+        raise InputError(f"{name} must be a number, such as 1.0") from None
+    if not parsed.is_finite():
+        raise InputError(f"{name} must be finite; a release without noise is called NoPrivacy, not an infinite {name}")
+    return Fraction(parsed)
+
+
+def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
+    """A privacy parameter as an exact decimal in (0, 1000].
+
+    Raises:
+        InputError: not a positive finite number, or above `MAX_EPSILON`.
+    """
+    exact = decimal(value, name)
+    if exact <= 0:
+        raise InputError(f"{name} must be positive, such as {name}=1.0")
+    if exact > MAX_EPSILON:
+        raise InputError(f"{name} must be at most {MAX_EPSILON}")
+    return exact
+
+
+def shortest_float(value: Fraction) -> float:
+    """The float that prints as this decimal, or else the next one above it: never rounded down."""
+    nearest = float(value)
+    return nearest if Fraction(Decimal(repr(nearest))) >= value else math.nextafter(nearest, math.inf)
+
+
+@lru_cache(maxsize=4096)
+def exp_bounds(exponent: Fraction, bits: int = 160) -> tuple[Fraction, Fraction]:
+    """Rational numbers `low <= e**exponent <= high`, with a relative gap below 2**-(bits - 20).
+
+    The exponent is halved until it is below 1/2, a Taylor sum is taken in fixed point with every
+    operation rounded outwards, and the result is squared back as often.
+
+    Args:
+        exponent: any rational with absolute value of at most 2 * `MAX_EPSILON`.
+        bits: fixed-point bits kept at the smallest.
+
+    Guarantee: the bounds enclose the exponential. Proof: `docs/proofs/exponential.md`.
+    """
+    if exponent < 0:
+        low, high = exp_bounds(-exponent, bits)
+        return 1 / high, 1 / low
+    halvings = max(0, exponent.numerator.bit_length() - exponent.denominator.bit_length() + 2)
+    scale = 1 << (bits + 2 * halvings + 16)
+    reduced = exponent / (1 << halvings)
+    low_sum, high_sum = _taylor(reduced, scale)
+    for _ in range(halvings):
+        low_sum = low_sum * low_sum // scale
+        high_sum = -(-high_sum * high_sum // scale)
+    return Fraction(low_sum, scale), Fraction(high_sum, scale)
+
+
+def _taylor(x: Fraction, scale: int) -> tuple[int, int]:
+    """Lower and upper sums of the exponential series at 0 <= x <= 1/2, in units of 1/scale."""
+    low_term = high_term = low_sum = high_sum = scale
+    order = 0
+    while high_term > 1:
+        order += 1
+        low_term = low_term * x.numerator // (x.denominator * order)
+        high_term = -(-high_term * x.numerator // (x.denominator * order))
+        low_sum += low_term
+        high_sum += high_term
+    # The remaining terms fall at least geometrically with ratio 1/2, so they sum to at most the last one.
+    return low_sum, high_sum + high_term

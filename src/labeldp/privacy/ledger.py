@@ -1,0 +1,146 @@
+"""What may be spent on one set of labels, and what was."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from labeldp.privacy.charges import Charge, Path, total_loss
+from labeldp.privacy.errors import BudgetExceeded, InputError
+from labeldp.privacy.exact import decimal, positive_epsilon
+from labeldp.privacy.loss import PrivacyLoss
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that all releases about one set of labels may cost together.
+
+    Args:
+        epsilon: positive, at most 1000; the decimal as written counts.
+        delta: in [0, 1); 0 admits pure guarantees only.
+
+    Examples:
+        >>> Budget(epsilon=1.0).admits(PrivacyLoss.pure(0.1) * 10)
+        True
+    """
+
+    epsilon: Any
+    delta: Any = 0
+
+    def __post_init__(self) -> None:
+        positive_epsilon(self.epsilon)
+        if not 0 <= decimal(self.delta, "delta") < 1:
+            raise InputError("delta must lie in [0, 1), such as delta=1e-6")
+
+    def admits(self, loss: PrivacyLoss) -> bool:
+        """True when `loss` stays within the budget, in exact decimals where the guarantee is pure."""
+        bound = loss.max_loss
+        if bound is not None and bound <= positive_epsilon(self.epsilon):
+            return True
+        limit = decimal(self.delta, "delta")
+        return limit > 0 and loss.delta(self.epsilon) <= limit
+
+    def __str__(self) -> str:
+        return f"epsilon = {float(self.epsilon):g}, delta = {float(self.delta):g}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a curator asks a ledger to charge: everything that the outcome and its noise depend on.
+
+    Args:
+        mechanism: the mechanism's public specification, plain JSON values.
+        loss: its cost.
+        path: the part of the records that it uses.
+        labels: a keyed, order-free digest of the encoded labels that it uses; secret.
+        step: names a stage of a longer run, so that it is found again after a crash.
+    """
+
+    mechanism: Mapping[str, Any]
+    loss: PrivacyLoss
+    path: Path = ()
+    labels: str = field(default="", repr=False)
+    step: str | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What came out of a charged draw: the value, the mechanism that made it, the charge."""
+
+    value: Any = field(repr=False)
+    mechanism: Any
+    charge: Charge
+
+
+class LedgerLike(Protocol):
+    """What a curator needs of a ledger."""
+
+    @property
+    def name(self) -> str:
+        """The dataset's name."""
+
+    @property
+    def digest_key(self) -> bytes:
+        """A secret key for digests of labels."""
+
+    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+        """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
+
+
+class Ledger:
+    """The charges about one set of labels, in memory.
+
+    Guarantee: nothing is drawn before its charge is recorded, and no charge passes the budget.
+    """
+
+    def __init__(self, budget: Budget, name: str = "labels") -> None:
+        if not isinstance(budget, Budget):
+            raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
+        self.budget = budget
+        self.name = name
+        self.digest_key = secrets.token_bytes(32)
+        self._charges: list[Charge] = []
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Every charge so far, oldest first."""
+        return tuple(self._charges)
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """The privacy loss of all charges together."""
+        return total_loss(self._charges)
+
+    def record(self, request: Request) -> Charge:
+        """Charge a request.
+
+        Raises:
+            BudgetExceeded: it would pass the budget; nothing was charged.
+        """
+        charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
+        check(self.budget, self._charges, charge, self.name)
+        self._charges.append(charge)
+        return charge
+
+    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+        """Charge first, then draw."""
+        charge = self.record(request)
+        return Drawn(make(), mechanism, charge)
+
+    def __repr__(self) -> str:
+        return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
+
+
+def check(budget: Budget, charges: list[Charge], charge: Charge, name: str) -> None:
+    """Refuse a charge that would pass the budget.
+
+    Raises:
+        BudgetExceeded: with what it would come to.
+    """
+    spent, total = total_loss(charges), total_loss([*charges, charge])
+    if not budget.admits(total):
+        delta = budget.delta
+        raise BudgetExceeded(
+            f"the budget of {name!r} is {budget}; spent so far: epsilon = {spent.epsilon(delta):.6g}; "
+            f"this release would bring it to epsilon = {total.epsilon(delta):.6g} at that delta"
+        )

@@ -1,0 +1,168 @@
+"""What a release costs: sequences of atoms, as a set of alternatives."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, atom_from_json
+from labeldp.privacy.curves import Sequence, delta_of, max_loss
+from labeldp.privacy.errors import InputError
+from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
+
+
+@dataclass(frozen=True)
+class PrivacyLoss:
+    """The privacy loss of a release, or of many: composable, and always rounded against us.
+
+    It is a set of alternatives, each a sequence of atoms. `a + b` releases both about the same
+    label; `a | b` means that each label meets one of the two, so the worse counts. Alternatives
+    stay apart until the end, because the pointwise maximum of two curves cannot be composed further.
+
+    Guarantee: `delta(epsilon)` is never below the true one. Proof: `docs/proofs/composition.md`.
+
+    Examples:
+        >>> ten = PrivacyLoss.response(0.1, classes=10) * 10
+        >>> ten.epsilon(delta=0.0)
+        1.0
+        >>> round(PrivacyLoss.response(1.0, classes=10).delta(0.5), 4)
+        0.0913
+    """
+
+    alternatives: tuple[Sequence, ...] = ((),)
+
+    @classmethod
+    def zero(cls) -> "PrivacyLoss":
+        """Nothing that depends on labels leaves."""
+        return cls()
+
+    @classmethod
+    def pure(cls, epsilon: Any) -> "PrivacyLoss":
+        """epsilon-DP and nothing else known: the loss of binary randomized response, which dominates it."""
+        return cls.response(epsilon, classes=2)
+
+    @classmethod
+    def response(cls, epsilon: Any, classes: int) -> "PrivacyLoss":
+        """The exact loss of randomized response over `classes` answers."""
+        return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
+
+    @classmethod
+    def approximate(cls, epsilon: Any, delta: Any) -> "PrivacyLoss":
+        """(epsilon, delta)-DP and nothing else known."""
+        failure = decimal(delta, "delta")
+        if not 0 <= failure <= 1:
+            raise InputError("delta must lie in [0, 1]")
+        base = cls.pure(epsilon)
+        return base + cls((((Failure(failure), 1),),)) if failure else base
+
+    @classmethod
+    def gaussian(cls, mu: float) -> "PrivacyLoss":
+        """Gaussian differential privacy with parameter mu = sensitivity / stddev."""
+        if not (mu > 0 and math.isfinite(mu)):
+            raise InputError("mu must be positive and finite")
+        return cls((((Gaussian(float(mu)), 1),),))
+
+    @classmethod
+    def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":
+        """A finite loss distribution of a dominating pair; its masses are not checked to sum to 1 (rounded up)."""
+        pairs = sorted((decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True))
+        return cls((((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),),))
+
+    def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
+        """Both releases about the same labels, the second chosen after seeing the first if one likes."""
+        return PrivacyLoss(_reduced(_joined(a, b) for a in self.alternatives for b in other.alternatives))
+
+    def __or__(self, other: "PrivacyLoss") -> "PrivacyLoss":
+        """Releases about disjoint groups of labels."""
+        return PrivacyLoss(_reduced((*self.alternatives, *other.alternatives)))
+
+    def __mul__(self, times: int) -> "PrivacyLoss":
+        """The same release `times` times, with fresh noise."""
+        if times < 1:
+            raise InputError("times must be at least 1")
+        if len(self.alternatives) == 1:
+            return PrivacyLoss((tuple((atom, count * times) for atom, count in self.alternatives[0]),))
+        half = self * (times // 2) if times > 1 else PrivacyLoss.zero()
+        return half + half + (self if times % 2 else PrivacyLoss.zero())
+
+    @property
+    def max_loss(self) -> Fraction | None:
+        """The exact pure epsilon, or None where there is none."""
+        bounds = [max_loss(sequence) for sequence in self.alternatives]
+        return None if None in bounds else max(bound for bound in bounds if bound is not None)
+
+    def delta(self, epsilon: Any) -> float:
+        """The smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
+        exact = decimal(epsilon, "epsilon")
+        if exact < 0:
+            raise InputError("epsilon must not be negative")
+        return max(delta_of(sequence, exact) for sequence in self.alternatives)
+
+    def epsilon(self, delta: Any = 0.0) -> float:
+        """The smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up; infinite where none."""
+        exact = decimal(delta, "delta")
+        if not 0 <= exact <= 1:
+            raise InputError("delta must lie in [0, 1]")
+        bound = self.max_loss
+        if exact == 0:
+            return math.inf if bound is None else shortest_float(bound)
+        return max(_invert(sequence, float(exact)) for sequence in self.alternatives)
+
+    def to_json(self) -> list[Any]:
+        """As plain JSON values, exact."""
+        return [[{**atom.to_json(), "times": count} for atom, count in sequence] for sequence in self.alternatives]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> "PrivacyLoss":
+        """The inverse of `to_json`."""
+        return cls(_reduced(_canonical(Counter({atom_from_json(a): int(a["times"]) for a in row})) for row in value))
+
+    def __str__(self) -> str:
+        return " or ".join(" and ".join(f"{count} times {atom}" for atom, count in row) or "nothing" for row in self.alternatives)
+
+
+def _joined(left: Sequence, right: Sequence) -> Sequence:
+    return _canonical(Counter(dict(left)) + Counter(dict(right)))
+
+
+def _canonical(atoms: Counter[Atom]) -> Sequence:
+    return tuple(sorted(atoms.items(), key=repr))
+
+
+def _reduced(rows: Iterable[Sequence]) -> tuple[Sequence, ...]:
+    """The alternatives without those that another one covers."""
+    kept: list[Sequence] = []
+    for row in rows:
+        if not any(_covers(other, row) for other in kept):
+            kept = [other for other in kept if not _covers(row, other)] + [row]
+    return tuple(sorted(kept, key=repr))
+
+
+def _covers(large: Sequence, small: Sequence) -> bool:
+    """True when `large` is `small` with one atom replaced by one that covers it, or with atoms added."""
+    more, less = Counter(dict(large)), Counter(dict(small))
+    surplus, missing = more - less, less - more
+    if not missing:
+        return True
+    wanted = next(iter(missing))
+    return missing.total() == 1 and any(atom.covers(wanted) for atom in surplus)
+
+
+def _invert(sequence: Sequence, delta: float) -> float:
+    """The smallest epsilon with delta_of <= delta, from above."""
+    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
+    if bound is not None and delta_of(sequence, bound) > delta:
+        return math.inf
+    if delta_of(sequence, Fraction(0)) <= delta:
+        return 0.0
+    low, high = 0.0, shortest_float(bound) if bound is not None else 1.0
+    while delta_of(sequence, Fraction(high)) > delta:
+        low, high = high, 2 * high
+        if high > 1e6:
+            return math.inf
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_of(sequence, Fraction(middle)) <= delta else (middle, high)
+    return high

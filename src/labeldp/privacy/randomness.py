@@ -1,0 +1,225 @@
+"""Random words for mechanisms: cryptographic ones for real releases, seeded ones for simulations."""
+
+import hashlib
+import hmac
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, ClassVar, final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+from labeldp.privacy.errors import InputError
+
+Words = NDArray[np.uint64]
+Ids = NDArray[np.uint64] | NDArray[np.uint8]
+"""Record ids: 64-bit integers, shape (n,), or 96-bit hashes, shape (n, 12)."""
+
+BLOCK = 1 << 15
+"""Records handled at a time: their words and intermediate arrays stay in cache."""
+
+RESEED_AFTER = 1 << 36
+"""Bytes of one keystream before a fresh seed is taken."""
+
+
+class RandomnessKind(Enum):
+    """Where the noise of a release came from; the certificate names it."""
+
+    SYSTEM = "cryptographic, seeded by the operating system"
+    KEYED = "cryptographic, a pseudo-random function of a secret key and the record's id"
+    SIMULATION = "a seeded generator: this is a SIMULATION and protects nothing"
+    NONE = "none: nothing random was drawn"
+
+
+class Randomness(ABC):
+    """A source of uniform 64-bit words, one or more for each record."""
+
+    kind: ClassVar[RandomnessKind]
+
+    @abstractmethod
+    def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
+        """Fill `words` (n,) with uniform words for the records `ids`; another lane is another word of the record."""
+
+    def bind(self, context: bytes) -> "Randomness":
+        """The randomness of one release. Only keyed noise depends on it."""
+        return self
+
+    def record_ids(self, ids: Any, count: int) -> Ids:
+        """Ids of `count` records in the form that `fill` takes: row numbers where none are given."""
+        return np.arange(count, dtype=np.uint64) if ids is None else integer_ids(ids, count)
+
+
+@final
+class SystemRandomness(Randomness):
+    """An AES-256-CTR keystream for every thread, seeded by the operating system.
+
+    Use it for releases that happen once. It holds no state of its own: threads never share a
+    keystream, and a forked child takes a new seed before its first word.
+
+    Guarantee: threads, and a process and its fork, never draw the same words.
+    """
+
+    kind = RandomnessKind.SYSTEM
+
+    def fill(self, words: Words, ids: Ids | None = None, lane: int = 0) -> None:
+        """Fill `words` (n,) with fresh words; ids and lanes do not matter here."""
+        _keystream(words)
+
+    def record_ids(self, ids: Any, count: int) -> Ids:
+        """Ids are not used: fresh noise needs none."""
+        return np.broadcast_to(np.uint64(0), (count,))
+
+    def __repr__(self) -> str:
+        return "SystemRandomness()"
+
+
+_ZEROS = memoryview(bytes(8 * BLOCK))
+_streams = threading.local()
+
+
+def _reseed() -> CipherContext:
+    """A keystream under a new key; the counter starts at zero, which is safe because the key is used once."""
+    _streams.left = RESEED_AFTER
+    _streams.cipher = Cipher(algorithms.AES256(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
+    return _streams.cipher
+
+
+def _keystream(words: Words) -> None:
+    """Write keystream into a contiguous array of words."""
+    buffer = memoryview(words).cast("B")
+    for start in range(0, len(buffer), len(_ZEROS)):
+        part = buffer[start : start + len(_ZEROS)]
+        cipher = getattr(_streams, "cipher", None)
+        if cipher is None or _streams.left < len(part):
+            cipher = _reseed()
+        _streams.left -= len(part)
+        cipher.update_into(_ZEROS[: len(part)], part)
+
+
+def _forget_streams() -> None:
+    """A forked child must not continue its parent's keystream."""
+    global _streams
+    _streams = threading.local()
+
+
+os.register_at_fork(after_in_child=_forget_streams)
+
+
+@final
+class KeyedRandomness(Randomness):
+    """Noise that can be recomputed: a pseudo-random function of a key, a release and a record's id.
+
+    Use it where the same release may be computed twice (retries, several machines, streams): any
+    order and any split of the records give the same bits. Whoever has the key can remove the noise,
+    so it is as secret as the labels. Two releases must never share key and context.
+
+    Args:
+        key: at least 32 secret random bytes.
+        context: what distinguishes this release from all others under the key; `Curator.release`
+            and `Mechanism.randomize` extend it by all that the noise depends on.
+
+    Guarantee: the words of a record depend on key, context, id and lane alone.
+    """
+
+    kind = RandomnessKind.KEYED
+
+    def __init__(self, key: bytes, context: bytes = b"") -> None:
+        if not isinstance(key, bytes) or len(key) < 32:
+            raise InputError("key must be at least 32 secret random bytes, such as secrets.token_bytes(32)")
+        if not isinstance(context, bytes):
+            raise InputError("context must be bytes")
+        self._key = derive(key, b"context", context)
+
+    def bind(self, context: bytes) -> "KeyedRandomness":
+        """The randomness of one release under this key."""
+        return KeyedRandomness(self._key, context)
+
+    def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
+        """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
+        scheme = b"integer" if ids.ndim == 1 else b"text"
+        cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()  # noqa: S305
+        for start in range(0, len(words), BLOCK):
+            plain = _counter_blocks(ids[start : start + BLOCK], lane // 2)
+            secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
+            words[start : start + BLOCK] = secret[:, lane % 2]
+
+    def record_ids(self, ids: Any, count: int) -> Ids:
+        """Integer ids as they are; texts as a 96-bit hash under the key."""
+        if ids is None or np.asarray(ids).dtype.kind in "iu":
+            return super().record_ids(ids, count)
+        return text_ids(ids, count, derive(self._key, b"ids"))
+
+    def __repr__(self) -> str:
+        return "KeyedRandomness(key=<secret>)"
+
+
+def derive(key: bytes, *parts: bytes) -> bytes:
+    """A key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
+    message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
+    return hmac.digest(key, message, hashlib.sha256)
+
+
+def _counter_blocks(ids: Ids, counter: int) -> NDArray[np.generic]:
+    """AES inputs: 64 bits of id and 64 of counter, or 96 and 32."""
+    if ids.ndim == 1:
+        blocks = np.empty((len(ids), 2), dtype="<u8")
+        blocks[:, 0], blocks[:, 1] = ids, counter
+        return blocks
+    texts = np.empty((len(ids), 16), dtype=np.uint8)
+    texts[:, :12] = ids
+    texts[:, 12:] = np.frombuffer(counter.to_bytes(4, "little"), dtype=np.uint8)
+    return texts
+
+
+@final
+class SimulatedRandomness(Randomness):
+    """A numpy generator: reproducible, predictable, and so a simulation only."""
+
+    kind = RandomnessKind.SIMULATION
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def fill(self, words: Words, ids: Ids | None = None, lane: int = 0) -> None:
+        """Fill `words` (n,) from the generator."""
+        words[:] = self._generator.integers(0, 1 << 64, size=len(words), dtype=np.uint64)
+
+    def __repr__(self) -> str:
+        return "SimulatedRandomness()"
+
+
+def as_randomness(rng: Any) -> Randomness:
+    """What a caller passed as `rng`, as a source of words. There is no default.
+
+    Raises:
+        InputError: anything else than the three kinds.
+    """
+    if isinstance(rng, Randomness):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return SimulatedRandomness(rng)
+    raise InputError(
+        "rng must be SystemRandomness() or KeyedRandomness(key, context) for a real release, "
+        "or a numpy.random.Generator for a simulation"
+    )
+
+
+def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
+    """Integer record ids, shape (count,), as unsigned words; uniqueness is the caller's."""
+    array = np.asarray(ids)
+    if array.shape != (count,) or array.dtype.kind not in "iu":
+        raise InputError("ids must be one integer, or one text, for each record")
+    return array.astype(np.int64).view(np.uint64) if array.dtype.kind == "i" else array.astype(np.uint64)
+
+
+def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
+    """96-bit keyed hashes of text ids, shape (count, 12)."""
+    if len(ids) != count:
+        raise InputError("ids must be one integer, or one text, for each record")
+    texts = (value if isinstance(value, bytes) else str(value).encode() for value in ids)
+    digests = b"".join(hashlib.blake2b(text, digest_size=12, key=key).digest() for text in texts)
+    return np.frombuffer(digests, dtype=np.uint8).reshape(-1, 12)
