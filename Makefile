@@ -1,0 +1,64 @@
+# make demo   an environment, the package, and the main job on data that scikit-learn ships
+# make test   an environment with the tools, and every check
+
+PYTHON      ?= python3
+CONSTRAINTS ?= constraints.txt
+
+BIN         := .venv/bin
+INSTALL     := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %)
+SOURCES     := pyproject.toml $(CONSTRAINTS)
+
+# Two workers share two cores, so each keeps to one thread; matplotlib's cache stays inside the checkout.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
+
+.PHONY: demo test check format-check lint types arrows tests format stamps clean
+
+demo: .venv/package
+	$(BIN)/labeldp demo
+
+test: .venv/tools
+	@$(MAKE) --no-print-directory check
+
+check: format-check lint types arrows tests
+
+format-check: .venv/tools
+	$(BIN)/ruff format --quiet --check .
+
+lint: .venv/tools
+	$(BIN)/ruff check --quiet .
+
+types: .venv/tools
+	$(BIN)/mypy
+
+arrows: .venv/tools
+	$(BIN)/lint-imports --no-logo
+
+tests: .venv/tools
+	$(BIN)/pytest -q -n 2
+
+format: .venv/tools
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+
+# After a proof was read again beside the code that it proves.
+stamps: .venv/tools
+	$(BIN)/python tests/architecture/stamps.py --write
+
+clean:
+	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The two stamps: `pip` runs again only when a requirement or a pin changed.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv
+
+.venv/package: .venv/bin/python $(SOURCES)
+	$(INSTALL) -e .
+	@touch $@
+
+.venv/tools: .venv/bin/python $(SOURCES)
+	$(INSTALL) -e '.[dev]'
+	@touch $@ .venv/package

@@ -1,0 +1,47 @@
+"""The source tree as the architecture tests see it."""
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "labeldp"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = Function | ast.ClassDef | ast.Module
+
+
+def files(tree: str) -> list[Path]:
+    """The Python files below a top folder of the checkout."""
+    return sorted((ROOT / tree).rglob("*.py"))
+
+
+def definitions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function | ast.ClassDef]]:
+    """Every function and class below a node, with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.ClassDef):
+            yield prefix + child.name, child
+            yield from definitions(child, f"{prefix}{child.name}.")
+        else:
+            yield from definitions(child, prefix)
+
+
+def docstrings(file: Path) -> Iterator[str]:
+    """Every docstring of a file."""
+    module = ast.parse(file.read_text())
+    for node in [module, *(node for _, node in definitions(module))]:
+        if text := ast.get_docstring(node):
+            yield text
+
+
+def room_names() -> list[str]:
+    """The rooms that exist: the folders, and the public files, directly under the package."""
+    folders = [path.parent.name for path in PACKAGE.glob("*/__init__.py")]
+    return sorted(folders + [path.stem for path in PACKAGE.glob("[a-z]*.py")])
+
+
+def room(name: str) -> ModuleType:
+    """A room, imported."""
+    return importlib.import_module(f"labeldp.{name}")

@@ -1,0 +1,30 @@
+"""A citation names a work of docs/references.md, and a page that a docstring points to exists."""
+
+import re
+
+import pytest
+from architecture.source import ROOT, docstrings, files
+
+KEYS = set(re.findall(r"^\| \*\*(\w+)\*\* \|", (ROOT / "docs" / "references.md").read_text(), re.M))
+SOURCE = re.compile(r"\bSource:\s+(?:`?(?P<page>docs/[\w./-]+)|(?P<key>\w+))")
+
+
+def unknown(text: str) -> list[str]:
+    """The sources of a docstring that are neither a key nor a page of docs/."""
+    return [match[0] for match in SOURCE.finditer(text) if match["page"] is None and match["key"] not in KEYS]
+
+
+@pytest.mark.parametrize("file", files("src"), ids=lambda file: str(file.relative_to(ROOT / "src")))
+def test_every_source_is_a_known_work(file) -> None:
+    texts = list(docstrings(file))
+    assert [source for text in texts for source in unknown(text)] == []
+    assert [page for text in texts for page in re.findall(r"docs/[\w/-]+\.md", text) if not (ROOT / page).exists()] == []
+
+
+def test_an_unknown_work_is_seen() -> None:
+    assert unknown("Source: Ghazi, Algorithm 2.") == unknown("Source:\n    `docs/proofs/split.md`") == []
+    assert unknown("The rate. Source: Nobody (1999), Theorem 1.") == ["Source: Nobody"]
+
+
+def test_the_four_papers_are_there() -> None:
+    assert {"Ghazi", "Zhao", "Brahmbhatt", "Asi"} <= KEYS

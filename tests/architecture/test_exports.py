@@ -1,0 +1,55 @@
+"""What a room exports exists and is documented."""
+
+import inspect
+import re
+from collections.abc import Iterator
+
+import labeldp
+import pytest
+from architecture.source import ROOT, room, room_names
+
+REFERENCE = ROOT / "docs" / "reference.md"
+
+
+def exported(name: str) -> Iterator[tuple[str, object]]:
+    """The classes and functions that a room exports, and the public methods that its classes define."""
+    for symbol in room(name).__all__:
+        thing = getattr(room(name), symbol)
+        if inspect.isclass(thing) or inspect.isroutine(thing):
+            yield symbol, thing
+        if inspect.isclass(thing):
+            for member, value in vars(thing).items():
+                if not member.startswith("_") and isinstance(
+                    value, property | classmethod | staticmethod | type(exported)
+                ):
+                    yield f"{symbol}.{member}", getattr(thing, member)
+
+
+@pytest.mark.parametrize("name", room_names())
+def test_a_room_says_what_it_exports(name: str) -> None:
+    names = room(name).__all__
+    assert room(name).__doc__
+    assert len(names) == len(set(names))
+    assert [symbol for symbol in names if not hasattr(room(name), symbol)] == []
+
+
+@pytest.mark.parametrize("name", room_names())
+def test_everything_that_a_room_exports_has_a_docstring(name: str) -> None:
+    # A dataclass without a docstring gets its signature for one.
+    bare = [symbol for symbol, thing in exported(name) if not inspect.getdoc(thing)]
+    bare += [symbol for symbol, thing in exported(name) if (inspect.getdoc(thing) or "").startswith(f"{symbol}(")]
+    assert bare == []
+
+
+def test_the_package_exports_what_it_says() -> None:
+    assert labeldp.__doc__
+    assert [name for name in labeldp.__all__ if not hasattr(labeldp, name)] == []
+    assert set(labeldp.__all__) <= set(dir(labeldp))
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="docs/reference.md is not written yet")
+def test_the_reference_page_has_every_name_and_no_other() -> None:
+    # A name is documented where it stands in a heading or first in a row: ### `Name` or | `Name(…)` |
+    documented = set(re.findall(r"^(?:#+|\||[-*]) *`(?:labeldp\.|ldp\.)?(\w+)", REFERENCE.read_text(), re.M))
+    assert set(labeldp.__all__) - documented == set()
+    assert {name for name in documented if not hasattr(labeldp, name)} == set()

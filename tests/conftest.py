@@ -1,0 +1,51 @@
+"""What every test starts from: one thread each, repeatable properties, and a table to try things on."""
+
+import os
+from pathlib import Path
+
+# Before numpy is imported: two pytest workers on two cores, and a cache that stays in the checkout.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("MPLCONFIGDIR", str(Path(__file__).parents[1] / ".cache" / "matplotlib"))
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import settings
+
+# A failure is never "run it again": the same examples in every run, and no test depends on the clock.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.load_profile("repeatable")
+
+
+def table_of_people(rows: int, seed: int) -> pd.DataFrame:
+    """A mixed-type table whose column `bought` depends on the others; some ages and jobs are missing."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, rows).astype(float)
+    hours = rng.normal(35.0, 8.0, rows).round(1)
+    region = rng.choice(["north", "south", "east", "west"], rows)
+    job = rng.choice(["clerk", "nurse", "driver", "teacher"], rows).astype(object)
+    score = (age - 48) / 8 + 2 * (region == "north") - 2 * (job == "driver") + rng.logistic(0, 0.5, rows)
+    age[rng.random(rows) < 0.05] = np.nan
+    job[rng.random(rows) < 0.05] = None
+    return pd.DataFrame(
+        {
+            "id": np.arange(1000 * seed, 1000 * seed + rows),
+            "age": age,
+            "hours": hours,
+            "region": region,
+            "job": job,
+            "bought": np.where(score > 0, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """A folder with people.csv and people.parquet (600 rows, label `bought`) and new_people.csv (50 rows, no label)."""
+    table = table_of_people(600, seed=1)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    table.to_parquet(tmp_path / "people.parquet", index=False)
+    table_of_people(50, seed=2).drop(columns="bought").to_csv(tmp_path / "new_people.csv", index=False)
+    return tmp_path
