@@ -45,3 +45,8 @@ def room_names() -> list[str]:
 def room(name: str) -> ModuleType:
     """A room, imported."""
     return importlib.import_module(f"labeldp.{name}")
+
+
+def exports(name: str) -> dict[str, object]:
+    """What a room exports; that it says so, and that each name exists, is tested in test_exports.py."""
+    return {symbol: getattr(room(name), symbol, None) for symbol in getattr(room(name), "__all__", ())}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import grimp
+
 from architecture.source import ROOT
 
 # (importer, imported) -> why this one may reach into another room.

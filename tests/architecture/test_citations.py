@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from architecture.source import ROOT, docstrings, files
 
 KEYS = set(re.findall(r"^\| \*\*(\w+)\*\* \|", (ROOT / "docs" / "references.md").read_text(), re.M))
@@ -18,7 +19,9 @@ def unknown(text: str) -> list[str]:
 def test_every_source_is_a_known_work(file) -> None:
     texts = list(docstrings(file))
     assert [source for text in texts for source in unknown(text)] == []
-    assert [page for text in texts for page in re.findall(r"docs/[\w/-]+\.md", text) if not (ROOT / page).exists()] == []
+    assert [
+        page for text in texts for page in re.findall(r"docs/[\w/-]+\.md", text) if not (ROOT / page).exists()
+    ] == []
 
 
 def test_an_unknown_work_is_seen() -> None:

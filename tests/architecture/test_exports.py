@@ -3,25 +3,26 @@
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cached_property
+from types import FunctionType
+
+import pytest
 
 import labeldp
-import pytest
-from architecture.source import ROOT, room, room_names
+from architecture.source import ROOT, exports, room, room_names
 
 REFERENCE = ROOT / "docs" / "reference.md"
+METHODS = (FunctionType, classmethod, staticmethod, property, cached_property)
 
 
 def exported(name: str) -> Iterator[tuple[str, object]]:
     """The classes and functions that a room exports, and the public methods that its classes define."""
-    for symbol in room(name).__all__:
-        thing = getattr(room(name), symbol)
+    for symbol, thing in exports(name).items():
         if inspect.isclass(thing) or inspect.isroutine(thing):
             yield symbol, thing
         if inspect.isclass(thing):
             for member, value in vars(thing).items():
-                if not member.startswith("_") and isinstance(
-                    value, property | classmethod | staticmethod | type(exported)
-                ):
+                if not member.startswith("_") and isinstance(value, METHODS):
                     yield f"{symbol}.{member}", getattr(thing, member)
 
 

@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+
 from architecture.source import PACKAGE
 
 HEAVY = ["sklearn", "pyarrow", "matplotlib", "torch", "scipy.stats"]

@@ -1,7 +1,9 @@
 """Sizes that the eye can hold: no function body above 40 lines, nine in ten at most 25, no file above 350."""
 
 import ast
+
 import pytest
+
 from architecture.source import ROOT, Function, definitions, files
 
 # "src/labeldp/room/file.py" or "src/labeldp/room/file.py:Class.method" -> why it is better long.
@@ -33,7 +35,9 @@ def lines(tree: str) -> dict[str, int]:
 
 def too_long(tree: str) -> set[str]:
     """What stands above the limits."""
-    return {name for name, n in functions(tree).items() if n > 40} | {name for name, n in lines(tree).items() if n > 350}
+    return {name for name, n in functions(tree).items() if n > 40} | {
+        name for name, n in lines(tree).items() if n > 350
+    }
 
 
 @pytest.mark.parametrize("tree", TREES)

@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 from architecture.stamps import LINE, PROOFS, front_matter, pages, renewed, stamp
 
 CODE = 'def keep(k: int) -> int:\n    """Doc."""\n    return k + 1\n'

@@ -10,9 +10,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+KINDS = "python|py|console|bash|shell|sh"
 FENCE = re.compile(
-    r"^(?:<!-- no-test:(?P<reason>[^\n]*)-->\n)?```(?P<kind>python|py|console|bash|shell|sh)\b[^\n]*\n(?P<body>.*?)^```$",
-    re.M | re.S,
+    rf"^(?:<!-- no-test:(?P<reason>[^\n]*)-->\n)?```(?P<kind>{KINDS})\b[^\n]*\n(?P<body>.*?)^```$", re.M | re.S
 )
 
 
@@ -58,6 +58,10 @@ def run(page: str, example: Example, namespace: dict[str, object]) -> None:
         return
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        example.source, shell=True, capture_output=True, text=True, env={**os.environ, "PATH": path, "HOME": os.getcwd()}
+        example.source,
+        shell=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path, "HOME": os.getcwd()},
     )
     assert done.returncode == 0, f"{page}:{example.line}: {example.source}\n{done.stdout}{done.stderr}"

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from guide.blocks import examples, run
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,108 @@
+"""Every repr is safe to publish: it shows what a thing is, never an array, a label or a key that it was given."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from architecture.source import exports, room, room_names
+
+SENTINEL = 54321
+"""A label that no parameter or size below contains."""
+
+LABELS = np.full(6, SENTINEL, dtype=np.uint16)
+PRIOR = np.tile([0.54321, 0.25679, 0.2], (6, 1))
+KEY = f"{SENTINEL}".encode() * 8
+
+# "room.Name" -> how to make one that was given the sentinel. A new holder of labels, arrays or keys gets a line.
+BUILDERS: dict[str, Callable[[], Any]] = {
+    "privacy.KeyedRandomness": lambda: room("privacy").KeyedRandomness(KEY, KEY),
+    "privacy.Public": lambda: room("privacy").Public(LABELS, why="a test"),
+    "privacy.Release": lambda: release(),
+    "mechanisms.RandomizedResponse": lambda: response(3),
+    "mechanisms.RandomizedResponseTopK": lambda: response(3, "RandomizedResponseTopK", prior=prior(), k=2),
+    "mechanisms.RandomizedResponseWithPrior": lambda: response(3, "RandomizedResponseWithPrior", prior=prior()),
+    "mechanisms.UnaryEncoding": lambda: response(3, "UnaryEncoding"),
+    "mechanisms.DiscreteLaplace": lambda: room("mechanisms").DiscreteLaplace(domain=interval(), epsilon=1.0),
+    "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism"),
+    "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip"),
+    "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram"),
+    "workflows.Curator": lambda: curator(),
+}
+
+
+def response(classes: int, name: str = "RandomizedResponse", **arguments: Any) -> Any:
+    """A mechanism on that many classes."""
+    mechanisms = room("mechanisms")
+    return getattr(mechanisms, name)(domain=mechanisms.Classes(classes), epsilon=1.0, **arguments)
+
+
+def prior() -> Any:
+    """A public prior with the sentinel in its digits."""
+    return room("privacy").Public(PRIOR, why="a test")
+
+
+def release() -> Any:
+    """A release of the sentinel."""
+    p = room("privacy")
+    kinds = (p.Neighbors.ONE_LABEL, p.Trust.LOCAL, p.RandomnessKind.SYSTEM)
+    return p.Release(LABELS, p.Certificate((), "people", *kinds, published="a label"))
+
+
+def interval() -> Any:
+    """Labels on a grid."""
+    return room("mechanisms").Interval(0, 1, 5)
+
+
+def curator() -> Any:
+    """A curator of labels that are all the sentinel."""
+    return room("workflows").Curator(LABELS, domain=room("mechanisms").Classes(60_000))
+
+
+def classes() -> dict[str, type]:
+    """Every class that a room exports."""
+    everything = {f"{name}.{symbol}": thing for name in room_names() for symbol, thing in exports(name).items()}
+    return {name: thing for name, thing in everything.items() if inspect.isclass(thing)}
+
+
+def holds_arrays(field: dataclasses.Field[Any]) -> bool:
+    """True for a field whose type is an array, or a type variable that may be one."""
+    return "ndarray" in str(field.type) or "NDArray" in str(field.type) or str(field.type) in {"T", "~T"}
+
+
+def shown(thing: type) -> list[str]:
+    """The array fields that a dataclass prints."""
+    if not dataclasses.is_dataclass(thing) or "__repr__" not in vars(thing) or not thing.__dataclass_params__.repr:
+        return []
+    return [field.name for field in dataclasses.fields(thing) if field.repr and holds_arrays(field)]
+
+
+@pytest.mark.parametrize("name", classes())
+def test_no_dataclass_prints_an_array(name: str) -> None:
+    assert shown(classes()[name]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in BUILDERS if name in classes()])
+def test_a_repr_never_shows_what_was_given(name: str) -> None:
+    thing = BUILDERS[name]()
+    assert isinstance(thing, classes()[name])
+    for text in (repr(thing), str(thing), f"{thing}"):
+        assert str(SENTINEL) not in text
+        assert "array(" not in text
+        assert len(text) < 1000
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, thing in classes().items() if callable(getattr(thing, "randomize", 0))]
+)
+def test_every_mechanism_is_looked_at(name: str) -> None:
+    assert name in BUILDERS or inspect.isabstract(classes()[name]), f"{name} needs a line in BUILDERS"
+
+
+def test_a_dataclass_that_prints_an_array_is_seen() -> None:
+    leaky = dataclasses.make_dataclass("Leaky", [("labels", np.ndarray), ("epsilon", float)])
+    assert shown(leaky) == ["labels"]
+    assert str(SENTINEL) in repr(leaky(LABELS, 1.0))
