@@ -10,6 +10,7 @@ from labeldp.privacy.certificate import (
     gather,
 )
 from labeldp.privacy.charges import Charge, Path, total_loss
+from labeldp.privacy.digest import LabelDigest
 from labeldp.privacy.errors import (
     BudgetExceeded,
     DomainError,
@@ -31,14 +32,13 @@ from labeldp.privacy.randomness import (
     Words,
     as_randomness,
     derive,
-    integer_ids,
-    text_ids,
+    record_words,
 )
 
 __all__ = [
     "BLOCK", "WORD", "Budget", "BudgetExceeded", "Certificate", "Charge", "CuratorLike", "DomainError", "Drawn", "Ids",
-    "InputError", "KeyedRandomness", "LabelDPError", "Ledger", "LedgerError", "LedgerLike", "Neighbors",
+    "InputError", "KeyedRandomness", "LabelDPError", "LabelDigest", "Ledger", "LedgerError", "LedgerLike", "Neighbors",
     "NotInvertibleError", "Path", "PrivacyLoss", "Public", "Randomness", "RandomnessKind", "Release", "Request",
     "SystemRandomness", "Trust", "Words", "as_randomness", "check", "decimal", "derive", "exp_bounds", "gather",
-    "integer_ids", "positive_epsilon", "shortest_float", "text_ids", "total_loss",
+    "positive_epsilon", "record_words", "shortest_float", "total_loss",
 ]

@@ -1,5 +1,6 @@
 """What may be spent on one set of labels, and what was."""
 
+import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,10 @@ from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
 from labeldp.privacy.exact import decimal, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.randomness import RandomnessKind
+
+ARRAY_DIGESTS = ("candidates", "groups")
+"""Entries of a mechanism's specification that digest an array with one row for each record."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Request:
         path: the part of the records that it uses.
         labels: a keyed, order-free digest of the encoded labels that it uses; secret.
         step: names a stage of a longer run, so that it is found again after a crash.
+        scheme: how records are identified: "row numbers", "integers" or "texts".
+        randomness: where the noise will come from.
     """
 
     mechanism: Mapping[str, Any]
@@ -61,6 +68,29 @@ class Request:
     path: Path = ()
     labels: str = field(default="", repr=False)
     step: str | None = None
+    scheme: str = "row numbers"
+    randomness: RandomnessKind = RandomnessKind.SYSTEM
+
+    def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
+        """All of it as plain JSON values; the noise key is a function of this.
+
+        Args:
+            with_arrays: False leaves out the digests of per-record arrays (candidate sets, groups) that a stage
+                of training cannot reproduce to the bit.
+        """
+        mechanism = {name: value for name, value in self.mechanism.items() if with_arrays or name not in ARRAY_DIGESTS}
+        return {
+            "mechanism": mechanism,
+            "path": [list(part) for part in self.path],
+            "labels": self.labels,
+            "step": self.step,
+            "scheme": self.scheme,
+            "randomness": self.randomness.name,
+        }
+
+    def context(self) -> bytes:
+        """The identity as bytes, to bind keyed noise to it."""
+        return json.dumps(self.identity(), sort_keys=True).encode()
 
 
 @dataclass(frozen=True)
@@ -80,8 +110,8 @@ class LedgerLike(Protocol):
         """The dataset's name."""
 
     @property
-    def digest_key(self) -> bytes:
-        """A secret key for digests of labels."""
+    def digest_key(self) -> bytes | None:
+        """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
@@ -98,8 +128,12 @@ class Ledger:
             raise InputError("budget must be a Budget, such as Budget(epsilon=1.0)")
         self.budget = budget
         self.name = name
-        self.digest_key = secrets.token_bytes(32)
         self._charges: list[Charge] = []
+
+    @property
+    def digest_key(self) -> None:
+        """None: a ledger in memory never finds a release again, so it does not fingerprint labels."""
+        return None
 
     @property
     def charges(self) -> tuple[Charge, ...]:

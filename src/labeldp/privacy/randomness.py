@@ -143,15 +143,18 @@ class KeyedRandomness(Randomness):
         scheme = b"integer" if ids.ndim == 1 else b"text"
         cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()  # noqa: S305
         for start in range(0, len(words), BLOCK):
-            plain = _counter_blocks(ids[start : start + BLOCK], lane // 2)
+            plain = counter_blocks(ids[start : start + BLOCK], lane // 2)
             secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
             words[start : start + BLOCK] = secret[:, lane % 2]
 
+    @property
+    def digest_key(self) -> bytes:
+        """The key of label digests under this key; secret."""
+        return derive(self._key, b"digest")
+
     def record_ids(self, ids: Any, count: int) -> Ids:
         """Integer ids as they are; texts as a 96-bit hash under the key."""
-        if ids is None or np.asarray(ids).dtype.kind in "iu":
-            return super().record_ids(ids, count)
-        return text_ids(ids, count, derive(self._key, b"ids"))
+        return record_words(ids, count, self._key)
 
     def __repr__(self) -> str:
         return "KeyedRandomness(key=<secret>)"
@@ -163,15 +166,15 @@ def derive(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, message, hashlib.sha256)
 
 
-def _counter_blocks(ids: Ids, counter: int) -> NDArray[np.generic]:
-    """AES inputs: 64 bits of id and 64 of counter, or 96 and 32."""
+def counter_blocks(ids: Ids, counter: int | NDArray[Any]) -> NDArray[np.generic]:
+    """AES inputs: 64 bits of id and 64 of counter, or 96 and 32; one counter for all, or one for each."""
     if ids.ndim == 1:
         blocks = np.empty((len(ids), 2), dtype="<u8")
         blocks[:, 0], blocks[:, 1] = ids, counter
         return blocks
     texts = np.empty((len(ids), 16), dtype=np.uint8)
     texts[:, :12] = ids
-    texts[:, 12:] = np.frombuffer(counter.to_bytes(4, "little"), dtype=np.uint8)
+    texts.view("<u4")[:, 3] = counter
     return texts
 
 
@@ -223,3 +226,12 @@ def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
     texts = (value if isinstance(value, bytes) else str(value).encode() for value in ids)
     digests = b"".join(hashlib.blake2b(text, digest_size=12, key=key).digest() for text in texts)
     return np.frombuffer(digests, dtype=np.uint8).reshape(-1, 12)
+
+
+def record_words(ids: Any, count: int, key: bytes) -> Ids:
+    """Any record ids in the form that AES blocks take: row numbers for None, integers, or hashes of texts under the key."""
+    if ids is None:
+        return np.arange(count, dtype=np.uint64)
+    if np.asarray(ids[:1]).dtype.kind in "iu":
+        return integer_ids(ids, count)
+    return text_ids(ids, count, derive(key, b"ids"))

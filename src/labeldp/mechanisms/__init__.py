@@ -1,0 +1,20 @@
+"""How labels are randomized: domains, randomized response, unary bits, additive noise, selection, histograms, debiasing."""
+
+from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
+from labeldp.mechanisms.candidates import CandidateSets
+from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.mechanisms.debias import Debiased, debias
+from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.laplace import DiscreteLaplace
+from labeldp.mechanisms.randomized_response import (
+    RandomizedResponse,
+    RandomizedResponseTopK,
+    RandomizedResponseWithPrior,
+)
+from labeldp.mechanisms.unary import UnaryEncoding
+
+__all__ = [
+    "CandidateSets", "Classes", "Debiased", "DiscreteLaplace", "Domain", "EpsilonMechanism", "ExponentialMechanism",
+    "FiniteMechanism", "Interval", "LaplaceHistogram", "Mechanism", "PermuteAndFlip", "RandomizedResponse",
+    "RandomizedResponseTopK", "RandomizedResponseWithPrior", "Table", "UnaryEncoding", "debias",
+]

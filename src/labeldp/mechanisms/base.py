@@ -1,0 +1,193 @@
+"""What every mechanism is: a frozen, public description of a random map on labels."""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.debias import Debiased
+from labeldp.mechanisms.domains import Codes, Domain
+from labeldp.privacy import (
+    BLOCK, WORD, Ids, InputError, Neighbors, NotInvertibleError, PrivacyLoss, Randomness, Trust, Words, as_randomness, positive_epsilon, shortest_float,
+)
+
+SAMPLER_VERSION = 1
+"""Part of every specification: keyed noise is the same only under the same sampler."""
+
+MAX_EXPANDED = 1 << 24
+"""`weights()` and `matrix()` refuse to hold more entries."""
+
+Weights = NDArray[np.object_]
+"""Exact Python integers; every row sums to 2**64."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One law of a finite mechanism: integer weights over 2**64, and the records that it serves.
+
+    Args:
+        weights: rows (inputs, outputs). What an input or an output is, `kind` says.
+        kind: "table" (codes to codes), "subset response" (place in the candidate set, last row: outside of it, to
+            places), "noise and clamp" (one row: noise -N to N, added and clamped), "bits" (bit 0 or 1, to 0 or 1).
+        records: a slice, or the row numbers.
+    """
+
+    weights: Weights
+    kind: str
+    records: slice | NDArray[np.intp] = field(default_factory=lambda: slice(None))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mechanism(ABC):
+    """A random map on labels: a description that may be published, without any label in it.
+
+    Args:
+        domain: the declared domain of the labels.
+    """
+
+    domain: Domain
+    neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
+    trust: ClassVar[Trust] = Trust.LOCAL
+
+    @abstractmethod
+    def privacy_loss(self) -> PrivacyLoss:
+        """What one release costs."""
+
+    @abstractmethod
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+        """Randomize codes. This is the bare map: `Curator.release` charges before it calls it.
+
+        Args:
+            labels: codes, shape (n,), integer.
+            rng: `SystemRandomness()`, `KeyedRandomness(key, context)`, or a numpy generator (a simulation).
+            ids: distinct record ids, shape (n,); row numbers by default. Only keyed noise needs them.
+
+        Raises:
+            DomainError: a code is outside of the domain.
+        """
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What distinguishes this mechanism from others of its type, as plain JSON values."""
+
+    @property
+    def records(self) -> int | None:
+        """How many records a mechanism with its own law for each record serves; None for any number."""
+        return None
+
+    def arrays(self) -> NDArray[Any] | None:
+        """What must be stored beside the specification to describe this mechanism: one row for each record."""
+        return None
+
+    def restored(self, arrays: NDArray[Any]) -> "Mechanism":
+        """This mechanism with stored arrays in place of its own."""
+        raise InputError(f"{type(self).__name__} has no arrays to restore")
+
+    def specification(self) -> dict[str, Any]:
+        """Everything that the law depends on, as plain JSON values: public."""
+        return {
+            "mechanism": type(self).__name__,
+            "domain": self.domain.to_json(),
+            "sampler": SAMPLER_VERSION,
+            **self.parameters(),
+        }
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"one randomized label for each record, by {self}"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """The conditions of the guarantee, in words; empty where it is unconditional."""
+        return ()
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """What `debias` returns; refused unless the mechanism says how."""
+        raise NotInvertibleError(f"{type(self).__name__} has no unbiased estimate of single labels")
+
+    def bound(self, rng: Any) -> Randomness:
+        """The caller's randomness, bound to this mechanism: another law gets other keyed noise."""
+        text = json.dumps(self.specification(), sort_keys=True).encode()
+        return as_randomness(rng).bind(hashlib.sha256(text).digest())
+
+    def check_records(self, count: int) -> None:
+        """Refuse labels that this mechanism was not made for."""
+        if self.records is not None and count != self.records:
+            raise InputError(f"labels must hold {self.records} records: this mechanism has one candidate set for each")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonMechanism(Mechanism):
+    """A mechanism with a pure guarantee.
+
+    Args:
+        epsilon: privacy parameter, positive; the decimal as written is exact.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", shortest_float(positive_epsilon(self.epsilon)))
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon."""
+        return {"epsilon": str(positive_epsilon(self.epsilon))}
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} with epsilon = {self.epsilon:g}"
+
+
+class FiniteMechanism(EpsilonMechanism):
+    """A mechanism whose law is a few tables of integers over 2**64."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Each distinct law with the records that it serves."""
+
+    @abstractmethod
+    def weights(self) -> Weights:
+        """P(z | y) times 2**64 as Python integers, shape (k, m), or (n, k, m) with one law for each record.
+
+        Raises:
+            InputError: more than 2**24 entries.
+        """
+
+    @abstractmethod
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
+        """The noisy labels of one block of records, of which the first is record `start`."""
+
+    def matrix(self) -> NDArray[np.float64]:
+        """P(z | y), shape as `weights`; rows sum to 1 within rounding."""
+        return (self.weights() / WORD).astype(np.float64)
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+        """Randomize codes, shape (n,); see `Mechanism.randomize`."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        randomness = self.bound(rng)
+        names = randomness.record_ids(ids, len(codes))
+        first = self.sample(codes[:BLOCK], 0, randomness, names[:BLOCK])
+        noisy = np.empty((len(codes), *first.shape[1:]), dtype=first.dtype)
+        noisy[: len(first)] = first
+        for start in range(BLOCK, len(codes), BLOCK):
+            stop = start + BLOCK
+            noisy[start:stop] = self.sample(codes[start:stop], start, randomness, names[start:stop])
+        return noisy
+
+
+def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
+    """One fresh word for each of the records `ids`, shape (n,)."""
+    words = np.empty(len(ids), dtype=np.uint64)
+    randomness.fill(words, ids, lane)
+    return words
+
+
+def refuse_large(entries: int) -> None:
+    """Refuse to expand a law into too many entries."""
+    if entries > MAX_EXPANDED:
+        raise InputError(f"weights() and matrix() hold at most 2**24 entries, and this would be {entries}: use tables()")

@@ -1,0 +1,120 @@
+"""Exact uniform integers and exact coins of probability e^-x, from as many random words as they need."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import WORD, Ids, Randomness, Words, exp_bounds
+
+Flags = NDArray[np.bool_]
+Integers = NDArray[np.int64]
+
+
+class WordStream:
+    """Fresh words for any of a set of cells, lane after lane. The number of words drawn depends on their values."""
+
+    def __init__(self, randomness: Randomness, ids: Ids) -> None:
+        self._randomness = randomness
+        self._ids = ids
+        self._lane = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def words(self, cells: NDArray[np.intp]) -> Words:
+        """One fresh word for each of the cells, shape (len(cells),)."""
+        words = np.empty(len(cells), dtype=np.uint64)
+        self._randomness.fill(words, self._ids[cells], self._lane)
+        self._lane += 1
+        return words
+
+
+def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
+    """Exactly uniform integers below `bound` (1 to 2**63), shape (len(cells),): words beyond the last full range are redrawn."""
+    limit = WORD // bound * bound - 1
+    values = np.zeros(len(cells), dtype=np.int64)
+    open_cells = np.arange(len(cells))
+    while open_cells.size and bound > 1:
+        words = stream.words(cells[open_cells])
+        good = words <= np.uint64(limit)
+        values[open_cells[good]] = (words[good] % np.uint64(bound)).astype(np.int64)
+        open_cells = open_cells[~good]
+    return values
+
+
+def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, unit: Fraction) -> Flags:
+    """Coins that are true with probability exactly e^(-unit * exponent), shape (len(cells),).
+
+    The word is compared with certified bounds of the probability; where they do not decide, which
+    happens about once in 2**60, further words and finer bounds do.
+
+    Args:
+        exponents: non-negative integers, shape (len(cells),).
+        unit: non-negative.
+
+    Source: the comparison in place of the von Neumann trick of Canonne, Kamath, Steinke (2020), Algorithm 1.
+    """
+    values, places = np.unique(exponents, return_inverse=True)
+    bounds = [_word_bounds(unit * int(value), 64) for value in values]
+    sure = np.array([max(low - 1, 0) for low, _ in bounds], dtype=np.uint64)[places]
+    never = np.array([low == 0 for low, _ in bounds])[places]
+    reach = np.array([min(high, WORD - 1) for _, high in bounds], dtype=np.uint64)[places]
+    words = stream.words(cells)
+    heads: Flags = (words <= sure) & ~never
+    for i in np.flatnonzero(~heads & (words <= reach) & (exponents > 0)):
+        more: Callable[[], int] = lambda i=i: int(stream.words(cells[i : i + 1])[0])  # noqa: E731
+        heads[i] = _refine(int(words[i]), unit * int(exponents[i]), more)
+    return heads
+
+
+def _word_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """`low` words of `bits` bits lie surely below e^-exponent; a word above `high` lies surely above."""
+    low, high = exp_bounds(-exponent, bits=bits + 96)
+    return (low.numerator << bits) // low.denominator, (high.numerator << bits) // high.denominator
+
+
+def _refine(word: int, exponent: Fraction, more: Callable[[], int]) -> bool:
+    """Decide a coin that 64 bits left open, 64 bits at a time."""
+    bits = 64
+    while True:
+        word, bits = (word << 64) | more(), bits + 64
+        low, high = _word_bounds(exponent, bits)
+        if word < low:
+            return True
+        if word > high:
+            return False
+
+
+def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
+    """Integers i with probability proportional to e^(-rate * |i|), exactly and without bound, shape (len(stream),).
+
+    Source: Canonne, Kamath, Steinke, The Discrete Gaussian for Differential Privacy (2020), Algorithm 2.
+    """
+    noise = np.zeros(len(stream), dtype=np.int64)
+    open_cells = np.arange(len(stream))
+    while open_cells.size:
+        magnitudes = _geometric(stream, open_cells, rate)
+        negative = uniform(stream, open_cells, 2).astype(np.bool_)
+        noise[open_cells] = np.where(negative, -magnitudes, magnitudes)
+        # A zero would be counted under both signs.
+        open_cells = open_cells[negative & (magnitudes == 0)]
+    return noise
+
+
+def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> Integers:
+    """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),)."""
+    places = np.zeros(len(cells), dtype=np.int64)
+    open_cells = np.arange(len(cells))
+    while open_cells.size:
+        tried = uniform(stream, cells[open_cells], rate.denominator)
+        kept = exp_coins(stream, cells[open_cells], tried, Fraction(1, rate.denominator))
+        places[open_cells[kept]] = tried[kept]
+        open_cells = open_cells[~kept]
+    rounds = np.zeros(len(cells), dtype=np.int64)
+    running = np.arange(len(cells))
+    while running.size:
+        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), Fraction(1))]
+        rounds[running] += 1
+    return (places + rate.denominator * rounds) // rate.numerator

@@ -1,0 +1,284 @@
+"""The randomized response family: the label itself, or another candidate."""
+
+from dataclasses import InitVar, dataclass, field
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, prior_rows
+from labeldp.mechanisms.debias import Debiased
+from labeldp.mechanisms.domains import Classes, Codes
+from labeldp.mechanisms.sampler import ResponseLaw, respond
+from labeldp.privacy import WORD, Ids, InputError, NotInvertibleError, PrivacyLoss, Public, Randomness, positive_epsilon
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponse(FiniteMechanism):
+    """Keep the label with probability e^epsilon / (e^epsilon + K - 1), else answer one of the other K - 1 uniformly.
+
+    Use it where nothing is known of the labels beforehand; with a prior, `RandomizedResponseWithPrior` keeps more.
+
+    Args:
+        domain: `Classes` (or any finite domain), K = its size.
+        epsilon: privacy parameter, positive.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 1.
+
+    Examples:
+        >>> import numpy as np
+        >>> mechanism = RandomizedResponse(domain=Classes(10), epsilon=1.0)
+        >>> round(mechanism.keep_probability, 6)
+        0.231969
+        >>> mechanism.randomize(np.array([3, 3, 3, 3]), rng=np.random.default_rng(0))
+        array([9, 6, 5, 5], dtype=uint8)
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_classes(self.domain)
+        self.law  # refuses an epsilon too small for the table  # noqa: B018
+
+    @cached_property
+    def law(self) -> ResponseLaw:
+        """The integer law."""
+        return ResponseLaw.of(self.domain.size, positive_epsilon(self.epsilon))
+
+    @property
+    def keep_probability(self) -> float:
+        """P(output is the truth)."""
+        return self.law.keep / WORD
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """The exact loss of K-ary randomized response."""
+        return PrivacyLoss.response(self.epsilon, self.domain.size)
+
+    def tables(self) -> list[Table]:
+        """One table, codes to codes."""
+        return [Table(self.weights(), "table")]
+
+    def weights(self) -> Weights:
+        """Exact weights, shape (K, K)."""
+        refuse_large(self.domain.size**2)
+        return np.array(self.law.rows()[:-1], dtype=object)
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased class indicators, shape (n, K)."""
+        return _indicators(self.domain.check_codes(noisy), self.law)
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
+        """One block of noisy codes, shape (n,)."""
+        return respond(codes, words_for(randomness, ids), self.law)
+
+
+class _CandidateResponse(FiniteMechanism):
+    """Randomized response within a candidate set for each record."""
+
+    domain: Classes
+    candidates: CandidateSets
+    why: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_classes(self.domain)
+        self.laws  # refuses an epsilon too small for the tables  # noqa: B018
+
+    @cached_property
+    def sizes(self) -> NDArray[np.uint32]:
+        """How many candidates each set has, shape (n,)."""
+        return self.candidates.sizes
+
+    @cached_property
+    def laws(self) -> dict[int, ResponseLaw]:
+        """The law for every size of set that occurs."""
+        epsilon = positive_epsilon(self.epsilon)
+        return {int(size): ResponseLaw.of(int(size), epsilon) for size in np.flatnonzero(np.bincount(self.sizes))}
+
+    @cached_property
+    def _steps(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """For each size: the weight of a lie, and of a candidate for a label outside; one where it is not used."""
+        lies = np.ones(self.domain.size + 1, dtype=np.uint64)
+        uniform = np.ones(self.domain.size + 1, dtype=np.uint64)
+        for size, law in self.laws.items():
+            if size > 1:
+                lies[size], uniform[size] = law.lie, law.uniform
+        return lies, uniform
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """The worst of the sets' losses: that of randomized response over the smallest set with a choice."""
+        return reduce(or_, (PrivacyLoss.response(self.epsilon, size) for size in self.laws), PrivacyLoss.zero())
+
+    def membership(self) -> NDArray[np.bool_]:
+        """Which classes are candidates, one row for each set, shape (n, K)."""
+        return self.candidates.membership()
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon and a digest of the candidate sets."""
+        return {**super().parameters(), "candidates": self.candidates.digest, "sets": len(self.candidates)}
+
+    def tables(self) -> list[Table]:
+        """One subset response for each size of candidate set."""
+        sizes = self.sizes
+        return [
+            Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
+            for size, law in self.laws.items()
+        ]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the prior was public, in the caller's words."""
+        return (f"the prior does not depend on the private labels ({self.why})",) if self.why else ()
+
+    def _expand(self) -> Weights:
+        """Exact weights over codes, shape (sets, K, K)."""
+        classes = self.domain.size
+        refuse_large(len(self.candidates) * classes**2)
+        weights = np.zeros((len(self.candidates), classes, classes), dtype=object)
+        for i, members in enumerate(self.membership()):
+            rows = self.laws[int(self.sizes[i])].rows()
+            places = np.flatnonzero(members)
+            weights[i][:, places] = np.array(rows[-1], dtype=object)
+            weights[i][np.ix_(places, places)] = np.array(rows[:-1], dtype=object)
+        return weights
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased class indicators, shape (n, K), where every class is a candidate of every record."""
+        if set(self.laws) != {self.domain.size}:
+            raise NotInvertibleError(
+                "the noise has no inverse: some records had fewer candidates than classes; "
+                "evaluate on records that were released by RandomizedResponse"
+            )
+        return _indicators(self.domain.check_codes(noisy), self.laws[self.domain.size])
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
+        """One block of noisy codes, shape (n,)."""
+        words = words_for(randomness, ids)
+        return self._answer(codes, words, self._members(start, len(codes)))
+
+    def _members(self, start: int, count: int) -> NDArray[np.bool_]:
+        return self.candidates.membership(start, start + count)
+
+    def _answer(self, codes: Codes, words: NDArray[np.uint64], members: NDArray[np.bool_]) -> Codes:
+        """Answer within the candidates: places are counted within each record's set, in the order of the classes."""
+        rows = np.arange(len(codes))
+        inside = members[rows, codes]
+        ranks = np.cumsum(members, axis=1, dtype=np.uint32)
+        sizes = ranks[:, -1]
+        lies, uniform = self._steps
+        steps = np.where(inside, lies[sizes], uniform[sizes])
+        jumps = np.minimum(words // steps, (sizes - 1).astype(np.uint64)).astype(np.uint32)
+        places = np.where(inside, ranks[rows, codes] + jumps, jumps)
+        places = np.where(places >= sizes, places - sizes, places)
+        flat = np.nonzero(members)[1].astype(codes.dtype)
+        return flat[np.cumsum(sizes) - sizes + places]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponseTopK(_CandidateResponse):
+    """Randomized response over the k most likely classes; a label outside of them becomes a uniform one of them.
+
+    One candidate set for all records. Use it where a public or released class prior says that few
+    classes matter; it cannot be debiased for k < K.
+
+    Args:
+        domain: `Classes`.
+        epsilon: privacy parameter, positive.
+        prior: class prior, shape (K,), a `Release` or `Public(array, why="…")`; ties by class index.
+        k: candidates, 1 to K.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that does not depend on the label.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
+    """
+
+    prior: InitVar[Any]
+    k: InitVar[int]
+    candidates: CandidateSets = field(init=False)
+    why: str = field(init=False, compare=False)
+
+    def __post_init__(self, prior: Any, k: int) -> None:  # type: ignore[override]
+        _require_classes(self.domain)
+        rows = prior_rows(prior, self.domain.size)
+        if len(rows) != 1:
+            raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= self.domain.size:
+            raise InputError(f"k must be an integer from 1 to {self.domain.size}")
+        object.__setattr__(self, "candidates", CandidateSets.top(rows, int(k)))
+        object.__setattr__(self, "why", getattr(prior, "why", ""))
+        super().__post_init__()
+
+    def weights(self) -> Weights:
+        """Exact weights, shape (K, K)."""
+        return self._expand()[0]  # type: ignore[no-any-return]
+
+    def _members(self, start: int, count: int) -> NDArray[np.bool_]:
+        return np.broadcast_to(self.membership(), (count, self.domain.size))
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RandomizedResponseWithPrior(_CandidateResponse):
+    """For each record, randomized response over the set of classes that most often keeps a label drawn from its prior.
+
+    Use it where something public or released says what a record's label may be: then fewer wrong answers
+    are possible. It cannot be debiased where a record has fewer candidates than classes.
+
+    Args:
+        domain: `Classes`.
+        epsilon: privacy parameter, positive.
+        prior: shape (n, K), rows sum to 1; a `Release` or `Public(array, why="…")`. It is reduced at once to
+            one candidate set for each record: noise depends on nothing else. Candidate sets that were
+            stored may stand in its place.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that does not depend on the label.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
+    """
+
+    prior: InitVar[Any]
+    candidates: CandidateSets = field(init=False)
+    why: str = field(init=False, compare=False)
+
+    def __post_init__(self, prior: Any) -> None:  # type: ignore[override]
+        _require_classes(self.domain)
+        object.__setattr__(self, "candidates", candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)))
+        object.__setattr__(self, "why", getattr(prior, "why", ""))
+        super().__post_init__()
+
+    @property
+    def records(self) -> int:
+        """One for each row of the prior."""
+        return len(self.candidates)
+
+    def arrays(self) -> NDArray[np.uint8]:
+        """The candidate sets as packed bits, shape (n, ceil(K / 8))."""
+        return self.candidates.packed
+
+    def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
+        """The same mechanism with candidate sets that were stored."""
+        sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
+        why = self.why or "the candidate sets were fixed by an earlier release"
+        return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=why))
+
+    def weights(self) -> Weights:
+        """Exact weights, shape (n, K, K)."""
+        return self._expand()
+
+
+def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
+    """(1{z = j} - lie) / (keep - lie): averaged over the noise, the indicator of the truth."""
+    lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
+    hits = codes[:, None] == np.arange(law.size)
+    return Debiased((hits - lie) / gap, (1 + (law.size - 2) * lie) / gap)
+
+
+def _require_classes(domain: Any) -> None:
+    if not isinstance(domain, Classes):
+        raise InputError("domain must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace")

@@ -1,0 +1,202 @@
+"""The only holder of raw labels: it checks, charges, draws."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import Domain, Mechanism
+from labeldp.privacy import (
+    Budget, Certificate, InputError, LabelDigest, Ledger, LedgerLike, Path, Public, Randomness, RandomnessKind, Release,
+    Request, as_randomness, record_words,
+)
+
+
+class Curator:
+    """Holds the private labels of one dataset and lets nothing out that was not charged first.
+
+    Use one curator for one column of labels, with all that is ever to be released from it charged to
+    one ledger. The labels are encoded once and never shown.
+
+    Args:
+        labels: the private labels, one for each record, shape (n,).
+        domain: the declared domain; it is never read off the labels.
+        budget: limit of a new ledger in memory.
+        ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
+        ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
+        run: names a longer run, so that its stages are found again in a durable ledger.
+
+    Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing.
+
+    Raises:
+        DomainError: a label is missing or outside of the domain.
+        InputError: not exactly one of budget and ledger, or repeated ids.
+
+    Examples:
+        >>> import labeldp as ldp
+        >>> curator = ldp.Curator(["no", "yes", "no"], domain=ldp.Classes(("no", "yes")), budget=ldp.Budget(epsilon=1))
+        >>> release = curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=1), rng=ldp.SystemRandomness())
+        >>> curator.ledger.spent.epsilon()
+        1.0
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        *,
+        domain: Domain,
+        budget: Budget | None = None,
+        ledger: LedgerLike | None = None,
+        ids: Any = None,
+        run: str | None = None,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
+        if (budget is None) == (ledger is None):
+            raise InputError("give either a budget or a ledger: every release must be charged to one")
+        codes = domain.encode(labels)
+        if not len(codes):
+            raise InputError("labels must hold at least one record")
+        names = None if ids is None else _distinct(ids, len(codes))
+        account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
+        self._set(codes, names, domain, account, (), (), run)
+
+    def _set(
+        self, codes: NDArray[Any], ids: Any, domain: Domain, ledger: LedgerLike, path: Path, reasons: tuple[str, ...], run: str | None
+    ) -> None:
+        self._codes, self._ids = codes, ids
+        self._domain, self._ledger, self._path, self._reasons, self._run = domain, ledger, path, reasons, run
+
+    @property
+    def records(self) -> int:
+        """How many records there are: public."""
+        return len(self._codes)
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain."""
+        return self._domain
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger that every release is charged to."""
+        return self._ledger
+
+    @property
+    def path(self) -> Path:
+        """The part of the dataset that this curator holds; empty for all of it."""
+        return self._path
+
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """Charge a mechanism to the ledger, then draw from it.
+
+        Args:
+            mechanism: on this curator's domain.
+            rng: `SystemRandomness()`, `KeyedRandomness(key, context)`, or a numpy generator for a simulation.
+            step: names a stage of a run. A durable ledger returns what the same stage of the same run released
+                before, with the mechanism of that time: go on with the release's mechanism, not with the one asked for.
+
+        Raises:
+            InputError: the mechanism or the randomness does not fit; nothing was charged.
+            BudgetExceeded: nothing was charged and nothing drawn.
+        """
+        if not isinstance(mechanism, Mechanism):
+            raise InputError("mechanism must be a mechanism, such as RandomizedResponse(domain=curator.domain, epsilon=1.0)")
+        if mechanism.domain != self._domain:
+            raise InputError(f"mechanism must be on the curator's domain, {self._domain!r}, and it is on {mechanism.domain!r}")
+        mechanism.check_records(self.records)
+        randomness = as_randomness(rng)
+        request = self._request(mechanism, randomness, step)
+        noise = randomness.bind(request.context())
+        drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=self._ids))
+        certificate = Certificate(
+            entries=(drawn.charge,),
+            dataset=self._ledger.name,
+            neighbors=mechanism.neighbors,
+            trust=mechanism.trust,
+            randomness=randomness.kind,
+            published=drawn.mechanism.published,
+            assumptions=(*drawn.mechanism.assumptions, *self._reasons),
+        )
+        return Release(drawn.value, certificate, drawn.mechanism)
+
+    def split(self, parts: Public[Any]) -> list["Curator"]:
+        """One curator for each part of the records; the ledger charges the worst of the parts.
+
+        Args:
+            parts: `Public(array, why="…")`, the part 0, 1, … of each record, shape (n,).
+
+        Raises:
+            InputError: a bare array, or not one part for each record.
+        """
+        if not isinstance(parts, Public):
+            raise InputError('parts must be Public(array, why="…"): a split may not depend on private labels')
+        numbers = np.asarray(parts.value)
+        if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min() < 0:
+            raise InputError("parts must be one non-negative integer for each record")
+        digest = hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()
+        reasons = (*self._reasons, f"the split of the records does not depend on the private labels ({parts.why})")
+        return [self._part(np.flatnonzero(numbers == part), (digest, part), reasons) for part in range(int(numbers.max()) + 1)]
+
+    def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
+        """The curator of some of the rows, which keep the ids that they have here."""
+        if self._ids is None:
+            ids: Any = rows.astype(np.uint64)
+        elif isinstance(self._ids, np.ndarray):
+            ids = self._ids[rows]
+        else:
+            ids = [self._ids[row] for row in rows.tolist()]
+        part = object.__new__(Curator)
+        part._set(self._codes[rows], ids, self._domain, self._ledger, (*self._path, place), reasons, self._run)
+        return part
+
+    def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
+        return Request(
+            mechanism=mechanism.specification(),
+            loss=mechanism.privacy_loss(),
+            path=self._path,
+            labels=self._digest(randomness),
+            step=None if self._run is None or step is None else f"{self._run}: {step}",
+            scheme=_scheme(self._ids),
+            randomness=randomness.kind,
+        )
+
+    def _digest(self, randomness: Randomness) -> str:
+        """A keyed digest of the labels, where the ledger or the noise must know whether they changed."""
+        key = self._ledger.digest_key
+        if key is None and randomness.kind is RandomnessKind.KEYED:
+            key = getattr(randomness, "digest_key")  # noqa: B009
+        if key is None:
+            return ""
+        digest = LabelDigest(key)
+        digest.update(record_words(self._ids, len(self._codes), key), self._codes)
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
+
+
+def _distinct(ids: Any, count: int) -> Any:
+    """Record ids, checked to be one for each record and all different.
+
+    Raises:
+        InputError: the message does not say which.
+    """
+    if len(ids) != count:
+        raise InputError("ids must be one integer, or one text, for each record")
+    values = np.asarray(ids)
+    if values.dtype.kind in "iu":
+        distinct = len(np.unique(values)) == count
+    else:
+        values = [value if isinstance(value, bytes) else str(value) for value in ids]
+        distinct = len(set(values)) == count
+    if not distinct:
+        raise InputError("ids must be distinct: records with the same id would share their noise")
+    return values
+
+
+def _scheme(ids: Any) -> str:
+    if ids is None:
+        return "row numbers"
+    return "integers" if isinstance(ids, np.ndarray) else "texts"
