@@ -1,0 +1,102 @@
+"""From a summary to one HTML file that needs nothing else: no script, no font, no picture from elsewhere."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from labeldp.report import charts, matrix, words
+from labeldp.report.entries import entries
+from labeldp.workflows.summary import FitSummary
+
+MANY_NAMES = 24
+"""Longer lists of names are folded."""
+MOST_BARS = 15
+"""Features beyond these are in a folded table."""
+
+
+def render_report(summary: FitSummary) -> str:
+    """Return the report of a finished fit as one HTML document.
+
+    Every number and every sentence about privacy is a field of the summary; names and sentences are escaped.
+    The same summary gives the same text.
+    """
+    return _environment().get_template("report.html").render(_context(summary))
+
+
+def write_report(summary: FitSummary, path: str | os.PathLike[str]) -> None:
+    """Write the report to a file, whole or not at all; an existing file is replaced."""
+    target = Path(path)
+    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(render_report(summary))
+        os.chmod(draft, 0o644)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("labeldp.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_harmless,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    shown = (words.percent, words.points, words.spent, words.left, words.interval, words.fixed, words.upward)
+    environment.filters.update({function.__name__: function for function in shown})
+    environment.filters["letter"] = words.letter
+    environment.filters["count"] = lambda number: f"{number:,}"
+    environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
+    return environment
+
+
+def _harmless(value: Any) -> Any:
+    """Applied to whatever the template prints: text loses its control characters; markup is ours already."""
+    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _context(summary: FitSummary) -> dict[str, Any]:
+    """What the template may use: the summary, and what the charts and words make of it."""
+    importance = tuple(sorted(summary.importance, key=lambda item: -item.drop))
+    curve = summary.curve if summary.curve and summary.curve.points else None
+    return {
+        "s": summary,
+        "date": _date(summary.created),
+        "times": words.times_in_hundred(summary.accuracy),
+        "comparison": words.comparison(summary.accuracy, summary.baseline),
+        "impossible": words.impossible([summary.accuracy, summary.baseline, summary.auc]),
+        "entries": entries(summary.certificate),
+        "budget_bar": charts.budget_bar(summary.budget),
+        "additive": words.adds_up(summary.budget),
+        "curve": curve,
+        "curve_chart": curve
+        and charts.curve_chart(curve, summary.budget.run.epsilon, summary.accuracy, summary.baseline.value),
+        "importance": importance[:MOST_BARS],
+        "rest": importance[MOST_BARS:],
+        "importance_scale": charts.importance_scale(importance) if importance else None,
+        "matrix": matrix,
+        "many": MANY_NAMES,
+    }
+
+
+def _date(created: str) -> str:
+    """Day and minute, or the text itself where it is no ISO time."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    return f"{moment:%Y-%m-%d %H:%M %Z}".strip()

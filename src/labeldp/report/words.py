@@ -1,0 +1,99 @@
+"""Numbers and names as a reader sees them: rounded in the honest direction, harmless whatever they contain."""
+
+from __future__ import annotations
+
+import unicodedata
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from labeldp.workflows.summary import BudgetUse, Estimated
+
+MINUS = "\N{MINUS SIGN}"
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Characters that reorder the text around them, so that a name could rewrite the sentence it stands in."""
+
+
+def visible(text: str) -> str:
+    """Replace control characters, lone surrogates and reordering marks by U+FFFD; keep line breaks and tabs."""
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if letter in _DIRECTIONS or (unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t")
+        else letter
+        for letter in text
+    )
+
+
+def fixed(value: float, digits: int) -> str:
+    """A decimal with a true minus sign, and no minus before a rounded zero."""
+    text = f"{value:,.{digits}f}"
+    return text.removeprefix("-") if not text.strip("-0.,") else text.replace("-", MINUS)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share of 1 as a percentage."""
+    return fixed(100 * share, digits) + "%"
+
+
+def points(share: float) -> str:
+    """A difference of shares in percentage points, without the unit."""
+    return fixed(100 * share, 1)
+
+
+def spent(loss: float) -> str:
+    """A privacy loss with six digits, rounded up."""
+    return _six_digits(loss, ROUND_CEILING)
+
+
+def left(loss: float) -> str:
+    """A remaining privacy loss with six digits, rounded down."""
+    return _six_digits(loss, ROUND_FLOOR)
+
+
+def upward(amount: float) -> str:
+    """A margin of error with two digits, rounded up."""
+    return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(amount))).normalize():f}"
+
+
+def _six_digits(loss: float, rounding: str) -> str:
+    """Six digits, after removing what is only binary representation (the thirteenth digit and beyond)."""
+    decimal = Context(prec=12).create_decimal(repr(float(loss)))
+    short = Context(prec=6, rounding=rounding).create_decimal(decimal).normalize()
+    tiny = short != 0 and abs(short) < Decimal("0.0001")
+    return f"{short:e}" if tiny else f"{short:f}"
+
+
+def interval(estimate: Estimated) -> str:
+    """The interval of a share, as in "85.1% to 87.7%"."""
+    return f"{percent(estimate.low)} to {percent(estimate.high)}"
+
+
+def times_in_hundred(estimate: Estimated) -> str:
+    """How often the model is right, as a person would say it; empty where the estimate is too vague for that."""
+    times = round(100 * estimate.value)
+    sharp = estimate.high - estimate.low <= 0.1 and 0 < times < 100
+    return f"about {times} times in 100" if sharp else ""
+
+
+def comparison(accuracy: Estimated, baseline: Estimated) -> str:
+    """What the two intervals allow one to say, and nothing more."""
+    if accuracy.low > baseline.high:
+        return "The two intervals do not overlap: the model does better."
+    if accuracy.high < baseline.low:
+        return "The two intervals do not overlap: the model does worse."
+    return "The two intervals overlap, so these numbers alone do not settle whether the model does better."
+
+
+def impossible(estimates: list[Estimated | None]) -> bool:
+    """Whether some estimated share lies outside 0 to 100%, which a reader must have explained."""
+    return any(not 0 <= end <= 1 for e in estimates if e is not None for end in (e.low, e.value, e.high))
+
+
+def adds_up(budget: BudgetUse) -> bool:
+    """Whether the parts of the budget sum to the whole as they are printed."""
+    parts = (budget.before, budget.run, budget.left)
+    return abs(sum(part.epsilon for part in parts) - budget.total.epsilon) < 1e-5 * max(1.0, budget.total.epsilon)
+
+
+def letter(place: int) -> str:
+    """The place in a list that is lettered a, b, …, z, aa, ab, …, as browsers do."""
+    before, last = divmod(place, 26)
+    return (letter(before - 1) if before else "") + "abcdefghijklmnopqrstuvwxyz"[last]

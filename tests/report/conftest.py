@@ -1,0 +1,174 @@
+"""Summaries of imagined fits, from the plainest to the most hostile."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+
+import pytest
+
+from labeldp.workflows.summary import (
+    BudgetUse,
+    CertificateRow,
+    Confusion,
+    Cost,
+    Curve,
+    CurvePoint,
+    Dropped,
+    Estimated,
+    FitSummary,
+    Importance,
+    PublicTest,
+    Stage,
+)
+
+HOSTILE = "</style><script>alert('x')</script><img src=\"https://evil.example/x\">&{{ 7*7 }}\u202etxt"
+
+_ROW = CertificateRow(
+    mechanism="RandomizedResponse(classes=2, epsilon=1)",
+    epsilon=1.0,
+    delta=0.0,
+    records="part 0 of 3 of the split 'stages'",
+    neighbors="one label may differ",
+    trust="central: the curator sees the labels",
+    randomness="operating system",
+    published="one noisy label per record",
+    assumptions=("Features are public.", "Each person's label stands in one record only."),
+)
+
+
+def plain(classes: int = 2) -> FitSummary:
+    """A summary without any optional part."""
+    names = ("<=50K", ">50K") if classes == 2 else tuple(f"class {number}" for number in range(classes))
+    return FitSummary(
+        title="Income, learned from a private column",
+        created="2026-02-03T14:05:00+00:00",
+        version="0.1.0",
+        dataset="adult-2026",
+        file="adult.parquet",
+        rows=48842,
+        label="income",
+        classes=names,
+        features=("age", "workclass", "education", "marital-status", "occupation", "capital-gain", "hours-per-week"),
+        model="a histogram gradient boosting classifier, trained in two stages on noisy labels",
+        command="labeldp fit adult.parquet --label income --classes '<=50K,>50K' --epsilon 1 "
+        "--ledger labels.ledger --dataset adult-2026 --out model",
+        sentence="Whatever anybody else knows, replacing one person's label changes the probability of any outcome "
+        "of this fit by a factor of at most e^1 = 2.72 (label differential privacy with ε = 1 and δ = 0).",
+        certificate=(_ROW,),
+        published=("The model.", "One noisy label per record, kept beside the model.", "The certificate."),
+        secret=("The label column itself.", "The ledger file: it holds the key to the noise."),
+        budget=BudgetUse(Cost(4.0), Cost(1.5), Cost(1.0), Cost(1.5)),
+        accuracy=Estimated(0.8637, 0.8512, 0.8771, 0.95, "Debiased from the noisy labels of the evaluation part."),
+        baseline=Estimated(0.7593, 0.7471, 0.7714, 0.95, "Debiased from all noisy labels."),
+    )
+
+
+def confusion(classes: int, accuracy: float) -> Confusion:
+    """Shares that sum to one, with a little noise that makes some negative."""
+    draw = random.Random(classes)
+    shares = [[draw.gauss(0.0, 0.1) * (1 - accuracy) / classes**2 for _ in range(classes)] for _ in range(classes)]
+    for true in range(classes):
+        shares[true][true] += accuracy / classes
+        shares[true][(true + draw.choice((1, 1, 3))) % classes] += (1 - accuracy) / classes * draw.random() * 2
+    return Confusion(tuple(map(tuple, shares)), "Debiased from the evaluation part.", 0.2 * (1 - accuracy) / classes)
+
+
+def complete(classes: int = 2) -> FitSummary:
+    """A summary with every optional part."""
+    points = [(0.25, 0.792), (0.5, 0.838), (1.0, 0.861), (2.0, 0.869), (4.0, 0.872)]
+    columns = ("capital-gain", "marital-status", "age", "education", "hours-per-week", "occupation", "workclass")
+    columns += tuple(f"column {number}" for number in range(11))
+    stage = f"randomized response on {classes} classes, ε = 1"
+    return dataclasses.replace(
+        plain(classes),
+        features=columns,
+        dropped=(Dropped("person_id", "a different value in every record"), Dropped("region", "one value only")),
+        certificate=tuple(
+            dataclasses.replace(_ROW, records=f"part {part} of 3 of the split 'stages'") for part in range(3)
+        ),
+        auc=Estimated(0.9123, 0.8981, 0.9264, 0.95, "Debiased from the evaluation part.") if classes == 2 else None,
+        log_loss=Estimated(0.3127, 0.2874, 0.3381, 0.95, "Debiased from the evaluation part."),
+        confusion=confusion(classes, 0.8637),
+        curve=Curve(
+            tuple(CurvePoint(epsilon, value, value - 0.02 / epsilon**0.6, value + 0.015) for epsilon, value in points),
+            "simulation on released data. The model's own answers were taken as the truth, randomized anew at each ε "
+            "five times, and learned again; this cost no privacy.",
+        ),
+        importance=tuple(
+            Importance(name, drop := 0.061 * 0.7**rank - 0.0004, drop - 0.004, drop + 0.004)
+            for rank, name in enumerate(columns)
+        ),
+        test=PublicTest("adult_test.csv", 16281, 0.8689, 0.9217 if classes == 2 else None, confusion(classes, 0.8689)),
+        stages=(
+            Stage("first stage", 19537, stage),
+            Stage("second stage", 19537, "randomized response with prior, ε = 1", 1.64),
+            Stage("evaluation", 9768, stage),
+        ),
+    )
+
+
+def hostile() -> FitSummary:
+    """Every name tries to leave its place."""
+    base = complete()
+    return dataclasses.replace(
+        base,
+        title=HOSTILE,
+        dataset=HOSTILE,
+        file=HOSTILE.replace("/", ""),
+        label=HOSTILE,
+        classes=(HOSTILE, "\x00\ud800"),
+        features=(HOSTILE, "long_" * 60, ""),
+        model=HOSTILE,
+        command=HOSTILE,
+        sentence=HOSTILE,
+        published=(HOSTILE,),
+        secret=(HOSTILE,),
+        warnings=(HOSTILE,),
+        dropped=(Dropped(HOSTILE, HOSTILE),),
+        importance=(Importance(HOSTILE, 0.1, 0.05, 0.15), Importance("long_" * 60, -0.01, -0.05, 0.03)),
+        certificate=(dataclasses.replace(_ROW, mechanism=HOSTILE, records=HOSTILE, assumptions=(HOSTILE,)),),
+        stages=(Stage(HOSTILE, 10, HOSTILE),),
+        curve=Curve((CurvePoint(1.0, 0.5, 0.4, 0.6),), HOSTILE),
+    )
+
+
+def unclear() -> FitSummary:
+    """An evaluation too small to tell anything, with estimates outside 0 to 100%."""
+    return dataclasses.replace(
+        complete(10),
+        title="Digits, learned from 1,437 private labels",
+        label="digit",
+        sentence="Label differential privacy with epsilon = 1 and delta = 0 for every label of the dataset 'digits', "
+        "where neighbors are two datasets in which the label of one record is replaced; each label is randomized on "
+        "its own, before anybody else sees it. Published: the noisy label of every record. Randomness: the operating "
+        "system. This holds on condition that: the features and the number of records are public; records that "
+        "depend on one person are covered together only by group privacy.",
+        rows=1437,
+        classes=tuple("0123456789"),
+        accuracy=Estimated(0.93, 0.79, 1.07, 0.95, "Debiased from the evaluation part."),
+        baseline=Estimated(0.11, -0.03, 0.82, 0.95, "Debiased from all noisy labels."),
+        warnings=("The interval is too wide to tell: ±14 points. A larger evaluation part or a larger ε narrows it.",),
+    )
+
+
+SUMMARIES: dict[str, Callable[[], FitSummary]] = {
+    "plain": plain,
+    "complete": complete,
+    "ten": lambda: complete(10),
+    "hundred": lambda: complete(100),
+    "many": lambda: dataclasses.replace(complete(300), test=None),
+    "hostile": hostile,
+    "unclear": unclear,
+}
+
+
+@pytest.fixture(params=list(SUMMARIES))
+def summary(request: pytest.FixtureRequest) -> FitSummary:
+    return SUMMARIES[request.param]()
+
+
+@pytest.fixture
+def samples() -> dict[str, Callable[[], FitSummary]]:
+    return SUMMARIES
