@@ -14,22 +14,22 @@ SENTINEL = 54321
 """A label that no parameter or size below contains."""
 
 LABELS = np.full(6, SENTINEL, dtype=np.uint16)
-PRIOR = np.tile([0.54321, 0.25679, 0.2], (6, 1))
+PRIOR = np.tile([0.54321, 0.25679, 0.2], (6, 1))  # the sentinel in its digits
 KEY = f"{SENTINEL}".encode() * 8
 
 # "room.Name" -> how to make one that was given the sentinel. A new holder of labels, arrays or keys gets a line.
 BUILDERS: dict[str, Callable[[], Any]] = {
     "privacy.KeyedRandomness": lambda: room("privacy").KeyedRandomness(KEY, KEY),
-    "privacy.Public": lambda: room("privacy").Public(LABELS, why="a test"),
+    "privacy.Public": lambda: public(LABELS),
     "privacy.Release": lambda: release(),
     "mechanisms.RandomizedResponse": lambda: response(3),
-    "mechanisms.RandomizedResponseTopK": lambda: response(3, "RandomizedResponseTopK", prior=prior(), k=2),
-    "mechanisms.RandomizedResponseWithPrior": lambda: response(3, "RandomizedResponseWithPrior", prior=prior()),
+    "mechanisms.RandomizedResponseTopK": lambda: response(3, "RandomizedResponseTopK", prior=public(PRIOR[0]), k=2),
+    "mechanisms.RandomizedResponseWithPrior": lambda: response(3, "RandomizedResponseWithPrior", prior=public(PRIOR)),
     "mechanisms.UnaryEncoding": lambda: response(3, "UnaryEncoding"),
     "mechanisms.DiscreteLaplace": lambda: room("mechanisms").DiscreteLaplace(domain=interval(), epsilon=1.0),
-    "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism"),
-    "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip"),
-    "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram"),
+    "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism", groups=public(LABELS)),
+    "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip", groups=public(LABELS)),
+    "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram", groups=public(LABELS)),
     "workflows.Curator": lambda: curator(),
 }
 
@@ -40,9 +40,9 @@ def response(classes: int, name: str = "RandomizedResponse", **arguments: Any) -
     return getattr(mechanisms, name)(domain=mechanisms.Classes(classes), epsilon=1.0, **arguments)
 
 
-def prior() -> Any:
-    """A public prior with the sentinel in its digits."""
-    return room("privacy").Public(PRIOR, why="a test")
+def public(value: Any) -> Any:
+    """A public array."""
+    return room("privacy").Public(value, why="a test")
 
 
 def release() -> Any:
