@@ -1,0 +1,184 @@
+"""Tables in: every format, and every refusal."""
+
+import bz2
+import csv
+import gzip
+import io
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from labeldp.privacy import InputError
+from labeldp.tables import open_table
+from labeldp.tables.quotes import QuoteCheck
+from labeldp.tables.sinks import csv_lines
+
+SECRET = "hiv-positive"
+TEXT = f"id,age,diagnosis\n007,31,{SECRET}\n8,1e3,none\n9,old,none\n"
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def refusal(path: Path) -> str:
+    """What the one error says when `path` is opened and read, with nothing private on it or behind it."""
+    with pytest.raises(InputError) as caught:
+        open_table(path).read_through()
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.csv.bz2", "t.csv.zst", "t.csv.lz4", "t.data"])
+def test_csv_is_read_as_the_text_that_it_holds(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with pa.output_stream(str(path), compression="detect") as stream:
+        stream.write(TEXT.encode())
+    table = open_table(path)
+    assert (table.columns, table.rows) == (("id", "age", "diagnosis"), None)
+    assert table.read(["id", "age"]).to_pydict() == {"id": ["007", "8", "9"], "age": ["31", "1e3", "old"]}
+
+
+def test_parquet_keeps_its_types(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    source = pa.table({"id": [1, 2, 3], "color": pa.array(["red", None, "red"]).dictionary_encode(), "a.b": [0.5] * 3})
+    parquet.write_table(source.replace_schema_metadata({"note": "x"}), path)
+    table = open_table(path)
+    assert (table.columns, table.rows) == (("id", "color", "a.b"), 3)
+    assert table.read().equals(source) and table.read().schema.metadata is None
+    assert [batch.num_rows for batch in table.blocks(["a.b"], block_rows=2)] == [2, 1]
+
+
+@pytest.mark.parametrize("delimiter", list(",\t;|"))
+def test_the_delimiter_is_found_in_the_header(tmp_path: Path, delimiter: str) -> None:
+    table = open_table(written(tmp_path / "t.csv", TEXT.replace(",", delimiter)))
+    assert table.columns == ("id", "age", "diagnosis")
+
+
+def test_a_later_block_may_change_its_mind_about_types(tmp_path: Path) -> None:
+    lines = ["a,b"] + ["1,2"] * 2_000_000 + ["x,2.5"]
+    table = open_table(written(tmp_path / "t.csv", "\n".join(lines)))
+    last = None
+    for batch in table.blocks():
+        last = batch
+    assert last is not None and last.to_pylist()[-1] == {"a": "x", "b": "2.5"}
+
+
+def test_an_empty_cell_is_missing_and_a_quoted_one_is_empty(tmp_path: Path) -> None:
+    table = open_table(written(tmp_path / "t.csv", '\ufeffa,b\n,""\n"x\ny",NA\n'))
+    assert table.read().to_pylist() == [{"a": None, "b": ""}, {"a": "x\ny", "b": "NA"}]
+
+
+cells = st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=8))
+def test_csv_written_is_csv_read(tmp_path: Path, rows: list[tuple[str | None, str | None]]) -> None:
+    columns = [pa.array(column, pa.large_string()) for column in zip(*rows, strict=True)]
+    path = written(tmp_path / "t.csv", b"first,second\n" + bytes(csv_lines(columns)))
+    assert [tuple(row.values()) for row in open_table(path).read().to_pylist()] == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "", "is empty"),
+        ("t.csv", "\n\n", "is empty"),
+        ("t.csv.gz", gzip.compress(b""), "is empty"),
+        ("t.csv", "id,age\n", "has a header row but no other row"),
+        ("t.csv", "id,age", "has a header row but no other row"),
+        ("t.csv", "id,age,id\n1,2,3\n", "more than one column named 'id'"),
+        ("t.csv", f"1,1,{SECRET}\n1,2,{SECRET}\n", "repeated column names: does it have a header row?"),
+        ("t.csv", bytes(range(256)) * 40, "is not a table"),
+        ("t.csv", b"a,b\n1,\xff" + SECRET.encode(), "is not a table"),
+        ("t.csv", f"a,b\n1,{SECRET}\n{SECRET}\n", "a row has more or fewer cells than the header"),
+        ("t.csv", f'a,b\n1,"{SECRET}\n2,x\n', "a quote is not closed"),
+        ("t.csv", f'a,b\n1,"{SECRET}\n2,"x"\n3,"y\n', "a quote is not closed"),
+        ("t.csv", f"a,b\n1,{SECRET}" + "x" * 9_000_000, "a row is longer than 1 MiB"),
+        ("t.csv.gz", gzip.compress(TEXT.encode() * 99)[:-30], "is damaged or truncated"),
+        ("t.csv.gz", gzip.compress(TEXT.encode() * 99)[:-4], "is damaged or truncated"),
+        ("t.csv.gz", gzip.compress(TEXT.encode())[:-8] + bytes(8), "is damaged or truncated"),
+        ("t.csv.bz2", bz2.compress(TEXT.encode())[:-9], "is damaged or truncated"),
+        ("t.parquet", TEXT, "is named as Parquet but is not"),
+        ("t.parquet", b"PAR1" + b"x" * 99, "is a damaged or truncated Parquet file"),
+        ("t.csv", b"ARROW1\0\0" + b"x" * 99, "is not a table"),
+    ],
+)
+def test_bad_files_are_refused_with_one_clear_error(
+    tmp_path: Path, name: str, content: str | bytes, message: str
+) -> None:
+    assert message in refusal(written(tmp_path / name, content))
+
+
+chunks = st.lists(st.sampled_from(['"', ",", "\n", "x", '""', '\n"', '",', ',"']), max_size=12)
+
+
+@given(parts=chunks)
+def test_quotes_do_not_depend_on_the_chunks(parts: list[str]) -> None:
+    whole, pieces = QuoteCheck(","), QuoteCheck(",")
+    whole.add("".join(parts).encode())
+    for part in "".join(parts):
+        pieces.add(part.encode())
+    assert whole.sound() == pieces.sound()
+
+
+@given(rows=st.lists(st.lists(st.text(alphabet='",\nx', max_size=4), min_size=2, max_size=2), min_size=1, max_size=4))
+def test_quotes_of_a_standard_writer_are_sound(rows: list[list[str]]) -> None:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    check = QuoteCheck(",")
+    check.add(text.getvalue().encode())
+    assert check.sound()
+
+
+def test_bad_parquet_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"a": pa.array([], pa.int64())}), path)
+    assert "has columns but no rows" in refusal(path)
+    parquet.write_table(pa.table([[1], [2]], names=["a", "a"]), path)
+    assert "more than one column named 'a'" in refusal(path)
+    parquet.write_table(pa.table({"a": [SECRET * 9] * 999}), path, compression="none", use_dictionary=False)
+    whole = path.read_bytes()
+    assert "damaged" in refusal(written(path, whole[:-20]))
+    assert "damaged" in refusal(written(path, whole[:20] + b"\xff" * 60 + whole[80:]))
+
+
+def test_bad_paths_are_refused(tmp_path: Path) -> None:
+    assert "no such file" in refusal(tmp_path / "t.csv")
+    assert "is a directory" in refusal(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    assert "is not a regular file" in refusal(tmp_path / "pipe")
+    assert "cannot be read" in refusal(written(tmp_path / "t.csv", TEXT) / "below")
+
+
+def test_a_wrong_column_name_is_refused_at_once(tmp_path: Path) -> None:
+    table = open_table(written(tmp_path / "t.csv", TEXT))
+    with pytest.raises(InputError, match=r"label: .* no column 'diagnosys'; did you mean 'diagnosis'\? It has 'id', "):
+        table.require("diagnosys", "label")
+    with pytest.raises(InputError, match=r"columns: .* no column 'zip'; it has 'id', 'age', 'diagnosis'$"):
+        table.blocks(["zip"])
+    with pytest.raises(InputError, match="different column names"):
+        table.blocks(["id", "id"])
+    with pytest.raises(InputError, match="different column names"):
+        table.read([])
+    with pytest.raises(InputError, match="block_rows must be at least 1"):
+        table.blocks(block_rows=0)
+    assert table.require("id", "id") == "id"
+
+
+def test_the_first_row_of_a_file_without_header_stays_unsaid(tmp_path: Path) -> None:
+    table = open_table(written(tmp_path / "t.csv", TEXT.split("\n", 1)[1]))
+    with pytest.raises(InputError, match="does it have a header row") as caught:
+        table.require("diagnosis", "label")
+    assert SECRET not in str(caught.value)
+    wide = open_table(written(tmp_path / "w.csv", ",".join(f"c{i}" for i in range(40)) + "\n" + "1," * 39 + "1\n"))
+    with pytest.raises(InputError, match=r"'c11' and 28 more$"):
+        wide.require("label", "label")

@@ -1,0 +1,184 @@
+"""Whole or nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from labeldp.privacy import InputError, LabelDPError
+from labeldp.tables import whole_directory, whole_or_nothing
+
+Disk = Callable[[int], AbstractContextManager[None]]
+
+
+def fill_a_disk() -> None:
+    """The error of a disk that is full, from the system's own."""
+    with open("/dev/full", "wb", buffering=0) as full:
+        full.write(b"x")
+
+
+def test_a_file_appears_whole(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    with whole_or_nothing(target) as hidden:
+        assert hidden.parent == tmp_path and hidden.name.startswith(".")
+        hidden.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new" and os.listdir(tmp_path) == ["out.csv"]
+    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, OSError])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_after_any_error_the_hidden_file_is_gone(tmp_path: Path, error: type[BaseException], overwrite: bool) -> None:
+    target = tmp_path / "out.csv"
+    if overwrite:
+        target.write_text("old")
+    with pytest.raises(error), whole_or_nothing(target, overwrite=overwrite) as hidden:
+        hidden.write_text("new")
+        raise error
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"] * overwrite
+
+
+def test_an_existing_file_is_replaced_only_when_told(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    target.write_text("old")
+    with pytest.raises(InputError, match=r"out\.csv exists already"), whole_or_nothing(target):
+        pytest.fail("the body must not run")
+    with whole_or_nothing(target, overwrite=True) as hidden:
+        hidden.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new" and os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    with pytest.raises(InputError, match="appeared meanwhile"), whole_or_nothing(target) as hidden:
+        hidden.write_text("new")
+        target.write_text("another's")
+    assert target.read_text() == "another's" and os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_link(source: Path, target: Path) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", no_link)
+    with whole_or_nothing(tmp_path / "out.csv") as hidden:
+        hidden.write_text("new")
+    assert os.listdir(tmp_path) == ["out.csv"]
+
+
+def test_bad_targets_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for target, message in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "out.csv", "there is no directory"),
+        (tmp_path / "pipe", "is not a regular file"),
+    ):
+        with pytest.raises(InputError, match=message), whole_or_nothing(target, overwrite=True):
+            pytest.fail("the body must not run")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, overwrite: bool, small_disk: Disk) -> None:
+    target = tmp_path / "out.csv"
+    if overwrite:
+        target.write_text("old")
+    with pytest.raises(LabelDPError, match="the disk is full"), whole_or_nothing(target, overwrite=overwrite):
+        fill_a_disk()
+    with pytest.raises(LabelDPError, match=r"out\.csv was not written"), small_disk(1 << 20):  # noqa: SIM117
+        with whole_or_nothing(target, overwrite=overwrite) as hidden:
+            hidden.write_bytes(bytes(1 << 21))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"] * overwrite
+
+
+def test_a_directory_appears_whole(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    with whole_directory(target) as hidden:
+        assert hidden == tmp_path / ".run.partial"
+        (hidden / "sub").mkdir()
+        (hidden / "sub" / "model").write_text("m")
+        assert not target.exists()
+    assert (target / "sub" / "model").read_text() == "m" and os.listdir(tmp_path) == ["run"]
+
+
+def test_an_empty_directory_may_stand_there(tmp_path: Path) -> None:
+    with whole_directory(tmp_path / "run") as hidden:
+        (hidden / "model").write_text("m")
+        (tmp_path / "run").mkdir()
+    assert os.listdir(tmp_path / "run") == ["model"]
+
+
+def test_a_dead_run_is_resumed(tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    body = f"""
+        import os, signal
+        from labeldp.tables import whole_directory
+        with whole_directory({str(target)!r}) as hidden:
+            (hidden / "stage1").write_text("done")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], check=False)
+    assert run.returncode == -signal.SIGKILL and not target.exists()
+    with pytest.raises(KeyboardInterrupt), whole_directory(target) as hidden:
+        assert (hidden / "stage1").read_text() == "done"
+        raise KeyboardInterrupt
+    with whole_directory(target) as hidden:
+        (hidden / "stage2").write_text("done")
+    assert sorted(os.listdir(target)) == ["stage1", "stage2"] and os.listdir(tmp_path) == ["run"]
+
+
+def test_two_runs_at_a_time_are_refused(tmp_path: Path) -> None:
+    with whole_directory(tmp_path / "run"):
+        with pytest.raises(LabelDPError, match="another run is at work"), whole_directory(tmp_path / "run"):
+            pytest.fail("the body must not run")
+        with whole_directory(tmp_path / "other"):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["other", "run"]
+
+
+def test_errors_of_the_body_stay_themselves(tmp_path: Path) -> None:
+    for error in (BlockingIOError, FileNotFoundError, PermissionError):
+        with pytest.raises(error), whole_directory(tmp_path / "run"):
+            raise error
+
+
+def test_bad_directories_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("old")
+    for target, message in (
+        (tmp_path / "full", "is not empty"),
+        (tmp_path / "full" / "file", "is a file"),
+        (tmp_path / "no" / "run", "there is no directory"),
+        (Path("/"), "the name of a new directory is needed"),
+    ):
+        with pytest.raises(InputError, match=message), whole_directory(target):
+            pytest.fail("the body must not run")
+    assert os.listdir(tmp_path) == ["full"]
+
+
+def test_a_directory_that_fills_up_meanwhile_is_not_touched(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not empty"), whole_directory(tmp_path / "run") as hidden:
+        (hidden / "model").write_text("m")
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "theirs").write_text("t")
+    assert os.listdir(tmp_path / "run") == ["theirs"]
+
+
+def test_a_full_disk_keeps_what_a_run_finished(tmp_path: Path) -> None:
+    with pytest.raises(LabelDPError, match="the disk is full"), whole_directory(tmp_path / "run") as hidden:
+        (hidden / "stage1").write_text("done")
+        fill_a_disk()
+    assert os.listdir(tmp_path) == [".run.partial"]
