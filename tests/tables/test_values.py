@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import DistinctIds, distinct_labels, label_numbers, label_values, record_ids
+from labeldp.tables import DistinctIds, TableEncoder, distinct_labels, label_numbers, label_values, record_ids
 
 
 def block(values: Any) -> pa.RecordBatch:
@@ -61,6 +61,15 @@ def test_a_column_that_cannot_hold_labels_is_refused(values: Any) -> None:
         label_values(block(values), "y")
     with pytest.raises(InputError, match="must hold numbers only"):
         label_numbers(block(values), "y")
+
+
+def test_text_that_is_not_utf8_is_refused() -> None:
+    broken = pa.array([b"\xff secret"]).view(pa.string())
+    with pytest.raises(InputError, match=r"^column 'y' holds text that is not UTF-8$") as caught:
+        label_values(block(broken), "y")
+    assert caught.value.__context__ is None
+    with pytest.raises(InputError, match="not UTF-8"):
+        TableEncoder.fit(block(broken))
 
 
 def test_other_bad_label_columns_are_refused() -> None:

@@ -57,7 +57,7 @@ class FeatureColumn:
         if pa.types.is_null(values.type):
             return np.full(len(values), np.nan)
         if is_text(values.type):
-            return PARSERS[self.kind](clean(values))
+            return PARSERS[self.kind](clean(as_text(values, self.name)))
         if self.kind == "time" and pa.types.is_temporal(values.type):
             return _days(values)
         if self.kind != "time" and (is_number(values.type) or pa.types.is_boolean(values.type)):
@@ -81,7 +81,7 @@ def recognize(name: str, values: pa.ChunkedArray) -> FeatureColumn | None:
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return FeatureColumn(name, "time")
     if is_text(kind):
-        return _recognize_text(name, clean(values))
+        return _recognize_text(name, clean(as_text(values, name)))
     if pa.types.is_dictionary(kind) and (is_text(kind.value_type) or is_number(kind.value_type)):
         return _category(name, clean(as_text(plain(values), name)))
     return None

@@ -22,7 +22,7 @@ BUFFER_BYTES = 1 << 20
 class ParquetFile(TableFile):
     """A Parquet file. Pages are read through small buffers, so a row group need not fit in memory."""
 
-    types: pa.Schema = None
+    types: pa.Schema
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         return pa.schema([self.types.field(name) for name in self._chosen(columns)])

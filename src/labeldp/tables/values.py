@@ -96,7 +96,9 @@ def as_text(values: Any, column: str) -> Any:
     """Values as text, one way for every file format: '0', 'true', '0.1', '2026-01-31'; missing stays missing."""
     kind = values.type
     if is_text(kind):
-        return values.cast(pa.large_string())
+        texts = values.cast(pa.large_string())
+        quietly(lambda: texts.validate(full=True), lambda error: f"column {column!r} holds text that is not UTF-8")
+        return texts
     if pa.types.is_floating(kind):
         unsigned_zero = pc.add(values.cast(pa.float64()), 0.0)
         return unsigned_zero.cast(pa.large_string())

@@ -64,9 +64,9 @@ def whole_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
         `path` is never seen half-filled, and a directory that is not empty is never touched.
 
     Raises:
-        InputError: `path` is a file or a directory that is not empty, its parent does not exist, or another
-            run is at work on it.
-        LabelDPError: the disk is full; what was finished stays in the hidden directory.
+        InputError: `path` is a file or a directory that is not empty, or its parent does not exist.
+        LabelDPError: another run is at work on it, or the disk is full; what was finished stays in the
+            hidden directory.
     """
     target = Path(path)
     _refuse_directory(target)
@@ -79,9 +79,9 @@ def whole_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
             sync(Path(folder))
         try:
             hidden.rename(target)  # onto an empty directory, too
-        except (FileExistsError, NotADirectoryError, OSError) as error:
+        except OSError:
             _refuse_directory(target)
-            raise error
+            raise
     sync(target.parent)
 
 
