@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import DistinctIds, TableEncoder, distinct_labels, label_numbers, label_values, record_ids
+from labeldp.tables import (
+    DistinctIds,
+    TableEncoder,
+    distinct_labels,
+    label_codes,
+    label_numbers,
+    label_values,
+    record_ids,
+)
 
 
 def block(values: Any) -> pa.RecordBatch:
@@ -77,6 +85,18 @@ def test_other_bad_label_columns_are_refused() -> None:
         label_values(block([1]), "z")
     with pytest.raises(InputError, match="NUL characters"):
         label_values(block(["yes\0"]), "y")
+
+
+@pytest.mark.parametrize("values", [["3", "0", "12"], [3, 0, 12], [3.0, -0.0, 12.0], pa.array([3, 0, 12], pa.uint8())])
+def test_label_codes_of_every_type(values: Any) -> None:
+    codes = label_codes(block(values), "y")
+    assert codes.dtype == np.int64 and codes.tolist() == [3, 0, 12]
+
+
+@pytest.mark.parametrize("values", [["03"], ["a secret"], [-1], [0.5], ["9" * 30], [""], ["\u0663"], [float("inf")]])
+def test_bad_label_codes_are_refused_without_the_cell(values: Any) -> None:
+    with pytest.raises(InputError, match=r"^the label column 'y' must hold codes only: whole numbers from 0 on$"):
+        label_codes(block(values), "y")
 
 
 @pytest.mark.parametrize("values", [["1.5", "-2"], [1.5, -2.0], [Decimal("1.5"), Decimal(-2)]])

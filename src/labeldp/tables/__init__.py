@@ -7,7 +7,7 @@ from labeldp.tables.ids import DistinctIds, record_ids
 from labeldp.tables.opening import open_table
 from labeldp.tables.reading import BLOCK_ROWS, TableFile
 from labeldp.tables.released import ReleaseWriter, is_as_certified, read_certificate, release_writer
-from labeldp.tables.values import distinct_labels, label_numbers, label_values
+from labeldp.tables.values import distinct_labels, label_codes, label_numbers, label_values
 from labeldp.tables.whole import whole_directory, whole_or_nothing
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "digest_of",
     "distinct_labels",
     "is_as_certified",
+    "label_codes",
     "label_numbers",
     "label_values",
     "open_table",

@@ -1,5 +1,6 @@
 """Columns of a block as the values that the core takes: label texts, numbers, their plain text form."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables.quiet import quietly
+
+CODE = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def label_values(batch: pa.RecordBatch, column: str) -> NDArray[np.str_]:
@@ -53,6 +56,26 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
     if any("\0" in text for text in texts):  # numpy would drop it at the end of a text
         raise InputError(f"column {column!r} holds NUL characters")
     return np.array(texts, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def label_codes(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
+    """The labels of a block as integers, for `Classes(k)`.
+
+    Args:
+        batch: a block of a table.
+        column: the name of the label column: integers, whole floats, or texts such as '0' and '12' (not '00').
+
+    Returns:
+        Codes, shape (batch.num_rows,); whether they are below k is left to the domain.
+
+    Raises:
+        DomainError: a label is missing.
+        InputError: the column is not there, or holds something else than codes.
+    """
+    texts, places = distinct_labels(batch, column)
+    if not all(CODE.fullmatch(text) for text in texts.tolist()):
+        raise InputError(f"the label column {column!r} must hold codes only: whole numbers from 0 on")
+    return texts.astype(np.int64)[places]
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
