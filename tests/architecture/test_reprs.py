@@ -59,7 +59,8 @@ def interval() -> Any:
 
 def curator() -> Any:
     """A curator of labels that are all the sentinel."""
-    return room("workflows").Curator(LABELS, domain=room("mechanisms").Classes(60_000))
+    budget = room("privacy").Budget(epsilon=1.0)
+    return room("workflows").Curator(LABELS, domain=room("mechanisms").Classes(60_000), budget=budget)
 
 
 def classes() -> dict[str, type]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from labeldp.privacy.certificate import Certificate
 from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
 from labeldp.privacy.exact import decimal, positive_epsilon
@@ -59,8 +60,10 @@ class Request:
         path: the part of the records that it uses.
         labels: a keyed, order-free digest of the encoded labels that it uses; secret.
         step: names a stage of a longer run, so that it is found again after a crash.
-        scheme: how records are identified: "row numbers", "integers" or "texts".
+        scheme: how the dataset's records are identified: "row numbers", "integers" or "texts".
         randomness: where the noise will come from.
+        whole: the same digest of all labels of the dataset, by which changed labels are recognized; secret.
+        conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
     """
 
     mechanism: Mapping[str, Any]
@@ -70,6 +73,8 @@ class Request:
     step: str | None = None
     scheme: str = "row numbers"
     randomness: RandomnessKind = RandomnessKind.SYSTEM
+    whole: str = field(default="", repr=False)
+    conditions: tuple[str, ...] = ()
 
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
         """All of it as plain JSON values; the noise key is a function of this.
@@ -92,6 +97,18 @@ class Request:
         """The identity as bytes, to bind keyed noise to it."""
         return json.dumps(self.identity(), sort_keys=True).encode()
 
+    def certificate(self, charge: Charge, mechanism: Any, dataset: str) -> Certificate:
+        """The receipt of this request, charged as `charge` and answered by `mechanism`."""
+        return Certificate(
+            entries=(charge,),
+            dataset=dataset,
+            neighbors=mechanism.neighbors,
+            trust=mechanism.trust,
+            randomness=self.randomness,
+            published=mechanism.published,
+            assumptions=(*mechanism.assumptions, *self.conditions),
+        )
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -113,6 +130,9 @@ class LedgerLike(Protocol):
     def digest_key(self) -> bytes | None:
         """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
+    def enroll(self) -> str:
+        """A name for one more curator's records: only parts of records under one name are charged in parallel."""
+
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
@@ -129,6 +149,7 @@ class Ledger:
         self.budget = budget
         self.name = name
         self._charges: list[Charge] = []
+        self._curators = 0
 
     @property
     def digest_key(self) -> None:
@@ -144,6 +165,11 @@ class Ledger:
     def spent(self) -> PrivacyLoss:
         """The privacy loss of all charges together."""
         return total_loss(self._charges)
+
+    def enroll(self) -> str:
+        """Another name for each curator: whether two of them hold the same records is not known here."""
+        self._curators += 1
+        return f"curator {self._curators}"
 
     def record(self, request: Request) -> Charge:
         """Charge a request.

@@ -1,6 +1,8 @@
 """The only holder of raw labels: it checks, charges, draws."""
 
 import hashlib
+import json
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,19 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import (
-    Budget, Certificate, InputError, LabelDigest, Ledger, LedgerLike, Path, Public, Randomness, RandomnessKind, Release,
-    Request, as_randomness, record_words,
+    Budget,
+    InputError,
+    LabelDigest,
+    Ledger,
+    LedgerLike,
+    Path,
+    Public,
+    Randomness,
+    RandomnessKind,
+    Release,
+    Request,
+    as_randomness,
+    record_words,
 )
 
 
@@ -36,7 +49,8 @@ class Curator:
     Examples:
         >>> import labeldp as ldp
         >>> curator = ldp.Curator(["no", "yes", "no"], domain=ldp.Classes(("no", "yes")), budget=ldp.Budget(epsilon=1))
-        >>> release = curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=1), rng=ldp.SystemRandomness())
+        >>> mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=1)
+        >>> release = curator.release(mechanism, rng=ldp.SystemRandomness())
         >>> curator.ledger.spent.epsilon()
         1.0
     """
@@ -60,13 +74,14 @@ class Curator:
             raise InputError("labels must hold at least one record")
         names = None if ids is None else _distinct(ids, len(codes))
         account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
-        self._set(codes, names, domain, account, (), (), run)
+        self._population = json.dumps([account.enroll(), _scheme(names), domain.to_json()])
+        self._domain, self._ledger, self._run, self._whole = domain, account, run, self
+        self._set(codes, names, (), ())
 
-    def _set(
-        self, codes: NDArray[Any], ids: Any, domain: Domain, ledger: LedgerLike, path: Path, reasons: tuple[str, ...], run: str | None
-    ) -> None:
-        self._codes, self._ids = codes, ids
-        self._domain, self._ledger, self._path, self._reasons, self._run = domain, ledger, path, reasons, run
+    def _set(self, codes: NDArray[Any], ids: Any, path: Path, reasons: tuple[str, ...]) -> None:
+        """What a part has of its own; it shares everything else with the curator that it came from."""
+        self._codes, self._ids, self._path, self._reasons = codes, ids, path, reasons
+        self._digests: dict[bytes, str] = {}
 
     @property
     def records(self) -> int:
@@ -102,23 +117,19 @@ class Curator:
             BudgetExceeded: nothing was charged and nothing drawn.
         """
         if not isinstance(mechanism, Mechanism):
-            raise InputError("mechanism must be a mechanism, such as RandomizedResponse(domain=curator.domain, epsilon=1.0)")
+            raise InputError("mechanism must be one, such as RandomizedResponse(domain=curator.domain, epsilon=1.0)")
         if mechanism.domain != self._domain:
-            raise InputError(f"mechanism must be on the curator's domain, {self._domain!r}, and it is on {mechanism.domain!r}")
+            raise InputError(
+                f"mechanism must be on the domain of the labels, {self._domain!r}, not {mechanism.domain!r}"
+            )
         mechanism.check_records(self.records)
         randomness = as_randomness(rng)
         request = self._request(mechanism, randomness, step)
         noise = randomness.bind(request.context())
-        drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=self._ids))
-        certificate = Certificate(
-            entries=(drawn.charge,),
-            dataset=self._ledger.name,
-            neighbors=mechanism.neighbors,
-            trust=mechanism.trust,
-            randomness=randomness.kind,
-            published=drawn.mechanism.published,
-            assumptions=(*drawn.mechanism.assumptions, *self._reasons),
+        drawn = self._ledger.draw(
+            request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=self._ids)
         )
+        certificate = request.certificate(drawn.charge, drawn.mechanism, self._ledger.name)
         return Release(drawn.value, certificate, drawn.mechanism)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
@@ -135,9 +146,11 @@ class Curator:
         numbers = np.asarray(parts.value)
         if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min() < 0:
             raise InputError("parts must be one non-negative integer for each record")
-        digest = hashlib.sha256(numbers.astype("<i8").tobytes()).hexdigest()
+        name = _split_name(self._population, self._ids, numbers)
         reasons = (*self._reasons, f"the split of the records does not depend on the private labels ({parts.why})")
-        return [self._part(np.flatnonzero(numbers == part), (digest, part), reasons) for part in range(int(numbers.max()) + 1)]
+        return [
+            self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(int(numbers.max()) + 1)
+        ]
 
     def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
         """The curator of some of the rows, which keep the ids that they have here."""
@@ -147,31 +160,40 @@ class Curator:
             ids = self._ids[rows]
         else:
             ids = [self._ids[row] for row in rows.tolist()]
-        part = object.__new__(Curator)
-        part._set(self._codes[rows], ids, self._domain, self._ledger, (*self._path, place), reasons, self._run)
+        part = copy(self)
+        part._set(self._codes[rows], ids, (*self._path, place), reasons)
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
+        key = self._digest_key(randomness)
         return Request(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
             path=self._path,
-            labels=self._digest(randomness),
+            labels=self._digest(key),
             step=None if self._run is None or step is None else f"{self._run}: {step}",
-            scheme=_scheme(self._ids),
+            scheme=_scheme(self._whole._ids),
             randomness=randomness.kind,
+            whole=self._whole._digest(key),
+            conditions=self._reasons,
         )
 
-    def _digest(self, randomness: Randomness) -> str:
-        """A keyed digest of the labels, where the ledger or the noise must know whether they changed."""
+    def _digest_key(self, randomness: Randomness) -> bytes | None:
+        """The key of label digests, where the ledger or the noise must know whether the labels changed."""
         key = self._ledger.digest_key
         if key is None and randomness.kind is RandomnessKind.KEYED:
             key = getattr(randomness, "digest_key")  # noqa: B009
+        return key
+
+    def _digest(self, key: bytes | None) -> str:
+        """A keyed digest of the labels here."""
         if key is None:
             return ""
-        digest = LabelDigest(key)
-        digest.update(record_words(self._ids, len(self._codes), key), self._codes)
-        return digest.hexdigest()
+        if key not in self._digests:
+            digest = LabelDigest(key)
+            digest.update(record_words(self._ids, len(self._codes), key), self._codes)
+            self._digests[key] = digest.hexdigest()
+        return self._digests[key]
 
     def __repr__(self) -> str:
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
@@ -185,7 +207,7 @@ def _distinct(ids: Any, count: int) -> Any:
     """
     if len(ids) != count:
         raise InputError("ids must be one integer, or one text, for each record")
-    values = np.asarray(ids)
+    values: Any = np.asarray(ids)
     if values.dtype.kind in "iu":
         distinct = len(np.unique(values)) == count
     else:
@@ -194,6 +216,26 @@ def _distinct(ids: Any, count: int) -> Any:
     if not distinct:
         raise InputError("ids must be distinct: records with the same id would share their noise")
     return values
+
+
+def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
+    """Names a split by the part of every record, in whatever order the records stand.
+
+    Two splits share a name only where they put the same records into the same parts: the parts of one name are
+    charged in parallel.
+    """
+    digest = hashlib.sha256(population.encode())
+    if isinstance(ids, np.ndarray):
+        order = np.argsort(ids)
+        digest.update(ids[order].astype("<i8").tobytes())
+        parts = parts[order]
+    elif ids is not None:
+        texts = [value if isinstance(value, bytes) else value.encode() for value in ids]
+        places = sorted(range(len(texts)), key=texts.__getitem__)
+        digest.update(b"".join(len(texts[place]).to_bytes(8, "little") + texts[place] for place in places))
+        parts = parts[places]
+    digest.update(parts.astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def _scheme(ids: Any) -> str:

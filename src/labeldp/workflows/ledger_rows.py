@@ -1,0 +1,140 @@
+"""The tables of a ledger file: what a dataset's rows say, and how they are written."""
+
+import json
+import secrets
+import sqlite3
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from labeldp.privacy import Budget, Charge, Drawn, LedgerError, Request, decimal
+from labeldp.workflows.ledger_store import pack, unpack
+
+SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's row."""
+
+    id: int
+    name: str
+    budget: Budget
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where the releases of one state of a dataset's labels stand, in an open transaction."""
+
+    connection: sqlite3.Connection = field(repr=False)
+    dataset: Dataset
+    revision: str
+
+    def is_of(self, request: Request) -> bool:
+        """Whether the request is about the labels of earlier ones, which are remembered at the first."""
+        place = (self.dataset.id, self.revision, request.scheme, text_of(request.mechanism["domain"]))
+        row = self.connection.execute(
+            "SELECT digest FROM labels WHERE dataset = ? AND revision = ? AND scheme = ? AND domain = ?", place
+        ).fetchone()
+        if row is None:
+            self.connection.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", (*place, request.whole))
+        return row is None or row[0] == request.whole
+
+    def held(self, request: Request, mechanism: Any) -> Drawn | None:
+        """What the same request was answered before; else the same stage, with its stored mechanism."""
+        query = "SELECT value, charge, arrays FROM release WHERE dataset = ? AND revision = ? AND form = 'held' AND "
+        place = (self.dataset.id, self.revision)
+        row = self.connection.execute(query + "identity = ?", (*place, text_of(request.identity()))).fetchone()
+        if row is None and request.step is not None:
+            stage = (*place, text_of(request.identity(with_arrays=False)))
+            row = self.connection.execute(query + "stage = ? AND arrays IS NOT NULL ORDER BY id", stage).fetchone()
+            mechanism = mechanism if row is None else mechanism.restored(unpack(row[2]))
+        return None if row is None else Drawn(unpack(row[0]), mechanism, charge_from(row[1]))
+
+    def streamed(self, request: Request) -> Charge | None:
+        """The charge of the same stream."""
+        row = self.connection.execute(
+            "SELECT charge FROM release WHERE dataset = ? AND revision = ? AND form = 'stream' AND identity = ?",
+            (self.dataset.id, self.revision, text_of(request.identity())),
+        ).fetchone()
+        return None if row is None else charge_from(row[0])
+
+    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> None:
+        """Remember a release; a stream has no value."""
+        arrays = None if value is None else mechanism.arrays()
+        row = {
+            "dataset": self.dataset.id,
+            "revision": self.revision,
+            "form": "stream" if value is None else "held",
+            "identity": text_of(request.identity()),
+            "stage": None if request.step is None else text_of(request.identity(with_arrays=False)),
+            "step": request.step,
+            "charge": text_of(charge.to_json()),
+            "certificate": text_of(request.certificate(charge, mechanism, self.dataset.name).to_json()),
+            "value": None if value is None else pack(value),
+            "arrays": None if arrays is None else pack(arrays),
+            "created": now(),
+        }
+        places = ", ".join(f":{column}" for column in row)
+        self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+
+
+def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
+    """The dataset of a name."""
+    row = connection.execute("SELECT id, epsilon, delta, secret FROM dataset WHERE name = ?", (name,)).fetchone()
+    return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
+
+
+def known_dataset(connection: sqlite3.Connection, name: str) -> Dataset:
+    """The dataset of a name, which must be there."""
+    found = find_dataset(connection, name)
+    if found is None:
+        raise LedgerError(f"the ledger has no dataset {name!r}")
+    return found
+
+
+def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
+    """A new dataset under a new secret, or one that was drawn for it."""
+    connection.execute(
+        "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
+        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
+    )
+
+
+def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]:
+    """Every charge of a dataset, of all revisions, oldest first."""
+    rows = connection.execute("SELECT charge FROM release WHERE dataset = ? ORDER BY id", (dataset.id,))
+    return [charge_from(text) for (text,) in rows]
+
+
+def charge_from(text: str) -> Charge:
+    """A stored charge."""
+    return Charge.from_json(json.loads(text))
+
+
+def budget_texts(budget: Budget) -> tuple[str, str]:
+    """Epsilon and delta, exact: as fractions of integers where they are not integers."""
+    return str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
+
+
+def budget_from(epsilon: str, delta: str) -> Budget:
+    """The inverse of `budget_texts`."""
+    return Budget(epsilon=_number(epsilon), delta=_number(delta))
+
+
+def _number(text: str) -> float | Fraction:
+    """The float that prints as the stored number, where there is one."""
+    exact = Fraction(text)
+    return float(exact) if Fraction(repr(float(exact))) == exact else exact
+
+
+def text_of(value: Any) -> str:
+    """Plain JSON values as text, the same for the same values."""
+    return json.dumps(value, sort_keys=True)
+
+
+def now() -> str:
+    """UTC in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

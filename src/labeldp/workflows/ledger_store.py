@@ -1,0 +1,215 @@
+"""The file behind a durable ledger: SQLite, created whole, for its owner's eyes only."""
+
+import io
+import os
+import secrets
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import LedgerError
+
+VERSION = 1
+"""Of the tables below; a file of another version is refused."""
+
+APPLICATION = int.from_bytes(b"ldpL", "big")
+PATIENCE = 60.0
+"""Seconds to wait for another process that is at work on the same ledger."""
+
+MAX_BYTES = 900_000_000
+"""The most that one stored array may take; SQLite ends a little above."""
+
+SCHEMA = f"""
+BEGIN;
+CREATE TABLE dataset (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    secret BLOB NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE labels (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, scheme TEXT NOT NULL,
+    domain TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (dataset, revision, scheme, domain)
+);
+CREATE TABLE release (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL,
+    form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT, step TEXT,
+    charge TEXT NOT NULL, certificate TEXT NOT NULL, value BLOB, arrays BLOB, created TEXT NOT NULL,
+    UNIQUE (dataset, revision, form, identity)
+);
+CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+_HEADER = 100  # bytes, of which the last of interest are the version at 60 and the application at 68
+_MAGIC = b"SQLite format 3\0"
+_REASONS = {
+    sqlite3.SQLITE_BUSY: "is in use by another process; wait until that is done and run again",
+    sqlite3.SQLITE_LOCKED: "is in use by another process; wait until that is done and run again",
+    sqlite3.SQLITE_READONLY: "may not be written to; nothing was charged",
+    sqlite3.SQLITE_PERM: "may not be written to; nothing was charged",
+    sqlite3.SQLITE_FULL: "could not be written: the disk is full; nothing was charged, make room and run again",
+    sqlite3.SQLITE_IOERR: "could not be read or written: the disk reported an error",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a copy that holds every release made so far",
+    sqlite3.SQLITE_NOTADB: "is not a ledger of labeldp; it was left as it is",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: the file and its directory must be writable",
+    sqlite3.SQLITE_TOOBIG: "cannot hold a release of this size; `release_file` streams it instead",
+}
+
+
+@final
+class Store:
+    """One ledger file. No connection outlives a call, so threads and forked processes may share a store.
+
+    A file that does not exist is created by the first writing that may create it, whole or not at all.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        if self.exists:
+            _check(self.path)
+        elif not self.path.parent.is_dir():
+            raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything at the path."""
+        return os.path.lexists(self.path)
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds; nothing where the file does not exist yet."""
+        if not self.exists:
+            return []
+        with self._connected() as connection:
+            return connection.execute(query, parameters).fetchall()
+
+    @contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction that excludes every other writer; it is on disk when the body ends, or it never was.
+
+        Args:
+            create: whether a file that does not exist is created.
+
+        Raises:
+            LedgerError: the file is not as it must be, or could not be written.
+        """
+        if create and not self.exists:
+            with _explained(self.path):
+                _create(self.path)
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        if not self.exists:
+            raise LedgerError(f"there is no ledger {self.path}")
+        _check(self.path)
+        with _explained(self.path), closing(_connect(self.path)) as connection:
+            yield connection
+
+
+def pack(array: NDArray[Any]) -> bytes:
+    """An array as compressed bytes of numpy's own format."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.asarray(array), allow_pickle=False)
+    packed = zlib.compress(buffer.getbuffer(), level=1)
+    if len(packed) > MAX_BYTES:
+        raise LedgerError("a ledger cannot hold a release of this size; `release_file` streams it instead")
+    return packed
+
+
+def unpack(packed: bytes) -> NDArray[Any]:
+    """The inverse of `pack`."""
+    array: NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
+    return array
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
+    for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def _check(path: Path) -> None:
+    """Refuse what is not a ledger of this version, from its first bytes: nothing is opened for writing yet."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise LedgerError(f"the ledger {path} is not a file")
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be read: {error.strerror}") from error
+    application = int.from_bytes(header[68:72], "big")
+    if len(header) < _HEADER or not header.startswith(_MAGIC) or application != APPLICATION:
+        raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
+    version = int.from_bytes(header[60:64], "big")
+    if version != VERSION:
+        raise LedgerError(
+            f"the ledger {path} is of version {version}, and this labeldp reads version {VERSION}; it was left as it is"
+        )
+    if os.name == "posix" and status.st_mode & 0o077:
+        raise LedgerError(
+            f"the ledger {path} holds the key to the noise and may be opened by other users: run chmod 600 on it first"
+        )
+
+
+def _create(path: Path) -> None:
+    """Make an empty ledger under a hidden name and give it its own when it is whole, unless another did so first."""
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -wal and -shm the same mode
+        with closing(_connect(hidden)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(SCHEMA)
+        _appear(hidden, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be made: {error.strerror}") from error
+    finally:
+        for suffix in ("", "-wal", "-shm"):
+            hidden.with_name(hidden.name + suffix).unlink(missing_ok=True)
+
+
+def _appear(hidden: Path, path: Path) -> None:
+    _sync(hidden)
+    try:
+        os.link(hidden, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not os.path.lexists(path):
+            hidden.rename(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of SQLite in our words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        reason = _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"cannot be used: {error}")
+        raise LedgerError(f"the ledger {path} {reason}") from error
