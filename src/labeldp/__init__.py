@@ -1,9 +1,9 @@
 """Learn from private labels: features are public, labels are not.
 
-    >>> import labeldp as ldp
-    >>> mechanism = ldp.RandomizedResponse(domain=ldp.Classes(("no", "yes")), epsilon=1.0)
-    >>> round(mechanism.keep_probability, 3)
-    0.731
+>>> import labeldp as ldp
+>>> mechanism = ldp.RandomizedResponse(domain=ldp.Classes(("no", "yes")), epsilon=1.0)
+>>> round(mechanism.keep_probability, 3)
+0.731
 """
 
 from importlib import import_module
@@ -47,12 +47,38 @@ _LAZY = {
 __version__ = "0.1.0"
 
 __all__ = [
-    "Budget", "BudgetExceeded", "Certificate", "Classes", "Curator", "DiscreteLaplace", "DomainError",
-    "ExponentialMechanism", "InputError", "Interval", "KeyedRandomness", "LabelDPError", "LaplaceHistogram", "Ledger",
-    "LedgerError", "NotInvertibleError", "PermuteAndFlip", "PrivacyLoss", "Public", "RandomizedResponse",
-    "RandomizedResponseTopK", "RandomizedResponseWithPrior", "Release", "SystemRandomness", "UnaryEncoding",
-    "debias", "gather",
+    "Budget",
+    "BudgetExceeded",
+    "Certificate",
+    "Classes",
+    "Curator",
+    "DiscreteLaplace",
+    "DomainError",
+    "ExponentialMechanism",
+    "InputError",
+    "Interval",
+    "KeyedRandomness",
+    "LabelDPError",
+    "LaplaceHistogram",
+    "Ledger",
+    "LedgerError",
+    "NotInvertibleError",
+    "PermuteAndFlip",
+    "PrivacyLoss",
+    "Public",
+    "RandomizedResponse",
+    "RandomizedResponseTopK",
+    "RandomizedResponseWithPrior",
+    "Release",
+    "SystemRandomness",
+    "UnaryEncoding",
+    "debias",
+    "gather",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""How labels are randomized: domains, randomized response, unary bits, additive noise, selection, histograms, debiasing."""
+"""How labels are randomized: domains, randomized response, unary bits, noise, selection, histograms, debiasing."""
 
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.mechanisms.candidates import CandidateSets
@@ -14,7 +14,22 @@ from labeldp.mechanisms.randomized_response import (
 from labeldp.mechanisms.unary import UnaryEncoding
 
 __all__ = [
-    "CandidateSets", "Classes", "Debiased", "DiscreteLaplace", "Domain", "EpsilonMechanism", "ExponentialMechanism",
-    "FiniteMechanism", "Interval", "LaplaceHistogram", "Mechanism", "PermuteAndFlip", "RandomizedResponse",
-    "RandomizedResponseTopK", "RandomizedResponseWithPrior", "Table", "UnaryEncoding", "debias",
+    "CandidateSets",
+    "Classes",
+    "Debiased",
+    "DiscreteLaplace",
+    "Domain",
+    "EpsilonMechanism",
+    "ExponentialMechanism",
+    "FiniteMechanism",
+    "Interval",
+    "LaplaceHistogram",
+    "Mechanism",
+    "PermuteAndFlip",
+    "RandomizedResponse",
+    "RandomizedResponseTopK",
+    "RandomizedResponseWithPrior",
+    "Table",
+    "UnaryEncoding",
+    "debias",
 ]

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.privacy import (
-    BLOCK, WORD, Ids, InputError, Neighbors, NotInvertibleError, PrivacyLoss, Randomness, Trust, Words, as_randomness, positive_epsilon, shortest_float,
+    BLOCK,
+    WORD,
+    Ids,
+    InputError,
+    Neighbors,
+    NotInvertibleError,
+    PrivacyLoss,
+    Randomness,
+    Trust,
+    Words,
+    as_randomness,
+    positive_epsilon,
+    shortest_float,
 )
 
 SAMPLER_VERSION = 1
@@ -36,9 +48,9 @@ class Table:
         records: a slice, or the row numbers.
     """
 
-    weights: Weights
+    weights: Weights = field(repr=False)
     kind: str
-    records: slice | NDArray[np.intp] = field(default_factory=lambda: slice(None))
+    records: slice | NDArray[np.intp] = field(default_factory=lambda: slice(None), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +146,14 @@ class EpsilonMechanism(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", shortest_float(positive_epsilon(self.epsilon)))
 
+    def with_epsilon(self, epsilon: float) -> Self:
+        """The same description at another epsilon: domain, candidate sets and groups stay."""
+        other = object.__new__(type(self))
+        for part in fields(self):
+            object.__setattr__(other, part.name, getattr(self, part.name))
+        object.__setattr__(other, "epsilon", shortest_float(positive_epsilon(epsilon)))
+        return other
+
     def parameters(self) -> dict[str, Any]:
         """The exact epsilon."""
         return {"epsilon": str(positive_epsilon(self.epsilon))}
@@ -190,4 +210,6 @@ def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
 def refuse_large(entries: int) -> None:
     """Refuse to expand a law into too many entries."""
     if entries > MAX_EXPANDED:
-        raise InputError(f"weights() and matrix() hold at most 2**24 entries, and this would be {entries}: use tables()")
+        raise InputError(
+            f"weights() and matrix() hold at most 2**24 entries, and this would be {entries}: use tables()"
+        )

@@ -48,7 +48,11 @@ class CandidateSets:
         return hashlib.sha256(header + np.ascontiguousarray(self.packed).data).hexdigest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CandidateSets) and self.classes == other.classes and bool(np.array_equal(self.packed, other.packed))
+        return (
+            isinstance(other, CandidateSets)
+            and self.classes == other.classes
+            and bool(np.array_equal(self.packed, other.packed))
+        )
 
     def __hash__(self) -> int:
         return hash((self.classes, self.digest))

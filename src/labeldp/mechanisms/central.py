@@ -19,6 +19,9 @@ from labeldp.privacy import InputError, PrivacyLoss, Public, Release, Trust, as_
 
 Counts = NDArray[np.int64]
 
+SEEN = 8
+"""Noisy counts are told apart from -SEEN to SEEN where a law over outcomes is asked for."""
+
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -40,7 +43,9 @@ class Groups:
             InputError: a bare array, or not one non-negative integer for each record.
         """
         if not isinstance(groups, Public | Release):
-            raise InputError('groups must be Public(array, why="…") or a Release: groups may not depend on private labels')
+            raise InputError(
+                'groups must be Public(array, why="…") or a Release: groups may not depend on private labels'
+            )
         array = np.asarray(groups.value)
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
             raise InputError("groups must be one non-negative integer for each record")
@@ -75,7 +80,7 @@ class CountMechanism(EpsilonMechanism):
     why: str = field(init=False, compare=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
 
-    def __post_init__(self, groups: Any) -> None:  # type: ignore[override]
+    def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes):
             raise InputError("domain must be Classes, such as Classes(10)")
@@ -120,6 +125,14 @@ class CountMechanism(EpsilonMechanism):
         return self.release_counts(counts, rng=bound)
 
     @abstractmethod
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """The probability of each outcome for the counts (K,) of one group, in doubles: for tests and planning."""
+
+    @abstractmethod
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The outcome, an index into `law(counts)`, of each released result for groups that all have these counts."""
+
+    @abstractmethod
     def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
         """The released result for counts (groups, K) that are given: the bare map, for whoever has counts."""
 
@@ -150,6 +163,25 @@ class LaplaceHistogram(CountMechanism):
         """What leaves, in words."""
         return f"noisy class counts of {self.partition.count} groups of records, by {self}"
 
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """The joint law of the first two classes' noisy counts, each clipped to -`SEEN` … `SEEN`."""
+        first, second = (self._clipped(int(count)) for count in np.asarray(counts)[:2])
+        return np.outer(first, second).ravel()
+
+    def _clipped(self, count: int) -> NDArray[np.float64]:
+        """The law of one noisy count, clipped, shape (2 * SEEN + 1,)."""
+        decay = exp(-float(self.rate))
+        noise = np.arange(-SEEN, SEEN + 1) - count
+        masses = (1 - decay) / (1 + decay) * decay ** np.abs(noise.astype(np.float64))
+        masses[0] = _tail(decay, noise[0])
+        masses[-1] = _tail(decay, -noise[-1])
+        return masses
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The first two noisy counts as one index."""
+        places = np.clip(released[:, :2], -SEEN, SEEN) + SEEN
+        return (places @ np.array([2 * SEEN + 1, 1])).astype(np.intp)
+
     def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
         """Noisy counts, shape (groups, K)."""
         randomness = as_randomness(rng)
@@ -158,13 +190,17 @@ class LaplaceHistogram(CountMechanism):
 
 
 class _Selection(CountMechanism):
-    """Pick one class for each group by trying classes and accepting each with probability e^(-epsilon * deficit / 2)."""
+    """Pick a class for each group: try classes, accept each with probability e^(-epsilon * deficit / 2)."""
 
     returns_tried: ClassVar[bool]
 
     def privacy_loss(self) -> PrivacyLoss:
         """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
         return PrivacyLoss.pure(self.epsilon)
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The class that was chosen."""
+        return released.astype(np.intp)
 
     @property
     def unit(self) -> Fraction:
@@ -213,7 +249,7 @@ class ExponentialMechanism(_Selection):
 
     returns_tried: ClassVar[bool] = True
 
-    def probabilities(self, counts: Any) -> NDArray[np.float64]:
+    def law(self, counts: Any) -> NDArray[np.float64]:
         """P(class) for the counts of one group, shape (K,)."""
         accepted = _acceptance(counts, self.unit)
         return accepted / accepted.sum()
@@ -233,7 +269,7 @@ class PermuteAndFlip(_Selection):
 
     returns_tried: ClassVar[bool] = False
 
-    def probabilities(self, counts: Any) -> NDArray[np.float64]:
+    def law(self, counts: Any) -> NDArray[np.float64]:
         """P(class) for the counts of one group, shape (K,), summed over all sets of rejected classes; K up to 16."""
         accepted = _acceptance(counts, self.unit)
         if len(accepted) > 16:
@@ -243,6 +279,11 @@ class PermuteAndFlip(_Selection):
             others = np.delete(accepted, j)
             result[j] = accepted[j] * sum(_rejections(others, size) for size in range(len(others) + 1))
         return result
+
+
+def _tail(decay: float, top: int) -> float:
+    """P(noise <= top) for two-sided geometric noise."""
+    return float(decay ** -int(top) / (1 + decay)) if top <= 0 else 1 - float(decay ** (int(top) + 1) / (1 + decay))
 
 
 def _rejections(others: NDArray[np.float64], size: int) -> float:

@@ -1,6 +1,5 @@
 """Exact uniform integers and exact coins of probability e^-x, from as many random words as they need."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -32,7 +31,7 @@ class WordStream:
 
 
 def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
-    """Exactly uniform integers below `bound` (1 to 2**63), shape (len(cells),): words beyond the last full range are redrawn."""
+    """Exactly uniform integers below `bound` (1 to 2**63), one for each cell; words past the last range are redrawn."""
     limit = WORD // bound * bound - 1
     values = np.zeros(len(cells), dtype=np.int64)
     open_cells = np.arange(len(cells))
@@ -54,7 +53,7 @@ def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, 
         exponents: non-negative integers, shape (len(cells),).
         unit: non-negative.
 
-    Source: the comparison in place of the von Neumann trick of Canonne, Kamath, Steinke (2020), Algorithm 1.
+    Source: Canonne, Kamath, Steinke (2020), Algorithm 1, with a comparison of words in place of its product of coins.
     """
     values, places = np.unique(exponents, return_inverse=True)
     bounds = [_word_bounds(unit * int(value), 64) for value in values]
@@ -64,8 +63,7 @@ def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, 
     words = stream.words(cells)
     heads: Flags = (words <= sure) & ~never
     for i in np.flatnonzero(~heads & (words <= reach) & (exponents > 0)):
-        more: Callable[[], int] = lambda i=i: int(stream.words(cells[i : i + 1])[0])  # noqa: E731
-        heads[i] = _refine(int(words[i]), unit * int(exponents[i]), more)
+        heads[i] = _refine(int(words[i]), unit * int(exponents[i]), stream, cells[i : i + 1])
     return heads
 
 
@@ -75,11 +73,11 @@ def _word_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     return (low.numerator << bits) // low.denominator, (high.numerator << bits) // high.denominator
 
 
-def _refine(word: int, exponent: Fraction, more: Callable[[], int]) -> bool:
+def _refine(word: int, exponent: Fraction, stream: WordStream, cell: NDArray[np.intp]) -> bool:
     """Decide a coin that 64 bits left open, 64 bits at a time."""
     bits = 64
     while True:
-        word, bits = (word << 64) | more(), bits + 64
+        word, bits = (word << 64) | int(stream.words(cell)[0]), bits + 64
         low, high = _word_bounds(exponent, bits)
         if word < low:
             return True

@@ -142,7 +142,7 @@ class Classes(Domain):
 
 def _names(classes: Any) -> tuple[str | int, ...]:
     """Class names in order, checked."""
-    if isinstance(classes, bool) or isinstance(classes, str | bytes):
+    if isinstance(classes, bool | str | bytes):
         raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
     if isinstance(classes, int | np.integer):
         classes = range(int(classes))
@@ -203,7 +203,7 @@ class Interval(Domain):
 
     def decode(self, codes: Any) -> NDArray[np.float64]:
         """Grid points of codes, shape (n,), in the unit of the labels."""
-        return self.low + self.check_codes(codes) * self.step
+        return np.asarray(self.low + self.check_codes(codes) * self.step, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
         """Range and number of points, exact."""

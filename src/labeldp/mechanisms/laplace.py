@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import exp
 from typing import Any, final
 
@@ -33,8 +34,11 @@ class DiscreteLaplace(FiniteMechanism):
     Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), on a grid;
-    Ghosh, Roughgarden, Sundararajan (2009) for the clipped geometric mechanism. Proof: `docs/proofs/discrete_laplace.md`.
+    Ghosh, Roughgarden, Sundararajan (2009) for the clipped geometric mechanism.
+    Proof: `docs/proofs/discrete_laplace.md`.
     """
+
+    domain: Interval
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +61,7 @@ class DiscreteLaplace(FiniteMechanism):
     @property
     def scale(self) -> float:
         """The scale of the noise before clipping, in the unit of the labels: (high - low) / epsilon."""
-        return self.domain.step / float(self.rate)  # type: ignore[attr-defined,no-any-return]
+        return self.domain.step / float(self.rate)
 
     @cached_property
     def half(self) -> list[int]:
@@ -80,7 +84,7 @@ class DiscreteLaplace(FiniteMechanism):
         """The guarantee in integers: the worst ratios are at the clipped ends and beside them."""
         half = self.half
         at_end = WORD - sum(half[1:])
-        falling = all(a >= b for a, b in zip(half[:-1], half[1:-1], strict=False))
+        falling = all(a >= b for a, b in pairwise(half[:-1]))
         inner = half[0] <= growth * half[-2] if self.reach > 1 else True
         if not (half[0] > 0 and falling and inner and at_end <= growth * half[-1]):
             raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
@@ -120,7 +124,7 @@ class DiscreteLaplace(FiniteMechanism):
         values = self.domain.decode(noisy)
         codes = self.domain.check_codes(noisy)
         outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
-        step: float = self.domain.step  # type: ignore[attr-defined]
+        step: float = self.domain.step
         return Debiased(values + outwards * step * decay / (1 - decay), ((1 + decay) / (1 - decay)) ** 2)
 
 

@@ -37,7 +37,7 @@ class RandomizedResponse(FiniteMechanism):
         >>> round(mechanism.keep_probability, 6)
         0.231969
         >>> mechanism.randomize(np.array([3, 3, 3, 3]), rng=np.random.default_rng(0))
-        array([9, 6, 5, 5], dtype=uint8)
+        array([1, 7, 4, 4], dtype=uint8)
     """
 
     def __post_init__(self) -> None:
@@ -193,7 +193,7 @@ class RandomizedResponseTopK(_CandidateResponse):
         prior: class prior, shape (K,), a `Release` or `Public(array, why="…")`; ties by class index.
         k: candidates, 1 to K.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that does not depend on the label.
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
     """
@@ -203,7 +203,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
 
-    def __post_init__(self, prior: Any, k: int) -> None:  # type: ignore[override]
+    def __post_init__(self, prior: Any, k: int) -> None:
         _require_classes(self.domain)
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
@@ -216,7 +216,7 @@ class RandomizedResponseTopK(_CandidateResponse):
 
     def weights(self) -> Weights:
         """Exact weights, shape (K, K)."""
-        return self._expand()[0]  # type: ignore[no-any-return]
+        return self._expand()[0]
 
     def _members(self, start: int, count: int) -> NDArray[np.bool_]:
         return np.broadcast_to(self.membership(), (count, self.domain.size))
@@ -237,7 +237,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
             one candidate set for each record: noise depends on nothing else. Candidate sets that were
             stored may stand in its place.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that does not depend on the label.
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
     """
@@ -246,7 +246,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
 
-    def __post_init__(self, prior: Any) -> None:  # type: ignore[override]
+    def __post_init__(self, prior: Any) -> None:
         _require_classes(self.domain)
         object.__setattr__(self, "candidates", candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)))
         object.__setattr__(self, "why", getattr(prior, "why", ""))

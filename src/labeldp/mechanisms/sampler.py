@@ -18,7 +18,8 @@ class ResponseLaw:
     If u < (size - 1) * lie, the answer is the (u div lie)-th other candidate, counted cyclically, and
     the truth else. A label outside of the candidates is answered by the (u div ⌊2**64 / size⌋)-th, or the last.
 
-    Guarantee: any two labels give every answer with weights of ratio at most e**epsilon. Proof: `docs/proofs/randomized_response.md`.
+    Guarantee: any two labels give every answer with weights of ratio at most e**epsilon.
+    Proof: `docs/proofs/randomized_response.md`.
     """
 
     size: int
@@ -100,7 +101,7 @@ class AliasTable:
         bits = max(1, (len(weights) - 1).bit_length())
         columns, share = 1 << bits, WORD >> bits
         thresholds, others = _fill_columns([*weights, *[0] * (columns - len(weights))], share)
-        # A full column keeps all of its share: share itself does not fit when there is one column only, hence bits >= 1.
+        # A full column keeps its whole share, which fits in 64 bits because there are at least two columns.
         return cls(len(weights), 64 - bits, np.array(thresholds, dtype=np.uint64), np.array(others, dtype=np.uint32))
 
     def draw(self, words: Words) -> NDArray[np.intp]:

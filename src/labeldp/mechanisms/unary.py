@@ -27,7 +27,7 @@ class UnaryEncoding(FiniteMechanism):
         domain: `Classes`, K = its size.
         epsilon: privacy parameter, positive.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits: two labels differ in two bits, each at epsilon / 2.
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
     """
@@ -60,7 +60,7 @@ class UnaryEncoding(FiniteMechanism):
         """Exact weights of each bit by itself, shape (K labels, K bits, 2); the bits are independent."""
         refuse_large(2 * self.domain.size**2)
         bit = self.tables()[0].weights
-        return bit[np.eye(self.domain.size, dtype=int)]  # type: ignore[no-any-return]
+        return bit[np.eye(self.domain.size, dtype=int)]
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
         """One block of noisy bits, packed eight to a byte, shape (n, ceil(K / 8))."""
@@ -76,4 +76,4 @@ class UnaryEncoding(FiniteMechanism):
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased class indicators, shape (n, K), from packed bits."""
         flip = self.law.lie / WORD
-        return Debiased((self.bits(noisy) - flip) / (1 - 2 * flip), 1 / (1 - 2 * flip))
+        return Debiased(np.asarray((self.bits(noisy) - flip) / (1 - 2 * flip)), 1 / (1 - 2 * flip))

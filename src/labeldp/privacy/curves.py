@@ -31,7 +31,7 @@ class _Lattice:
 
     def losses(self) -> NDArray[np.float64]:
         """The losses as floats, shape (points,)."""
-        return (self.first + np.arange(len(self.masses))) * float(self.step)
+        return np.asarray((self.first + np.arange(len(self.masses))) * float(self.step))
 
     def __matmul__(self, other: "_Lattice") -> "_Lattice":
         """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
@@ -67,6 +67,12 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
     finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
     return min(1.0, finite + _up(failure) + _TINY)
+
+
+def finite_losses(sequence: Sequence) -> list[Fraction]:
+    """The losses that the finite atoms of a sequence can add up to, on their lattice."""
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
+    return [(lattice.first + int(i)) * lattice.step for i in np.flatnonzero(lattice.masses)]
 
 
 def _up(value: Fraction) -> float:

@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from labeldp.privacy.randomness import BLOCK, Ids, counter_blocks, derive
 
@@ -24,7 +23,7 @@ class LabelDigest:
 
     def update(self, ids: Ids, codes: NDArray[Any]) -> None:
         """Add records: ids (n,) or (n, 12), codes (n,)."""
-        cipher = Cipher(algorithms.AES256(self._key), modes.ECB()).encryptor()  # noqa: S305
+        cipher = Cipher(algorithms.AES256(self._key), modes.ECB()).encryptor()
         for start in range(0, len(codes), BLOCK):
             plain = counter_blocks(ids[start : start + BLOCK], codes[start : start + BLOCK])
             secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)

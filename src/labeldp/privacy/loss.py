@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, atom_from_json
-from labeldp.privacy.curves import Sequence, delta_of, max_loss
+from labeldp.privacy.curves import Sequence, delta_of, finite_losses, max_loss
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
 
@@ -67,7 +67,9 @@ class PrivacyLoss:
     @classmethod
     def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":
         """A finite loss distribution of a dominating pair; its masses are not checked to sum to 1 (rounded up)."""
-        pairs = sorted((decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True))
+        pairs = sorted(
+            (decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True)
+        )
         return cls((((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),),))
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
@@ -110,6 +112,13 @@ class PrivacyLoss:
             return math.inf if bound is None else shortest_float(bound)
         return max(_invert(sequence, float(exact)) for sequence in self.alternatives)
 
+    def kinks(self) -> list[Fraction]:
+        """Every non-negative epsilon at which a curve of finite atoms can change its slope in e^epsilon."""
+        found = {Fraction(0)}
+        for sequence in self.alternatives:
+            found.update(loss for loss in finite_losses(sequence) if loss > 0)
+        return sorted(found)
+
     def to_json(self) -> list[Any]:
         """As plain JSON values, exact."""
         return [[{**atom.to_json(), "times": count} for atom, count in sequence] for sequence in self.alternatives]
@@ -120,7 +129,9 @@ class PrivacyLoss:
         return cls(_reduced(_canonical(Counter({atom_from_json(a): int(a["times"]) for a in row})) for row in value))
 
     def __str__(self) -> str:
-        return " or ".join(" and ".join(f"{count} times {atom}" for atom, count in row) or "nothing" for row in self.alternatives)
+        return " or ".join(
+            " and ".join(f"{count} times {atom}" for atom, count in row) or "nothing" for row in self.alternatives
+        )
 
 
 def _joined(left: Sequence, right: Sequence) -> Sequence:

@@ -90,7 +90,7 @@ def _reseed() -> CipherContext:
 
 def _keystream(words: Words) -> None:
     """Write keystream into a contiguous array of words."""
-    buffer = memoryview(words).cast("B")
+    buffer = memoryview(words.data).cast("B")
     for start in range(0, len(buffer), len(_ZEROS)):
         part = buffer[start : start + len(_ZEROS)]
         cipher = getattr(_streams, "cipher", None)
@@ -141,7 +141,7 @@ class KeyedRandomness(Randomness):
     def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
         """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
         scheme = b"integer" if ids.ndim == 1 else b"text"
-        cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()  # noqa: S305
+        cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()
         for start in range(0, len(words), BLOCK):
             plain = counter_blocks(ids[start : start + BLOCK], lane // 2)
             secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
@@ -229,7 +229,7 @@ def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
 
 
 def record_words(ids: Any, count: int, key: bytes) -> Ids:
-    """Any record ids in the form that AES blocks take: row numbers for None, integers, or hashes of texts under the key."""
+    """Record ids in the form that AES blocks take: row numbers for None, integers, or hashes of texts under the key."""
     if ids is None:
         return np.arange(count, dtype=np.uint64)
     if np.asarray(ids[:1]).dtype.kind in "iu":

@@ -1,0 +1,326 @@
+"""The public contract of a mechanism: what `check_mechanism` checks, every mechanism keeps.
+
+Use it on your own mechanisms too. It needs no labels and no data.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import FiniteMechanism, Mechanism, Table
+from labeldp.mechanisms.central import CountMechanism
+from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
+
+FALSE_ALARM = 1e-12
+"""Probability that one statistical check fails for a correct mechanism, and that it misses 10 % more epsilon."""
+
+MORE_EPSILON = 1.1
+LARGEST_SAMPLE = 1_000_000_000
+CHUNK = 1 << 20
+_QUANTILE = 7.04  # of the standard normal at FALSE_ALARM
+_SMALLEST_EXPECTATION = 20.0
+
+Row = list[int]
+Pair = tuple[tuple[tuple[int, int], int], ...]
+"""The weights of each output under two inputs, with how many outputs have them."""
+Bounds = tuple[Fraction, Fraction]
+
+
+class ContractViolation(AssertionError):
+    """A mechanism does not keep the contract."""
+
+
+def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
+    """Check everything that a mechanism promises; return nothing, or raise.
+
+    A finite mechanism: weights are non-negative and sum to 2**64; for every pair of labels the claimed
+    delta(epsilon) is never below the true one, compared in exact integers at every kink of both curves;
+    the sampler passes a chi-squared test against the weights, and the same sample is rejected against
+    the mechanism at 10 % more epsilon, with the sample size computed from that requirement. A mechanism
+    on counts: the same for its law in doubles. Any: the same rng draws the same; keyed noise follows the
+    record and not its place; what is outside of the domain is refused; the description is plain JSON.
+
+    Args:
+        mechanism: with few outputs (at most some hundred), so that the exact check stays short.
+        seed: of the simulated draws.
+
+    Raises:
+        ContractViolation: the sentence says what does not hold.
+    """
+    _check_description(mechanism)
+    if isinstance(mechanism, FiniteMechanism):
+        for rows in joint_laws(mechanism):
+            _check_rows(rows)
+            _check_claim(rows, mechanism.privacy_loss())
+        _check_refusals(mechanism)
+        _check_repeats(mechanism, seed)
+        check_sampler(mechanism, seed=seed)
+    elif isinstance(mechanism, CountMechanism):
+        _check_counts(mechanism, seed)
+    else:
+        raise ContractViolation("a mechanism is either finite or works on counts")
+
+
+def _require(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise ContractViolation(sentence)
+
+
+def _check_description(mechanism: Mechanism) -> None:
+    text = json.dumps(mechanism.specification(), sort_keys=True)
+    _require(json.loads(text) == mechanism.specification(), "the specification is plain JSON values")
+    _require("array(" not in repr(mechanism), "the repr shows no arrays")
+    _require(isinstance(mechanism.privacy_loss(), PrivacyLoss), "the mechanism owns its privacy loss")
+
+
+def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
+    """For each distinct law: one row of integer weights over all outputs for each input."""
+    for table in mechanism.tables():
+        if table.kind == "bits":
+            yield _two_bits(table)
+        elif table.kind == "noise and clamp":
+            yield mechanism.weights().tolist()
+        else:
+            yield table.weights.tolist()
+
+
+def _two_bits(table: Table) -> list[Row]:
+    """The only two bits in which two labels differ, as one law over four outputs."""
+    zero, one = table.weights.tolist()
+    return [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
+
+
+def _check_rows(rows: list[Row]) -> None:
+    totals = {sum(row) for row in rows}
+    _require(totals <= {WORD, WORD**2}, "weights sum to 2**64")
+    _require(all(weight >= 0 for row in rows for weight in row), "weights are not negative")
+
+
+def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
+    """Some alternative of the claim covers each pair of inputs at every kink of both curves."""
+    distinct = [list(row) for row in dict.fromkeys(tuple(row) for row in rows)]
+    alternatives = [PrivacyLoss((sequence,)) for sequence in claim.alternatives]
+    curves = [(loss, [(exp_bounds(kink), kink) for kink in loss.kinks()]) for loss in alternatives]
+    pairs = {tuple(sorted(Counter(zip(one, other, strict=True)).items())) for one, other in permutations(distinct, 2)}
+    for pair in pairs:
+        covered = any(_covers(loss, kinks, pair) for loss, kinks in curves)
+        _require(covered, "the claimed delta(epsilon) is never below the true one")
+
+
+def _covers(loss: PrivacyLoss, kinks: list[tuple[Bounds, Fraction]], pair: Pair) -> bool:
+    """The curve of `loss` lies nowhere below that of the pair: both are linear in e**epsilon between kinks."""
+    total = sum(a * times for (a, _), times in pair)
+    for (_, high), kink in kinks:
+        if loss.delta(kink) < _hockey_stick(pair, high) / total:
+            return False
+    for (a, b), _ in pair:
+        if a > 0 and b == 0:
+            return False
+        if a > b > 0 and loss.delta(_log_above(Fraction(a, b))) < _hockey_stick(pair, Fraction(a, b)) / total:
+            return False
+    return True
+
+
+def _hockey_stick(pair: Pair, ratio: Fraction) -> Fraction:
+    """Sum of (P - ratio * Q)+ in units of the weights, exactly."""
+    top, bottom = ratio.numerator, ratio.denominator
+    return Fraction(sum(times * max(0, a * bottom - top * b) for (a, b), times in pair), bottom)
+
+
+def _log_above(ratio: Fraction) -> Fraction:
+    """A rational slightly above the logarithm of a ratio > 1: a Newton step from the double, then certified."""
+    start = Fraction(math.log(ratio.numerator) - math.log(ratio.denominator))
+    better = start + ratio / exp_bounds(start)[0] - 1
+    above = better + Fraction(1, 1 << 80)
+    if exp_bounds(above)[0] < ratio:
+        raise ArithmeticError("the logarithm could not be certified")
+    return above
+
+
+def _labels(mechanism: FiniteMechanism, count: int, code: int) -> NDArray[Any]:
+    return np.full(count if mechanism.records is None else mechanism.records, code, dtype=mechanism.domain.dtype)
+
+
+def _check_refusals(mechanism: FiniteMechanism) -> None:
+    outside = np.full(mechanism.records or 1, mechanism.domain.size)
+    try:
+        mechanism.randomize(outside, rng=np.random.default_rng(0))
+    except DomainError:
+        return
+    raise ContractViolation("a label outside of the domain is refused")
+
+
+def _check_repeats(mechanism: FiniteMechanism, seed: int) -> None:
+    count = mechanism.records or 1000
+    codes = np.random.default_rng(seed).integers(0, mechanism.domain.size, count)
+    first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
+    _require(np.array_equal(first, second), "the same rng draws the same")
+    keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
+    whole = mechanism.randomize(codes, rng=keyed)
+    if mechanism.records is None:
+        order = np.random.default_rng(seed).permutation(count)
+        _require(
+            np.array_equal(mechanism.randomize(codes[order], rng=keyed, ids=order), whole[order]),
+            "keyed noise follows the record, not its place",
+        )
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    _require(mechanism.specification() != other.specification(), "another epsilon is another specification")
+
+
+def check_sampler(mechanism: FiniteMechanism, *, seed: int = 0) -> None:
+    """The draws follow the weights, and would not pass for 10 % more epsilon, for every input (at most eight of them).
+
+    Raises:
+        ContractViolation: the sampler does not follow the table, or epsilon is so small that telling 10 % more
+            apart would need more than `LARGEST_SAMPLE` draws.
+    """
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    size = mechanism.domain.size
+    for code in sorted({round(i * (size - 1) / 7) for i in range(8)}):
+        for record, (law, wrong) in enumerate(zip(_outcomes(mechanism, code), _outcomes(other, code), strict=True)):
+            if mechanism.records is None or record < 8:
+                draws = _drawer(mechanism, code, record, seed)
+                _check_law(draws, law, wrong)
+
+
+def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]]:
+    """For each record with its own law, the law of what `_drawer` observes for this input."""
+    matrix = mechanism.matrix()
+    if mechanism.tables()[0].kind == "bits":
+        own, other = matrix[code, code], matrix[code, (code + 1) % mechanism.domain.size]
+        return [np.outer(own, other).ravel()]
+    return list(matrix[:, code]) if matrix.ndim == 3 else [matrix[code]]
+
+
+def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Callable[[int], NDArray[np.intp]]:
+    """A function that draws `count` outputs for one input."""
+    rng = np.random.default_rng([seed, code, record])
+
+    def draw(count: int) -> NDArray[np.intp]:
+        if mechanism.records is not None:
+            return _repeat_record(mechanism, code, record, count, rng)
+        noisy = mechanism.randomize(_labels(mechanism, count, code), rng=rng)
+        if noisy.ndim == 1:
+            return noisy.astype(np.intp)
+        bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
+        return 2 * bits[:, code].astype(np.intp) + bits[:, (code + 1) % mechanism.domain.size]
+
+    return draw
+
+
+def _repeat_record(
+    mechanism: FiniteMechanism, code: int, record: int, count: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Outputs of one record's law, from the same mechanism with its arrays repeated."""
+    arrays = mechanism.arrays()
+    assert arrays is not None
+    many = mechanism.restored(np.repeat(arrays[record : record + 1], count, axis=0))
+    return many.randomize(np.full(count, code, dtype=mechanism.domain.dtype), rng=rng).astype(np.intp)
+
+
+def _check_law(draw: Callable[[int], NDArray[np.intp]], law: NDArray[np.float64], wrong: NDArray[np.float64]) -> None:
+    """A chi-squared test that must accept the law, and reject the wrong one where they differ."""
+    from scipy.stats import chi2
+
+    if np.count_nonzero(law) == 1:
+        _require(bool(np.all(draw(1000) == np.argmax(law))), "the sampler follows the weights")
+        return
+    differ = bool(np.any(np.abs(law - wrong) > 1e-15))
+    count = sample_size(law, wrong) if differ else CHUNK
+    if count > LARGEST_SAMPLE:
+        raise ContractViolation("epsilon is too small for the sampler check: choose a larger one for it")
+    counts = _tally(draw, count, len(law))
+    _require(len(counts) == len(law) and not np.any(counts[law == 0]), "the sampler draws what the weights allow")
+    cells = _cells(law, wrong, count)
+    limit = float(chi2.isf(FALSE_ALARM, int(cells.max())))
+    _require(_statistic(counts, law, cells) <= limit, "the sampler follows the weights")
+    _require(not differ or _statistic(counts, wrong, cells) > limit, "the sampler is told apart from 10 % more epsilon")
+
+
+def _tally(draw: Callable[[int], NDArray[np.intp]], count: int, outputs: int) -> NDArray[np.intp]:
+    """How often each output came in `count` draws; one cell more where an output is out of range."""
+    total = np.zeros(outputs + 1, dtype=np.intp)
+    for start in range(0, count, CHUNK):
+        drawn = draw(min(CHUNK, count - start))
+        total += np.bincount(np.minimum(drawn, outputs), minlength=outputs + 1)
+    return total if total[-1] else total[:-1]
+
+
+def sample_size(law: NDArray[np.float64], wrong: NDArray[np.float64]) -> int:
+    """Draws after which a chi-squared test tells `law` from `wrong` with both errors below `FALSE_ALARM`."""
+    from scipy.stats import chi2
+
+    used = (law > 0) & (wrong > 0)
+    freedom = max(int(np.count_nonzero(used)) - 1, 1)
+    limit = float(chi2.isf(FALSE_ALARM, freedom))
+    shift = limit - freedom
+    while freedom + shift - _QUANTILE * math.sqrt(2 * (freedom + 2 * shift)) < 1.2 * limit:
+        shift *= 1.1
+    distance = float(np.sum((law[used] - wrong[used]) ** 2 / wrong[used]))
+    return int(max(1.2 * shift / distance, 2 * _SMALLEST_EXPECTATION / float(law[used].max()))) + 1
+
+
+def _cells(law: NDArray[np.float64], wrong: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """A cell for each output; neighboring outputs share one until it is expected often enough under both laws."""
+    cells, cell, expected = np.zeros(len(law), dtype=np.intp), 0, 0.0
+    for i, share in enumerate(np.minimum(law, wrong)):
+        cells[i] = cell
+        expected += share * count
+        if expected >= _SMALLEST_EXPECTATION and i + 1 < len(law):
+            cell, expected = cell + 1, 0.0
+    if expected < _SMALLEST_EXPECTATION and cell:
+        cells[cells == cell] = cell - 1
+    return cells
+
+
+def _statistic(counts: NDArray[np.intp], law: NDArray[np.float64], cells: NDArray[np.intp]) -> float:
+    expected = np.bincount(cells, weights=law) * counts.sum()
+    return float(np.sum((np.bincount(cells, weights=counts) - expected) ** 2 / expected))
+
+
+def _check_counts(mechanism: CountMechanism, seed: int) -> None:
+    """The law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
+    size = mechanism.domain.size
+    base = np.arange(size)[::-1] % 3 + 2
+    laws = {}
+    for source, target in [(0, 0), *permutations(range(min(size, 4)), 2)]:
+        counts = base.copy()
+        counts[source] -= 1
+        counts[target] += 1
+        laws[source, target] = mechanism.law(counts)
+    for one, two in permutations(laws.values(), 2):
+        # Two neighbors of the same counts differ by up to two replaced labels.
+        _require(
+            bool(np.all(one <= two * math.exp(2 * mechanism.epsilon) * (1 + 1e-9))), "two steps cost at most twice"
+        )
+    for key, changed in laws.items():
+        if key != (0, 0):
+            ratio = float(np.max(changed / laws[0, 0]))
+            _require(ratio <= math.exp(mechanism.epsilon) * (1 + 1e-9), "replacing one label costs at most epsilon")
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    rng = np.random.default_rng(seed)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
+        return mechanism.outcome(released, base)
+
+    _check_law(draw, mechanism.law(base), other.law(base))
+
+
+def check_release(release: Release[Any]) -> None:
+    """A release's repr shows no value, and its certificate survives JSON.
+
+    Raises:
+        ContractViolation: one of them does not hold.
+    """
+    certificate = release.certificate
+    again = type(certificate).from_json(json.loads(json.dumps(certificate.to_json())))
+    _require(again == certificate, "a certificate survives JSON")
+    _require("array(" not in repr(release), "the repr of a release shows no value")
