@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from labeldp.privacy.certificate import Certificate
 from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
@@ -64,6 +67,8 @@ class Request:
         randomness: where the noise will come from.
         whole: the same digest of all labels of the dataset, by which changed labels are recognized; secret.
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
+        order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
+            is found again by records whose rows stand in another order.
     """
 
     mechanism: Mapping[str, Any]
@@ -75,6 +80,7 @@ class Request:
     randomness: RandomnessKind = RandomnessKind.SYSTEM
     whole: str = field(default="", repr=False)
     conditions: tuple[str, ...] = ()
+    order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
 
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
         """All of it as plain JSON values; the noise key is a function of this.

@@ -8,9 +8,11 @@ _LAZY = {
     "DatasetLedger": "labeldp.workflows.ledger_file",
     "Entry": "labeldp.workflows.ledger_file",
     "LedgerFile": "labeldp.workflows.ledger_file",
+    "release_file": "labeldp.workflows.release",
+    "verify_file": "labeldp.workflows.release",
 }
 
-__all__ = ["Curator", "DatasetLedger", "Entry", "LedgerFile"]
+__all__ = ["Curator", "DatasetLedger", "Entry", "LedgerFile", "release_file", "verify_file"]
 
 
 def __getattr__(name: str) -> Any:

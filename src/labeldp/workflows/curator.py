@@ -176,7 +176,14 @@ class Curator:
             randomness=randomness.kind,
             whole=self._whole._digest(key),
             conditions=self._reasons,
+            order=self._order,
         )
+
+    @property
+    def _order(self) -> NDArray[np.intp] | None:
+        """The rows by id, where a ledger keeps values and the rows may stand in another order next time."""
+        named = self._whole._ids is not None and self._ledger.digest_key is not None
+        return _by_id(self._ids) if named else None
 
     def _digest_key(self, randomness: Randomness) -> bytes | None:
         """The key of label digests, where the ledger or the noise must know whether the labels changed."""
@@ -212,7 +219,7 @@ def _distinct(ids: Any, count: int) -> Any:
         distinct = len(np.unique(values)) == count
     else:
         values = [value if isinstance(value, bytes) else str(value) for value in ids]
-        distinct = len(set(values)) == count
+        distinct = len(set(_texts(values))) == count
     if not distinct:
         raise InputError("ids must be distinct: records with the same id would share their noise")
     return values
@@ -225,17 +232,32 @@ def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
     charged in parallel.
     """
     digest = hashlib.sha256(population.encode())
-    if isinstance(ids, np.ndarray):
-        order = np.argsort(ids)
-        digest.update(ids[order].astype("<i8").tobytes())
+    if ids is not None:
+        order = _by_id(ids)
         parts = parts[order]
-    elif ids is not None:
-        texts = [value if isinstance(value, bytes) else value.encode() for value in ids]
-        places = sorted(range(len(texts)), key=texts.__getitem__)
-        digest.update(b"".join(len(texts[place]).to_bytes(8, "little") + texts[place] for place in places))
-        parts = parts[places]
+        digest.update(_id_bytes(ids, order))
     digest.update(parts.astype("<i8").tobytes())
     return digest.hexdigest()
+
+
+def _by_id(ids: Any) -> NDArray[np.intp]:
+    """The row numbers in the order of the ids, shape (n,)."""
+    if isinstance(ids, np.ndarray):
+        return np.argsort(ids)
+    texts = _texts(ids)
+    return np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.intp)
+
+
+def _id_bytes(ids: Any, order: NDArray[np.intp]) -> bytes:
+    """Ids in an order, as bytes that no other ids give."""
+    if isinstance(ids, np.ndarray):
+        return ids[order].astype("<i8").tobytes()
+    texts = _texts(ids)
+    return b"".join(len(texts[row]).to_bytes(8, "little") + texts[row] for row in order.tolist())
+
+
+def _texts(ids: Any) -> list[bytes]:
+    return [value if isinstance(value, bytes) else value.encode() for value in ids]
 
 
 def _scheme(ids: Any) -> str:

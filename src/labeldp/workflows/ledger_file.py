@@ -34,6 +34,7 @@ from labeldp.workflows.ledger_rows import (
     find_dataset,
     insert_dataset,
     known_dataset,
+    text_of,
 )
 from labeldp.workflows.ledger_store import Store
 
@@ -283,6 +284,15 @@ class DatasetLedger:
                 charge = self._charge(shelf, request)
                 shelf.write(request, mechanism, charge)
         return charge
+
+    def find_stream(self, request: Request) -> Charge | None:
+        """The charge of a stream that was charged before; nothing is charged or written."""
+        rows = self._store.rows(
+            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
+            "AND revision = ? AND form = 'stream' AND identity = ?",
+            (self.name, self.revision, text_of(request.identity())),
+        )
+        return charge_from(rows[0][0]) if rows else None
 
     @contextmanager
     def _shelf(self, request: Request) -> Iterator[Shelf]:

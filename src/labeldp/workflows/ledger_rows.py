@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from labeldp.privacy import Budget, Charge, Drawn, LedgerError, Request, decimal
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import Budget, Charge, Drawn, LedgerError, Request, Trust, decimal
 from labeldp.workflows.ledger_store import pack, unpack
 
 SECRET_BYTES = 32
@@ -50,8 +53,11 @@ class Shelf:
         if row is None and request.step is not None:
             stage = (*place, text_of(request.identity(with_arrays=False)))
             row = self.connection.execute(query + "stage = ? AND arrays IS NOT NULL ORDER BY id", stage).fetchone()
-            mechanism = mechanism if row is None else mechanism.restored(unpack(row[2]))
-        return None if row is None else Drawn(unpack(row[0]), mechanism, charge_from(row[1]))
+            mechanism = mechanism if row is None else mechanism.restored(by_row(unpack(row[2]), request))
+        if row is None:
+            return None
+        value = unpack(row[0])
+        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, charge_from(row[1]))
 
     def streamed(self, request: Request) -> Charge | None:
         """The charge of the same stream."""
@@ -64,6 +70,8 @@ class Shelf:
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> None:
         """Remember a release; a stream has no value."""
         arrays = None if value is None else mechanism.arrays()
+        if value is not None and per_record(mechanism):
+            value = by_id(value, request)
         row = {
             "dataset": self.dataset.id,
             "revision": self.revision,
@@ -74,11 +82,30 @@ class Shelf:
             "charge": text_of(charge.to_json()),
             "certificate": text_of(request.certificate(charge, mechanism, self.dataset.name).to_json()),
             "value": None if value is None else pack(value),
-            "arrays": None if arrays is None else pack(arrays),
+            "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+
+
+def per_record(mechanism: Any) -> bool:
+    """Whether a value has one row for each record."""
+    return bool(mechanism.trust is Trust.LOCAL)
+
+
+def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Rows of the records, in the order of their ids: so they are kept."""
+    return array if request.order is None else array[request.order]
+
+
+def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Kept rows in the order of the request's records: the inverse of `by_id`."""
+    if request.order is None:
+        return array
+    rows = np.empty_like(array)
+    rows[request.order] = array
+    return rows
 
 
 def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:

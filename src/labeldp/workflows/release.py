@@ -1,0 +1,316 @@
+"""Release the label column of a file: read it twice by blocks, charge it once, publish it whole or not at all."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import (
+    Classes,
+    DiscreteLaplace,
+    Domain,
+    FiniteMechanism,
+    Interval,
+    RandomizedResponse,
+    UnaryEncoding,
+)
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    Charge,
+    InputError,
+    LabelDigest,
+    LabelDPError,
+    RandomnessKind,
+    Request,
+    record_words,
+    shortest_float,
+)
+from labeldp.tables import (
+    BLOCK_ROWS,
+    DistinctIds,
+    ReleaseWriter,
+    TableFile,
+    distinct_labels,
+    is_as_certified,
+    label_numbers,
+    open_table,
+    read_certificate,
+    record_ids,
+    release_writer,
+)
+from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+
+Progress = Callable[[str, int], None]
+"""Called after each block with what is being done, "checking" or "releasing", and the rows done so far."""
+
+_SECRECY = "the ledger, which holds the key to the noise, stays as secret as the labels"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the output of a mechanism stands in a table."""
+
+    make: Callable[..., FiniteMechanism]
+    published: Callable[[Any, NDArray[Any]], pa.Array]
+    suffix: str = ""
+
+
+def as_labels(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
+    """Noisy codes as labels of the domain."""
+    if not isinstance(mechanism.domain, Classes):
+        return pa.array(mechanism.domain.decode(noisy))
+    names = mechanism.domain.names
+    whole = all(isinstance(name, int) for name in names)
+    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
+
+
+def as_bits(mechanism: UnaryEncoding, noisy: NDArray[Any]) -> pa.Array:
+    """Packed noisy bits as texts of one '0' or '1' for each class, in the order of the domain."""
+    bits = mechanism.bits(noisy).view(np.uint8) + np.uint8(ord("0"))
+    rows, classes = bits.shape
+    edges = np.arange(rows + 1, dtype=np.int64) * classes
+    return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
+
+
+MECHANISMS = {
+    "randomized-response": Form(RandomizedResponse, as_labels),
+    "unary-encoding": Form(UnaryEncoding, as_bits, "_bits"),
+    "discrete-laplace": Form(DiscreteLaplace, as_labels),
+}
+"""What `release_file` offers: mechanisms that need nothing but the record itself."""
+
+
+def release_file(
+    data: str | os.PathLike[str],
+    *,
+    label: str,
+    domain: Domain,
+    mechanism: str = "randomized-response",
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    out: str | os.PathLike[str],
+    id_column: str | None = None,
+    in_place: bool = False,
+    revision: str | None = None,
+    block_rows: int = BLOCK_ROWS,
+    progress: Progress | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Release the label column of a CSV or Parquet file as a file of noisy labels with a certificate.
+
+    Use it for data of any size: memory grows with a block, not with the file. The file is read twice,
+    first to check every label and id, then to draw. Noise is a function of the ledger's key, of all that is asked
+    for and of the record's id, so the same command again costs nothing and writes the same labels; that is
+    also how a run that died is finished. An output that stands already and is the one asked for is left as it is.
+
+    Args:
+        data: the file.
+        label: its private column.
+        domain: the declared domain of the labels.
+        mechanism: a key of `MECHANISMS`. "unary-encoding" publishes the column LABEL_bits, one '0' or '1' per class.
+        epsilon: privacy parameter, positive.
+        ledger: the ledger file to charge; made if it is not there.
+        dataset: the dataset's name in it. One that it does not know is added with this release's cost as its
+            whole budget, and `notice` is told.
+        out: the output, .parquet or .csv (.csv.gz …), which must not exist.
+        id_column: record ids, all different; noise follows the id, and the ids are written beside the noisy labels.
+            Row numbers by default.
+        in_place: write the whole table with noisy labels in the place of the private ones, not the noisy labels alone.
+        revision: names another state of the labels; see `LedgerFile.dataset`.
+        block_rows: rows read at a time.
+        progress: called after each block.
+        notice: called with a sentence that the user should read.
+
+    Guarantee: nothing is published before its charge is on disk, and the output is whole or absent; what is refused
+        charges nothing.
+
+    Raises:
+        InputError: an argument is wrong, a label is missing or outside of the domain, an id is repeated, or the
+            output exists; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
+        LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
+            charged: run the same command again.
+    """
+    form = _form(mechanism)
+    chosen = form.make(domain=domain, epsilon=epsilon)
+    stream = Stream.of(open_table(data), label, id_column, chosen, form, in_place, block_rows, progress)
+    whole_cost = _whole_cost(chosen)
+    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
+    target = Path(out)
+    if os.path.lexists(target):
+        return _standing(stream, account, target)
+    if target.absolute() == Path(ledger).absolute():
+        raise InputError("out and ledger must be different files")
+    stream.refuse_unwritable(target)
+    is_new = account.is_new
+    with release_writer(target, stream.columns, released=stream.released) as writer:
+        request = stream.check(account)
+        charge = account.charge_stream(request, chosen)
+        if is_new and notice:
+            notice(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
+        certificate = request.certificate(charge, chosen, dataset)
+        stream.draw(account, request, writer)
+        writer.certify(certificate.to_json())
+    return certificate
+
+
+def verify_file(path: str | os.PathLike[str], *, delta: Any = 0.0) -> tuple[Certificate, bool, str]:
+    """The certificate of a released file, whether the file still is what was certified, and both as sentences.
+
+    Args:
+        path: a CSV or Parquet file that `release_file` wrote.
+        delta: at which the guarantee is put into words.
+
+    Raises:
+        InputError: no such file, or no certificate of ours in or beside it.
+    """
+    content = read_certificate(path)
+    certificate = Certificate.from_json(content["certificate"])
+    unchanged = is_as_certified(path)
+    column = f"The column {content['column']!r} of {path}"
+    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
+    return certificate, unchanged, f"{certificate.at(delta)} {column} {verdict}."
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One private column of a file on its way through a mechanism."""
+
+    table: TableFile
+    label: str
+    id_column: str | None
+    mechanism: FiniteMechanism
+    form: Form
+    in_place: bool
+    block_rows: int
+    progress: Progress | None
+
+    @classmethod
+    def of(cls, table: TableFile, label: str, id_column: str | None, *rest: Any) -> "Stream":
+        """Checked against the table's columns."""
+        table.require(label, "label")
+        if id_column is not None:
+            table.require(id_column, "id_column")
+        if id_column == label:
+            raise InputError("id_column must be another column than label: ids are published")
+        stream = cls(table, label, id_column, *rest)
+        if len(set(stream.columns)) < len(stream.columns):
+            raise InputError(
+                f"the table must not have a column {stream.released!r} already: it is the name of the output"
+            )
+        return stream
+
+    @property
+    def released(self) -> str:
+        """The name of the noisy column."""
+        return self.label + self.form.suffix
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the output."""
+        if self.in_place:
+            return tuple(self.released if name == self.label else name for name in self.table.columns)
+        return (self.released,) if self.id_column is None else (self.id_column, self.released)
+
+    def refuse_unwritable(self, target: Path) -> None:
+        """Refuse, before anything is charged, a column that cannot be written as text where the output is CSV."""
+        if target.suffix.lower() in (".parquet", ".pq"):
+            return
+        for column in self.table.schema():
+            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+            kept = column.name in self.columns and column.name != self.label
+            if kept and (pa.types.is_nested(kind) or "binary" in str(kind)):
+                raise InputError(f"a CSV file cannot hold the column {column.name!r} ({kind}): write .parquet instead")
+
+    def check(self, account: DatasetLedger) -> Request:
+        """Read every label and id once: what is wrong is refused here."""
+        digest, scheme = LabelDigest(account.digest_key), "row numbers"
+        with DistinctIds() if self.id_column else nullcontext() as seen:
+            for _, codes, ids in self._blocks("checking"):
+                digest.update(record_words(ids, len(codes), account.digest_key), codes)
+                if seen is not None:
+                    seen.add(ids)
+                    scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
+        return Request(
+            mechanism=self.mechanism.specification(),
+            loss=self.mechanism.privacy_loss(),
+            labels=digest.hexdigest(),
+            whole=digest.hexdigest(),
+            scheme=scheme,
+            randomness=RandomnessKind.KEYED,
+            conditions=(_SECRECY,),
+        )
+
+    def draw(self, account: DatasetLedger, request: Request, writer: ReleaseWriter) -> None:
+        """Read every label again and write what the mechanism answers; refused if the labels are others now."""
+        digest = LabelDigest(account.digest_key)
+        noise = account.randomness.bind(request.context())
+        for batch, codes, ids in self._blocks("releasing"):
+            digest.update(record_words(ids, len(codes), account.digest_key), codes)
+            noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
+            writer.write(self.form.published(self.mechanism, noisy), batch)
+        if digest.hexdigest() != request.labels:
+            raise LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+
+    def _blocks(self, doing: str) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Any]]:
+        """Blocks with codes and record ids. Both passes read the same columns, so the first finds what is damaged."""
+        needed = {self.label, self.id_column}
+        columns = [name for name in self.table.columns if self.in_place or name in needed]
+        done = 0
+        for batch in self.table.blocks(columns, block_rows=self.block_rows):
+            rows = np.arange(done, done + batch.num_rows, dtype=np.uint64)
+            yield batch, self._codes(batch), rows if self.id_column is None else record_ids(batch, self.id_column)
+            done += batch.num_rows
+            if self.progress:
+                self.progress(doing, done)
+
+    def _codes(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        if isinstance(self.in_file, Interval):
+            return self.in_file.encode(label_numbers(batch, self.label))
+        texts, places = distinct_labels(batch, self.label)
+        return self.in_file.encode(texts)[places]
+
+    @cached_property
+    def in_file(self) -> Domain:
+        """The domain under the names that its labels have in a file: classes are texts there."""
+        domain = self.mechanism.domain
+        return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
+
+
+def _whole_cost(mechanism: FiniteMechanism) -> Budget:
+    """The budget that admits one release and nothing more."""
+    bound = mechanism.privacy_loss().max_loss
+    assert bound is not None, "every mechanism offered here has a pure guarantee"
+    return Budget(shortest_float(bound))
+
+
+def _form(mechanism: str) -> Form:
+    if mechanism not in MECHANISMS:
+        raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}")
+    return MECHANISMS[mechanism]
+
+
+def _standing(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
+    """The certificate of an output that stands already, if it is the one asked for; else it is refused."""
+    refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
+    try:
+        content = read_certificate(target)
+        certificate = Certificate.from_json(content["certificate"])
+        columns = open_table(target).columns
+    except InputError:
+        raise refusal from None
+    charge: Charge | None = account.find_stream(stream.check(account))
+    same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
+    if not (same and content["column"] == stream.released and is_as_certified(target)):
+        raise refusal
+    return certificate
