@@ -1,7 +1,7 @@
 """Candidate sets: the classes that randomized response with a prior may answer, one set for each record."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 from labeldp.privacy import BLOCK, InputError, Public, Release, exp_bounds
 
 ROW_SUM_TOLERANCE = 1e-6
+
+Keys = NDArray[np.uint64]
+"""Priors as distinct integers in the same order."""
+
+Ranked = NDArray[np.float64]
+"""Keys as floats in falling order, shape (classes, records)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +66,7 @@ class CandidateSets:
     @classmethod
     def top(cls, prior: NDArray[np.float64], k: int) -> "CandidateSets":
         """The k classes of largest prior, for each row of `prior` (n, classes); ties by class index."""
-        return cls._by_size(prior, lambda ranked: np.full(len(ranked), k))
+        return cls._where(prior, lambda ranked: ranked[k - 1].view(np.uint64))
 
     @classmethod
     def best(cls, prior: NDArray[np.float64], epsilon: Fraction) -> "CandidateSets":
@@ -69,40 +75,69 @@ class CandidateSets:
         Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRWithPrior).
         """
         growth = float(exp_bounds(epsilon)[0])
-        chances = growth / (growth + np.arange(prior.shape[1]))
-        return cls._by_size(prior, lambda ranked: 1 + np.argmax(np.cumsum(ranked, axis=1) * chances, axis=1))
+        chances = np.asarray(growth / (growth + np.arange(prior.shape[1])), dtype=np.float64)
+        return cls._where(prior, lambda ranked: _best_threshold(ranked, chances))
 
     @classmethod
-    def _by_size(cls, prior: NDArray[np.float64], choose: Any) -> "CandidateSets":
-        """Sets of the largest priors, `choose` giving each row's size from its priors in falling order."""
-        packed = np.empty((len(prior), -(-prior.shape[1] // 8)), dtype=np.uint8)
-        for start in range(0, len(prior), _rows(prior.shape[1])):
-            rows = slice(start, start + _rows(prior.shape[1]))
-            keys = _sortable(prior[rows])
-            ranked = np.sort(keys, axis=1)
-            sizes = choose(ranked[:, ::-1].view(np.float64))
-            thresholds = np.take_along_axis(ranked, ranked.shape[1] - sizes[:, None], axis=1)
-            packed[rows] = np.packbits(keys >= thresholds, axis=1)
-        return cls(packed, prior.shape[1])
+    def _where(cls, prior: NDArray[np.float64], threshold: Callable[[Ranked], Keys]) -> "CandidateSets":
+        """Sets of the largest priors: `threshold` gives the smallest key in each set, from keys in falling order."""
+        records, classes = prior.shape
+        packed = np.empty((records, -(-classes // 8)), dtype=np.uint8)
+        rows = _rows(classes)
+        keys, ranked = np.empty((2, rows, classes), dtype=np.uint64)
+        for start in range(0, records, rows):
+            count = min(rows, records - start)
+            _sortable(prior[start : start + count], keys[:count])
+            ranked[:count] = keys[:count]
+            ranked[:count].sort(axis=1)
+            smallest = threshold(np.ascontiguousarray(ranked[:count, ::-1].T).view(np.float64))
+            packed[start : start + count] = np.packbits(keys[:count] >= smallest[:, None], axis=1)
+        return cls(packed, classes)
 
-    def blocks(self) -> Iterator[NDArray[np.bool_]]:
-        """`membership` in blocks of records."""
-        for start in range(0, len(self), BLOCK):
-            yield self.membership(start, start + BLOCK)
+    def words(self, start: int, stop: int) -> NDArray[np.uint64]:
+        """The sets of some records as 64-bit words, shape (stop - start, ceil(classes / 64)); see `class_words`."""
+        return _as_words(self.packed[start:stop])
+
+
+def class_words(classes: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """For each class the word that holds it alone, and the words that hold all smaller classes."""
+    each = np.eye(classes, dtype=np.uint8)
+    below = np.tri(classes, k=-1, dtype=np.uint8)
+    return _as_words(np.packbits(each, axis=1)), _as_words(np.packbits(below, axis=1))
+
+
+def _as_words(packed: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
+
+
+def _best_threshold(ranked: Ranked, chances: NDArray[np.float64]) -> Keys:
+    """The smallest key of the set that maximizes chance times mass; of equal ones, of the smallest set."""
+    mass = ranked[0].copy()
+    best, smallest = mass * chances[0], ranked[0].copy()
+    for candidate, chance in zip(ranked[1:], chances[1:], strict=True):
+        mass += candidate
+        score = mass * chance
+        better = score > best
+        np.copyto(best, score, where=better)
+        np.copyto(smallest, candidate, where=better)
+    return smallest.view(np.uint64)
 
 
 def _rows(classes: int) -> int:
     """Rows of a block that stays in cache."""
-    return max(256, BLOCK // classes)
+    return max(256, 4 * BLOCK // classes)
 
 
-def _sortable(prior: NDArray[np.float64]) -> NDArray[np.uint64]:
+def _sortable(prior: NDArray[np.float64], keys: Keys) -> None:
     """Priors as integers in the same order, all distinct: the lowest mantissa bits give ties to the smaller class."""
     classes = prior.shape[1]
     low_bits = np.uint64((1 << (classes - 1).bit_length()) - 1)
-    ties = np.arange(classes - 1, -1, -1, dtype=np.uint64)
-    # A zero prior stays the smallest: its key is a denormal number that holds the tie-break alone.
-    return ((prior + 0.0).view(np.uint64) & ~low_bits) | ties
+    # Negative zeros become zeros; a zero's key is a denormal number that holds the tie-break alone.
+    np.add(prior, 0.0, out=keys.view(np.float64))
+    keys &= ~low_bits
+    keys |= np.arange(classes - 1, -1, -1, dtype=np.uint64)
 
 
 def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets:
@@ -134,10 +169,11 @@ def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.floa
     rows = array.reshape(1, -1) if array.ndim == 1 else array
     if rows.ndim != 2 or rows.shape[1] != classes:
         raise InputError(f"{name} must have one column for each of the {classes} classes")
-    if not np.all(np.isfinite(rows)):
-        raise InputError(f"{name} must be finite: it holds NaN or infinite values")
-    if np.any(rows < 0):
+    if rows.size and rows.min() < 0:
         raise InputError(f"{name} must not be negative")
-    if np.any(np.abs(rows.sum(axis=1) - 1.0) > ROW_SUM_TOLERANCE):
+    sums = rows @ np.ones(classes)
+    if not np.all(np.isfinite(sums)):
+        raise InputError(f"{name} must be finite: it holds NaN or infinite values")
+    if np.any(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE):
         raise InputError(f"{name} must sum to 1 in each row")
     return rows

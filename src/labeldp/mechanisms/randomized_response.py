@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, prior_rows
+from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, class_words, prior_rows
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw, respond
@@ -101,14 +101,17 @@ class _CandidateResponse(FiniteMechanism):
         return {int(size): ResponseLaw.of(int(size), epsilon) for size in np.flatnonzero(np.bincount(self.sizes))}
 
     @cached_property
-    def _steps(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """For each size: the weight of a lie, and of a candidate for a label outside; one where it is not used."""
-        lies = np.ones(self.domain.size + 1, dtype=np.uint64)
-        uniform = np.ones(self.domain.size + 1, dtype=np.uint64)
+    def _steps(self) -> NDArray[np.uint64]:
+        """What a word is divided by, for labels [outside, inside] and each size; one where it does not matter."""
+        steps = np.ones((2, self.domain.size + 1), dtype=np.uint64)
         for size, law in self.laws.items():
             if size > 1:
-                lies[size], uniform[size] = law.lie, law.uniform
-        return lies, uniform
+                steps[:, size] = law.uniform, law.lie
+        return steps
+
+    @cached_property
+    def _class_words(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        return class_words(self.domain.size)
 
     def privacy_loss(self) -> PrivacyLoss:
         """The worst of the sets' losses: that of randomized response over the smallest set with a choice."""
@@ -159,24 +162,26 @@ class _CandidateResponse(FiniteMechanism):
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         """One block of noisy codes, shape (n,)."""
         words = words_for(randomness, ids)
-        return self._answer(codes, words, self._members(start, len(codes)))
+        sets = self._packed(start, len(codes))
+        return self._answer(codes, words, sets)
 
-    def _members(self, start: int, count: int) -> NDArray[np.bool_]:
-        return self.candidates.membership(start, start + count)
+    def _packed(self, start: int, count: int) -> CandidateSets:
+        return CandidateSets(self.candidates.packed[start : start + count], self.domain.size)
 
-    def _answer(self, codes: Codes, words: NDArray[np.uint64], members: NDArray[np.bool_]) -> Codes:
+    def _answer(self, codes: Codes, words: NDArray[np.uint64], sets: CandidateSets) -> Codes:
         """Answer within the candidates: places are counted within each record's set, in the order of the classes."""
-        rows = np.arange(len(codes))
-        inside = members[rows, codes]
-        ranks = np.cumsum(members, axis=1, dtype=np.uint32)
-        sizes = ranks[:, -1]
-        lies, uniform = self._steps
-        steps = np.where(inside, lies[sizes], uniform[sizes])
-        jumps = np.minimum(words // steps, (sizes - 1).astype(np.uint64)).astype(np.uint32)
-        places = np.where(inside, ranks[rows, codes] + jumps, jumps)
-        places = np.where(places >= sizes, places - sizes, places)
-        flat = np.nonzero(members)[1].astype(codes.dtype)
-        return flat[np.cumsum(sizes) - sizes + places]
+        each, below = self._class_words
+        bits = sets.words(0, len(codes))
+        inside = (bits & each[codes]).any(axis=1)
+        ranks = np.bitwise_count(bits & below[codes]).sum(axis=1, dtype=np.int32)
+        sizes = sets.sizes.astype(np.int32)
+        jumps = np.minimum(words // self._steps[inside.view(np.uint8), sizes], (sizes - 1).astype(np.uint64))
+        places = jumps.astype(np.int32)
+        places[inside] += ranks[inside] + 1
+        places -= sizes * (places >= sizes)
+        flat = np.flatnonzero(sets.membership())
+        chosen = flat[np.cumsum(sizes) - sizes + places]
+        return (chosen - np.arange(len(codes)) * self.domain.size).astype(codes.dtype)
 
 
 @final
@@ -218,8 +223,10 @@ class RandomizedResponseTopK(_CandidateResponse):
         """Exact weights, shape (K, K)."""
         return self._expand()[0]
 
-    def _members(self, start: int, count: int) -> NDArray[np.bool_]:
-        return np.broadcast_to(self.membership(), (count, self.domain.size))
+    def _packed(self, start: int, count: int) -> CandidateSets:
+        return CandidateSets(
+            np.broadcast_to(self.candidates.packed, (count, self.candidates.packed.shape[1])), self.domain.size
+        )
 
 
 @final
