@@ -45,7 +45,10 @@ class CandidateSets:
     @property
     def sizes(self) -> NDArray[np.uint32]:
         """How many candidates each record has, shape (n,)."""
-        return np.bitwise_count(self.packed).sum(axis=1, dtype=np.uint32)
+        total = np.zeros(len(self.packed), dtype=np.uint32)
+        for column in self.packed.T:
+            total += np.bitwise_count(column)
+        return total
 
     @property
     def digest(self) -> str:

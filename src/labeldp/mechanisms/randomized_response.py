@@ -224,9 +224,8 @@ class RandomizedResponseTopK(_CandidateResponse):
         return self._expand()[0]
 
     def _packed(self, start: int, count: int) -> CandidateSets:
-        return CandidateSets(
-            np.broadcast_to(self.candidates.packed, (count, self.candidates.packed.shape[1])), self.domain.size
-        )
+        shared = self.candidates.packed
+        return CandidateSets(np.broadcast_to(shared, (count, shared.shape[1])), self.domain.size)
 
 
 @final
