@@ -1,0 +1,164 @@
+"""What a release of a file refuses, and what is left where it is stopped: whole or absent, charged at most once."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import labeldp as ldp
+from labeldp.workflows import LedgerFile
+from workflows.files import column, listing, release, spent
+
+SCRIPTS = Path(__file__).parent
+
+
+def with_cell(name: str, value: str) -> Callable[[Path], None]:
+    """The same table with one cell replaced, in its last row."""
+
+    def change(folder: Path) -> None:
+        table = pd.read_csv(folder / "people.csv", dtype=str)
+        table.loc[len(table) - 1, name] = value
+        table.to_csv(folder / "people.csv", index=False)
+
+    return change
+
+
+def nothing(folder: Path) -> None:
+    """The table as it is."""
+
+
+REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
+    "label outside": (with_cell("bought", "maybe"), {}, "declared domain"),
+    "label missing": (with_cell("bought", ""), {}, "missing label"),
+    "id repeated": (with_cell("id", "1000"), {"id_column": "id"}, "must not be repeated"),
+    "id missing": (with_cell("id", ""), {"id_column": "id"}, "missing id"),
+    "no such label": (nothing, {"label": "boughd"}, "label: .* did you mean 'bought'"),
+    "no such id": (nothing, {"id_column": "ids"}, "id_column: .* did you mean 'id'"),
+    "label as id": (nothing, {"id_column": "bought"}, "another column than label"),
+    "epsilon zero": (nothing, {"epsilon": 0}, "epsilon must be positive"),
+    "epsilon negative": (nothing, {"epsilon": -1}, "epsilon must be positive"),
+    "epsilon infinite": (nothing, {"epsilon": float("inf")}, "epsilon must be finite"),
+    "epsilon nan": (nothing, {"epsilon": float("nan")}, "epsilon must be finite"),
+    "no such mechanism": (nothing, {"mechanism": "laplace"}, "mechanism must be one of randomized-response, unary"),
+    "wrong domain": (nothing, {"mechanism": "discrete-laplace"}, "domain must be an Interval"),
+    "not a number": (nothing, {"mechanism": "discrete-laplace", "domain": ldp.Interval(0, 1)}, "numbers only"),
+    "empty file": (lambda folder: (folder / "people.csv").write_text(""), {}, "is empty"),
+    "no rows": (lambda folder: (folder / "people.csv").write_text("id,bought\n"), {}, "no other row"),
+    "out ends in nothing": (nothing, {"out": Path("out.txt")}, "must end in .parquet or .csv"),
+    "out is nowhere": (nothing, {"out": Path("nowhere/out.csv")}, "no directory"),
+    "out is the data": (nothing, {"out": Path("people.csv")}, "exists already"),
+    "out is the ledger": (nothing, {"out": Path("ledger.db")}, "different files"),
+    "bad name": (nothing, {"dataset": ""}, "name must be a printable text"),
+    "block_rows": (nothing, {"block_rows": 0}, "block_rows must be at least 1"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, kind: str) -> None:
+    change, arguments, message = REFUSED[kind]
+    change(people)
+    if "out" in arguments:
+        arguments = arguments | {"out": people / arguments["out"]}
+    before = {name: (people / name).read_bytes() for name in listing(people)}
+    with pytest.raises(ldp.InputError, match=message) as caught:
+        release(people, **arguments)
+    assert "maybe" not in str(caught.value)
+    assert {name: (people / name).read_bytes() for name in listing(people)} == before
+
+
+def test_one_class_only_is_no_reason_to_refuse(people: Path) -> None:
+    """Whether all labels are the same is private."""
+    pd.DataFrame({"bought": ["no"] * 50}).to_csv(people / "people.csv", index=False)
+    release(people)
+    assert set(column(people / "out.csv")) == {"no", "yes"}
+
+
+def test_an_output_that_stands_and_is_not_this_release_is_refused_and_left(people: Path) -> None:
+    LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=9))
+    release(people)
+    for change in (
+        {"epsilon": 2},
+        {"id_column": "id"},
+        {"in_place": True},
+        {"dataset": "others"},
+        {"revision": "two"},
+    ):
+        before = (people / "out.csv").read_bytes()
+        with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+            release(people, **change)
+        assert (people / "out.csv").read_bytes() == before
+    (people / "out.csv").write_text("bought\n" + "no\n" * 600)
+    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+        release(people)
+    assert spent(people) == 1.0
+
+
+def test_a_column_that_the_output_cannot_hold_is_refused_before_the_charge(people: Path) -> None:
+    table = pa.table({"bought": ["no", "yes"], "tags": [["a"], []], "raw": pa.array([b"a", b"b"])})
+    parquet.write_table(table, people / "odd.parquet")
+    with pytest.raises(ldp.InputError, match=r"a CSV file cannot hold the column 'tags'"):
+        release(people, data=people / "odd.parquet", in_place=True)
+    assert not (people / "ledger.db").exists()
+    release(people, data=people / "odd.parquet")
+    release(people, data=people / "odd.parquet", in_place=True, out=people / "odd_out.parquet")
+    assert parquet.read_table(people / "odd_out.parquet").column("tags").to_pylist() == [["a"], []]
+
+
+def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(people: Path) -> None:
+    source = (people / "people.csv").read_bytes()
+
+    def swap(doing: str, rows: int) -> None:
+        if (doing, rows) == ("checking", 600):
+            table = pd.read_csv(people / "people.csv", dtype=str)
+            table["bought"] = table["bought"].map({"no": "yes", "yes": "no"})
+            table.to_csv(people / "people.csv", index=False)
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
+        release(people, progress=swap)
+    assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
+    (people / "people.csv").write_bytes(source)
+    release(people)
+    assert spent(people) == 1.0
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+@pytest.mark.parametrize("stage", ["checking", "releasing"])
+def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_same_bits(
+    people: Path, name: str, stage: str
+) -> None:
+    LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=1))
+    done = subprocess.run(
+        [sys.executable, SCRIPTS / "killed_release.py", people, name, stage],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert not (people / "out.csv").exists()
+    if name == "SIGINT":
+        assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
+    assert spent(people) == (1.0 if stage == "releasing" else 0.0)
+    (people / "copy").mkdir()
+    shutil.copy(people / "ledger.db", people / "copy")
+    release(people)
+    release(people, ledger=people / "copy" / "ledger.db", out=people / "copy" / "out.csv")
+    assert (people / "out.csv").read_bytes() == (people / "copy" / "out.csv").read_bytes()
+    assert spent(people) == 1.0
+
+
+def test_a_full_disk_leaves_nothing_and_the_charge_is_found_again(people: Path, tiny_disk: Path) -> None:
+    table = pd.DataFrame({"bought": np.tile(["no", "yes"], 100_000)})
+    table.to_csv(people / "people.csv", index=False)
+    with pytest.raises(ldp.LabelDPError, match="disk is full"):
+        release(people, out=tiny_disk / "out.csv")
+    assert listing(tiny_disk) == set()
+    release(people)
+    assert spent(people) == 1.0
