@@ -9,10 +9,10 @@ from labeldp.workflows import release_file
 
 
 def main(folder: str, name: str, stage: str) -> None:
-    """Signal `name` arrives when the second block of `stage` is done."""
+    """Signal `name` arrives when the second block of `stage`, "checked" or "released", is done."""
 
-    def progress(doing: str, rows: int) -> None:
-        if doing == stage and rows >= 200:
+    def progress(done: str, share: float) -> None:
+        if done == f"{stage} 200 rows":
             os.kill(os.getpid(), signal.Signals[name])
 
     release_file(

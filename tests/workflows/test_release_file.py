@@ -89,8 +89,8 @@ def test_an_unknown_dataset_gets_the_cost_as_its_whole_budget_and_the_caller_is_
     people: Path,
 ) -> None:
     told: list[str] = []
-    release(people, epsilon=0.3, notice=told.append)
-    release(people, epsilon=0.3, notice=told.append, out=people / "again.csv")
+    release(people, epsilon=0.3, note=told.append)
+    release(people, epsilon=0.3, note=told.append, out=people / "again.csv")
     assert len(told) == 1
     assert "'people' is new in" in told[0]
     assert "epsilon = 0.3" in told[0]
@@ -174,10 +174,16 @@ def test_the_certificate_names_the_secret_that_it_rests_on(people: Path) -> None
     assert certificate == LedgerFile(people / "ledger.db").dataset("people").entries[0].certificate
 
 
-def test_progress_counts_the_rows_of_both_passes(people: Path) -> None:
-    seen: list[tuple[str, int]] = []
-    release(people, block_rows=250, progress=lambda doing, rows: seen.append((doing, rows)))
-    assert seen == [(doing, rows) for doing in ("checking", "releasing") for rows in (250, 500, 600)]
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_progress_goes_through_the_rows_twice(people: Path, form: str) -> None:
+    seen: list[tuple[str, float]] = []
+    data = people / f"people.{form}"
+    release(people, data=data, block_rows=300, progress=lambda done, share: seen.append((done, share)))
+    checked = [0.25, 0.5] if form == "parquet" else [0.0, 0.0]  # a CSV file does not say how many rows it has
+    assert [done for done, _ in seen] == [
+        f"{done} {rows} rows" for done in ("checked", "released") for rows in (300, 600)
+    ]
+    assert [share for _, share in seen] == [*checked, 0.75, 1.0]
 
 
 def test_memory_grows_with_a_block_not_with_the_file(tmp_path: Path) -> None:

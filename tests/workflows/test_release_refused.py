@@ -115,8 +115,8 @@ def test_a_column_that_the_output_cannot_hold_is_refused_before_the_charge(peopl
 def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(people: Path) -> None:
     source = (people / "people.csv").read_bytes()
 
-    def swap(doing: str, rows: int) -> None:
-        if (doing, rows) == ("checking", 600):
+    def swap(done: str, share: float) -> None:
+        if done == "checked 600 rows":
             table = pd.read_csv(people / "people.csv", dtype=str)
             table["bought"] = table["bought"].map({"no": "yes", "yes": "no"})
             table.to_csv(people / "people.csv", index=False)
@@ -130,7 +130,7 @@ def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
-@pytest.mark.parametrize("stage", ["checking", "releasing"])
+@pytest.mark.parametrize("stage", ["checked", "released"])
 def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_same_bits(
     people: Path, name: str, stage: str
 ) -> None:
@@ -145,7 +145,7 @@ def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_sam
     assert not (people / "out.csv").exists()
     if name == "SIGINT":
         assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
-    assert spent(people) == (1.0 if stage == "releasing" else 0.0)
+    assert spent(people) == (1.0 if stage == "released" else 0.0)
     (people / "copy").mkdir()
     shutil.copy(people / "ledger.db", people / "copy")
     release(people)

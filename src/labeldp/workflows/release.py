@@ -48,8 +48,8 @@ from labeldp.tables import (
 )
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 
-Progress = Callable[[str, int], None]
-"""Called after each block with what is being done, "checking" or "releasing", and the rows done so far."""
+Progress = Callable[[str, float], None]
+"""Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
 
 _SECRECY = "the ledger, which holds the key to the noise, stays as secret as the labels"
 
@@ -103,7 +103,7 @@ def release_file(
     revision: str | None = None,
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
-    notice: Callable[[str], None] | None = None,
+    note: Callable[[str], None] | None = None,
 ) -> Certificate:
     """Release the label column of a CSV or Parquet file as a file of noisy labels with a certificate.
 
@@ -120,7 +120,7 @@ def release_file(
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.
         dataset: the dataset's name in it. One that it does not know is added with this release's cost as its
-            whole budget, and `notice` is told.
+            whole budget, and `note` is told.
         out: the output, .parquet or .csv (.csv.gz …), which must not exist.
         id_column: record ids, all different; noise follows the id, and the ids are written beside the noisy labels.
             Row numbers by default.
@@ -128,7 +128,7 @@ def release_file(
         revision: names another state of the labels; see `LedgerFile.dataset`.
         block_rows: rows read at a time.
         progress: called after each block.
-        notice: called with a sentence that the user should read.
+        note: called with a sentence that the user should read.
 
     Guarantee: nothing is published before its charge is on disk, and the output is whole or absent; what is refused
         charges nothing.
@@ -154,12 +154,12 @@ def release_file(
     stream.refuse_unwritable(target)
     is_new = account.is_new
     with release_writer(target, stream.columns, released=stream.released) as writer:
-        request = stream.check(account)
+        request, rows = stream.check(account)
         charge = account.charge_stream(request, chosen)
-        if is_new and notice:
-            notice(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
+        if is_new and note:
+            note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
         certificate = request.certificate(charge, chosen, dataset)
-        stream.draw(account, request, writer)
+        stream.draw(account, request, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
 
@@ -232,16 +232,17 @@ class Stream:
             if kept and (pa.types.is_nested(kind) or "binary" in str(kind)):
                 raise InputError(f"a CSV file cannot hold the column {column.name!r} ({kind}): write .parquet instead")
 
-    def check(self, account: DatasetLedger) -> Request:
-        """Read every label and id once: what is wrong is refused here."""
-        digest, scheme = LabelDigest(account.digest_key), "row numbers"
+    def check(self, account: DatasetLedger) -> tuple[Request, int]:
+        """Read every label and id once, and count the rows: what is wrong is refused here."""
+        digest, scheme, rows = LabelDigest(account.digest_key), "row numbers", 0
         with DistinctIds() if self.id_column else nullcontext() as seen:
-            for _, codes, ids in self._blocks("checking"):
+            for _, codes, ids in self._blocks("checked", self.table.rows):
+                rows += len(codes)
                 digest.update(record_words(ids, len(codes), account.digest_key), codes)
                 if seen is not None:
                     seen.add(ids)
                     scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
-        return Request(
+        request = Request(
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
             labels=digest.hexdigest(),
@@ -250,29 +251,31 @@ class Stream:
             randomness=RandomnessKind.KEYED,
             conditions=(_SECRECY,),
         )
+        return request, rows
 
-    def draw(self, account: DatasetLedger, request: Request, writer: ReleaseWriter) -> None:
+    def draw(self, account: DatasetLedger, request: Request, rows: int, writer: ReleaseWriter) -> None:
         """Read every label again and write what the mechanism answers; refused if the labels are others now."""
         digest = LabelDigest(account.digest_key)
         noise = account.randomness.bind(request.context())
-        for batch, codes, ids in self._blocks("releasing"):
+        for batch, codes, ids in self._blocks("released", rows):
             digest.update(record_words(ids, len(codes), account.digest_key), codes)
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
             writer.write(self.form.published(self.mechanism, noisy), batch)
         if digest.hexdigest() != request.labels:
             raise LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
 
-    def _blocks(self, doing: str) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Any]]:
+    def _blocks(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Any]]:
         """Blocks with codes and record ids. Both passes read the same columns, so the first finds what is damaged."""
         needed = {self.label, self.id_column}
         columns = [name for name in self.table.columns if self.in_place or name in needed]
-        done = 0
+        start = 0
         for batch in self.table.blocks(columns, block_rows=self.block_rows):
-            rows = np.arange(done, done + batch.num_rows, dtype=np.uint64)
-            yield batch, self._codes(batch), rows if self.id_column is None else record_ids(batch, self.id_column)
-            done += batch.num_rows
+            numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
+            yield batch, self._codes(batch), numbers if self.id_column is None else record_ids(batch, self.id_column)
+            start += batch.num_rows
             if self.progress:
-                self.progress(doing, done)
+                half = start / rows / 2 if rows else 0.0
+                self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
     def _codes(self, batch: pa.RecordBatch) -> NDArray[Any]:
         if isinstance(self.in_file, Interval):
@@ -309,7 +312,7 @@ def _standing(stream: Stream, account: DatasetLedger, target: Path) -> Certifica
         columns = open_table(target).columns
     except InputError:
         raise refusal from None
-    charge: Charge | None = account.find_stream(stream.check(account))
+    charge: Charge | None = account.find_stream(stream.check(account)[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
     if not (same and content["column"] == stream.released and is_as_certified(target)):
         raise refusal
