@@ -22,9 +22,10 @@ from labeldp.privacy import (
     Randomness,
     Trust,
     Words,
+    all_digits,
     as_randomness,
+    float_within,
     positive_epsilon,
-    shortest_float,
 )
 
 SAMPLER_VERSION = 1
@@ -138,20 +139,21 @@ class EpsilonMechanism(Mechanism):
     """A mechanism with a pure guarantee.
 
     Args:
-        epsilon: privacy parameter, positive; the decimal as written is exact.
+        epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is
+            rounded down.
     """
 
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", shortest_float(positive_epsilon(self.epsilon)))
+        object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
 
     def with_epsilon(self, epsilon: float) -> Self:
         """The same description at another epsilon: domain, candidate sets and groups stay."""
         other = object.__new__(type(self))
         for part in fields(self):
             object.__setattr__(other, part.name, getattr(self, part.name))
-        object.__setattr__(other, "epsilon", shortest_float(positive_epsilon(epsilon)))
+        object.__setattr__(other, "epsilon", float_within(positive_epsilon(epsilon)))
         return other
 
     def parameters(self) -> dict[str, Any]:
@@ -159,7 +161,7 @@ class EpsilonMechanism(Mechanism):
         return {"epsilon": str(positive_epsilon(self.epsilon))}
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {self.epsilon:g}"
+        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}"
 
 
 class FiniteMechanism(EpsilonMechanism):

@@ -38,6 +38,19 @@ class CandidateSets:
     def __len__(self) -> int:
         return len(self.packed)
 
+    def check(self, classes: int) -> None:
+        """Refuse what is not one non-empty set of `classes` classes for each record: its sampler would not be private.
+
+        Raises:
+            InputError: another number of classes, an empty set, or bits beyond the last class.
+        """
+        width = -(-classes // 8)
+        if self.classes != classes or self.packed.ndim != 2 or self.packed.shape[1] != width:
+            raise InputError(f"prior must hold sets of {classes} classes, as packed bits, shape (n, {width})")
+        beyond = np.uint8(0xFF >> (classes - 8 * (width - 1)))
+        if self.packed.dtype != np.uint8 or np.any(self.packed[:, -1] & beyond) or not np.all(self.packed.any(axis=1)):
+            raise InputError("prior must hold at least one class for each record, and no bit beyond the last class")
+
     def membership(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
         """Which classes are candidates, shape (stop - start, classes)."""
         return np.unpackbits(self.packed[start:stop], axis=1, count=self.classes).view(np.bool_)
@@ -77,8 +90,8 @@ class CandidateSets:
 
         Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRWithPrior).
         """
-        growth = float(exp_bounds(epsilon)[0])
-        chances = np.asarray(growth / (growth + np.arange(prior.shape[1])), dtype=np.float64)
+        decay = float(exp_bounds(-epsilon)[1])
+        chances = np.asarray(1 / (1 + decay * np.arange(prior.shape[1])), dtype=np.float64)
         return cls._where(prior, lambda ranked: _best_threshold(ranked, chances))
 
     @classmethod
@@ -147,8 +160,7 @@ def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets
     """The sets of RRWithPrior for a released or public prior, or such sets as they are."""
     sets = prior.value if isinstance(prior, Public | Release) else None
     if isinstance(sets, CandidateSets):
-        if sets.classes != classes:
-            raise InputError(f"prior must hold sets of {classes} classes")
+        sets.check(classes)
         return sets
     return CandidateSets.best(prior_rows(prior, classes), epsilon)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism
-from labeldp.mechanisms.coins import WordStream, discrete_laplace, exp_coins, uniform
+from labeldp.mechanisms.coins import MIN_RATE, WordStream, discrete_laplace, exp_coins, uniform
 from labeldp.mechanisms.domains import Classes
 from labeldp.privacy import InputError, PrivacyLoss, Public, Release, Trust, as_randomness, positive_epsilon
 
@@ -148,6 +148,11 @@ class LaplaceHistogram(CountMechanism):
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__(groups)
+        if self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
 
     def privacy_loss(self) -> PrivacyLoss:
         """Two binary randomized responses at epsilon / 2, exactly."""

@@ -1,14 +1,18 @@
 """Exact uniform integers and exact coins of probability e^-x, from as many random words as they need."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Ids, Randomness, Words, exp_bounds
+from labeldp.privacy import WORD, Ids, InputError, Randomness, Words, exp_bounds
 
 Flags = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+
+MIN_RATE = Fraction(1, 1 << 32)
+"""Noise of this rate reaches 2**63 with probability e^-(2**31)."""
 
 
 class WordStream:
@@ -69,6 +73,8 @@ def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, 
 
 def _word_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     """`low` words of `bits` bits lie surely below e^-exponent; a word above `high` lies surely above."""
+    if exponent > bits:
+        return 0, 0  # e^-exponent is below 2^-bits
     low, high = exp_bounds(-exponent, bits=bits + 96)
     return (low.numerator << bits) // low.denominator, (high.numerator << bits) // high.denominator
 
@@ -88,8 +94,14 @@ def _refine(word: int, exponent: Fraction, stream: WordStream, cell: NDArray[np.
 def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
     """Integers i with probability proportional to e^(-rate * |i|), exactly and without bound, shape (len(stream),).
 
-    Source: Canonne, Kamath, Steinke, The Discrete Gaussian for Differential Privacy (2020), Algorithm 2.
+    Args:
+        rate: at least `MIN_RATE`, so that no noise leaves 64 bits.
+
+    Source: Canonne, Kamath, Steinke, The Discrete Gaussian for Differential Privacy (2020), Algorithm 2, with rounds
+    of ⌈1 / rate⌉ integers in place of the denominator, which may not fit into 64 bits.
     """
+    if rate < MIN_RATE:
+        raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
     noise = np.zeros(len(stream), dtype=np.int64)
     open_cells = np.arange(len(stream))
     while open_cells.size:
@@ -102,17 +114,18 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
 
 
 def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> Integers:
-    """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),)."""
+    """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),): a place and full rounds."""
+    length = math.ceil(1 / rate)
     places = np.zeros(len(cells), dtype=np.int64)
     open_cells = np.arange(len(cells))
     while open_cells.size:
-        tried = uniform(stream, cells[open_cells], rate.denominator)
-        kept = exp_coins(stream, cells[open_cells], tried, Fraction(1, rate.denominator))
+        tried = uniform(stream, cells[open_cells], length)
+        kept = exp_coins(stream, cells[open_cells], tried, rate)
         places[open_cells[kept]] = tried[kept]
         open_cells = open_cells[~kept]
     rounds = np.zeros(len(cells), dtype=np.int64)
     running = np.arange(len(cells))
     while running.size:
-        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), Fraction(1))]
+        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), length * rate)]
         rounds[running] += 1
-    return (places + rate.denominator * rounds) // rate.numerator
+    return places + length * rounds

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.privacy import InputError
+
 
 @dataclass(frozen=True)
 class Debiased:
@@ -31,8 +33,11 @@ def debias(mechanism: Any, noisy: Any) -> Debiased:
         noisy: its output.
 
     Raises:
+        InputError: not a mechanism, or not its output.
         NotInvertibleError: the noise has no inverse, as when a record has fewer candidates than classes. An
             estimate made regardless could read as a perfect accuracy.
     """
+    if not hasattr(mechanism, "unbiased"):
+        raise InputError("mechanism must be the one that made the noisy labels, such as release.mechanism")
     result: Debiased = mechanism.unbiased(noisy)
     return result

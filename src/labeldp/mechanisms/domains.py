@@ -1,7 +1,7 @@
 """The public sets that labels come from: declared, never discovered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
@@ -95,19 +95,25 @@ class Classes(Domain):
 
     def encode(self, labels: Any) -> Codes:
         """Codes of class names, shape (n,); see `Domain.encode`."""
-        array = np.asarray(labels)
+        array = _without_mask(labels, self)
         if array.ndim != 1:
             raise InputError("labels must be one-dimensional")
         if self.names == tuple(range(self.size)):
             return self._encode_codes(array)
         if array.dtype.kind in "US" and all(isinstance(name, str) for name in self.names):
             return self._encode_texts(array)
-        table = {name: code for code, name in enumerate(self.names)}
-        try:
-            codes = [table[label] for label in array.tolist()]
-        except (KeyError, TypeError):
-            raise DomainError(_OUTSIDE.format(domain=self)) from None
+        codes = self._looked_up(array.tolist())
+        if None in codes:
+            raise DomainError(_OUTSIDE.format(domain=self))
         return np.array(codes, dtype=self.dtype)
+
+    def _looked_up(self, labels: list[Any]) -> list[int | None]:
+        """The code of each label, None where there is none: an exception on the way would hold a label."""
+        table: dict[Any, int] = {name: code for code, name in enumerate(self.names)}
+        try:
+            return [table.get(label) for label in labels]
+        except TypeError:
+            return [None]
 
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
         if array.dtype.kind == "f" and np.all(array == np.floor(array)) and np.all(np.abs(array) < 2**31):
@@ -119,7 +125,9 @@ class Classes(Domain):
     def _encode_texts(self, array: NDArray[Any]) -> Codes:
         names = np.array(self.names)
         order = np.argsort(names)
-        texts = array.astype(np.str_)
+        texts = _as_texts(array)
+        if texts is None:
+            raise DomainError(_OUTSIDE.format(domain=self))
         places = np.minimum(np.searchsorted(names[order], texts), self.size - 1)
         codes = order[places]
         if not np.array_equal(names[codes], texts):
@@ -128,7 +136,9 @@ class Classes(Domain):
 
     def decode(self, codes: Any) -> NDArray[Any]:
         """Class names of codes, shape (n,)."""
-        return np.asarray(self.names)[self.check_codes(codes)]
+        kinds = {type(name) for name in self.names}
+        names = np.array(self.names, dtype=None if len(kinds) == 1 else object)
+        return names[self.check_codes(codes)]
 
     def to_json(self) -> dict[str, Any]:
         """The names in order."""
@@ -140,15 +150,46 @@ class Classes(Domain):
         return f"Classes({self.names!r})"
 
 
+def _without_mask(labels: Any, domain: Domain) -> NDArray[Any]:
+    """Labels as an array; a masked label is a missing one, whatever stands below the mask.
+
+    Raises:
+        DomainError: a label is masked.
+    """
+    if np.ma.is_masked(labels):
+        raise DomainError(_OUTSIDE.format(domain=domain))
+    return np.asarray(labels)
+
+
+def _as_texts(array: NDArray[Any]) -> NDArray[np.str_] | None:
+    """Texts, or None where bytes are not ASCII: the exception would hold the label."""
+    try:
+        return array.astype(np.str_)
+    except UnicodeDecodeError:
+        return None
+
+
+def _as_numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Numbers, or None where a label is none: the exception would hold the label."""
+    try:
+        return array.astype(np.float64) if array.dtype.kind != "c" else None
+    except (TypeError, ValueError):
+        return None
+
+
 def _names(classes: Any) -> tuple[str | int, ...]:
     """Class names in order, checked."""
     if isinstance(classes, bool | str | bytes):
         raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
     if isinstance(classes, int | np.integer):
-        classes = range(int(classes))
+        classes = range(min(int(classes), MAX_SIZE + 1))
+    if not isinstance(classes, Iterable):
+        raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
-    if not 2 <= len(names) <= MAX_SIZE:
+    if len(names) < 2:
         raise InputError("classes must hold at least two classes: with one there is nothing to learn or to protect")
+    if len(names) > MAX_SIZE:
+        raise InputError(f"classes must hold at most {MAX_SIZE} classes")
     if not all(isinstance(name, str | int) for name in names) or len(set(names)) < len(names):
         raise InputError("classes must be distinct texts or integers")
     return names
@@ -173,8 +214,12 @@ class Interval(Domain):
     grid: int = 1025
 
     def __post_init__(self) -> None:
-        if not decimal(self.low, "low") < decimal(self.high, "high"):
+        low, high = decimal(self.low, "low"), decimal(self.high, "high")
+        if not low < high:
             raise InputError("low must be below high")
+        for name, value in (("low", low), ("high", high)):
+            if type(getattr(self, name)) not in (int, float):
+                object.__setattr__(self, name, float(value))
         if isinstance(self.grid, bool) or not isinstance(self.grid, int) or not 2 <= self.grid <= MAX_SIZE:
             raise InputError(f"grid must be an integer number of points from 2 to {MAX_SIZE}")
 
@@ -190,10 +235,9 @@ class Interval(Domain):
 
     def encode(self, labels: Any) -> Codes:
         """Codes of the nearest grid points, shape (n,); see `Domain.encode`."""
-        try:
-            values = np.asarray(labels, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DomainError(_OUTSIDE.format(domain=self)) from None
+        values = _as_numbers(_without_mask(labels, self))
+        if values is None:
+            raise DomainError(_OUTSIDE.format(domain=self))
         if values.ndim != 1:
             raise InputError("labels must be one-dimensional")
         if not np.all((values >= self.low) & (values <= self.high)):

@@ -46,7 +46,7 @@ class DiscreteLaplace(FiniteMechanism):
             raise InputError("domain must be an Interval, such as Interval(0, 100, grid=1025)")
         if self.domain.grid > MAX_GRID:
             raise InputError(f"domain must have a grid of at most {MAX_GRID} points for DiscreteLaplace")
-        self._check(exp_bounds(positive_epsilon(self.epsilon))[0])
+        self.half  # refuses an epsilon too small for the grid  # noqa: B018
 
     @property
     def reach(self) -> int:
@@ -78,11 +78,12 @@ class DiscreteLaplace(FiniteMechanism):
             power = -(-power * decay // one)
             weights.append(_rounded_up(power, (1 - low) * tail))
         weights.append(_rounded_up(-(-power * decay // one), tail))
-        return [WORD - 2 * sum(weights), *weights]
+        half = [WORD - 2 * sum(weights), *weights]
+        self._check(half, exp_bounds(positive_epsilon(self.epsilon))[0])
+        return half
 
-    def _check(self, growth: Fraction) -> None:
+    def _check(self, half: list[int], growth: Fraction) -> None:
         """The guarantee in integers: the worst ratios are at the clipped ends and beside them."""
-        half = self.half
         at_end = WORD - sum(half[1:])
         falling = all(a >= b for a, b in pairwise(half[:-1]))
         inner = half[0] <= growth * half[-2] if self.reach > 1 else True
@@ -125,7 +126,9 @@ class DiscreteLaplace(FiniteMechanism):
         codes = self.domain.check_codes(noisy)
         outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
         step: float = self.domain.step
-        return Debiased(values + outwards * step * decay / (1 - decay), ((1 + decay) / (1 - decay)) ** 2)
+        # The rows of the inverse in the middle of the grid sum up to more than the two at its ends.
+        condition = ((1 + decay) / (1 - decay)) ** (2 if self.reach > 1 else 1)
+        return Debiased(values + outwards * step * decay / (1 - decay), condition)
 
 
 def _rounded_up(power: int, factor: Fraction) -> int:

@@ -69,9 +69,12 @@ class UnaryEncoding(FiniteMechanism):
             bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
         return np.packbits(bits, axis=1)
 
-    def bits(self, noisy: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    def bits(self, noisy: Any) -> NDArray[np.bool_]:
         """The bits of a release, shape (n, K)."""
-        return np.unpackbits(noisy, axis=1, count=self.domain.size).view(np.bool_)
+        packed = np.asarray(noisy)
+        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != -(-self.domain.size // 8):
+            raise InputError(f"noisy must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})")
+        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased class indicators, shape (n, K), from packed bits."""

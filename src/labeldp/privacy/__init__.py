@@ -19,7 +19,16 @@ from labeldp.privacy.errors import (
     LedgerError,
     NotInvertibleError,
 )
-from labeldp.privacy.exact import WORD, decimal, exp_bounds, positive_epsilon, shortest_float
+from labeldp.privacy.exact import (
+    WORD,
+    all_digits,
+    decimal,
+    digits_above,
+    exp_bounds,
+    float_within,
+    positive_epsilon,
+    shortest_float,
+)
 from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import (
@@ -65,11 +74,14 @@ __all__ = [
     "SystemRandomness",
     "Trust",
     "Words",
+    "all_digits",
     "as_randomness",
     "check",
     "decimal",
     "derive",
+    "digits_above",
     "exp_bounds",
+    "float_within",
     "gather",
     "positive_epsilon",
     "record_words",

@@ -128,7 +128,29 @@ Atom = Response | Discrete | Gaussian | Failure
 
 
 def atom_from_json(value: Json) -> Atom:
-    """The inverse of `to_json`."""
+    """The inverse of `to_json`.
+
+    Raises:
+        ValueError: no such loss exists.
+    """
+    atom = _atom(value)
+    if not _possible(atom):
+        raise ValueError("the parameters of a privacy loss are out of range")
+    return atom
+
+
+def _possible(atom: Atom) -> bool:
+    """True when the parameters are those of a loss that never goes below zero cost."""
+    if isinstance(atom, Response):
+        return atom.epsilon > 0 and atom.classes >= 2
+    if isinstance(atom, Gaussian):
+        return 0 < atom.mu < math.inf
+    if isinstance(atom, Failure):
+        return 0 <= atom.delta <= 1
+    return len(atom.losses) == len(atom.probabilities) > 0 and min(atom.probabilities) >= 0
+
+
+def _atom(value: Json) -> Atom:
     kind = value["kind"]
     if kind == "response":
         return Response(Fraction(value["epsilon"]), int(value["classes"]))

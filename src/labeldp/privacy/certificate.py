@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.privacy.charges import Charge, total_loss
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import shortest_float
+from labeldp.privacy.exact import all_digits, digits_above, shortest_float
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind
 
@@ -65,9 +65,11 @@ class Certificate:
         """
         epsilon = self.loss.epsilon(delta)
         if epsilon == float("inf"):
-            promise = f"No finite epsilon is promised at delta = {float(delta):g}"
+            promise = f"No finite epsilon is promised at delta = {all_digits(delta)}"
         else:
-            promise = f"Label differential privacy with epsilon = {epsilon:.6g} and delta = {float(delta):g}"
+            promise = (
+                f"Label differential privacy with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
+            )
         parts = [
             f"{promise} for every label of the dataset {self.dataset!r}, where neighbors are two datasets in which "
             f"{self.neighbors.value}; {self.trust.value}.",
@@ -107,7 +109,7 @@ class Certificate:
                 published=value["published"],
                 assumptions=tuple(value["assumptions"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InputError("this is not a certificate of labeldp") from error
 
 
@@ -202,4 +204,4 @@ class CuratorLike(Protocol):
 
 def number(value: Fraction | float) -> str:
     """A parameter in the user's digits."""
-    return f"{shortest_float(value) if isinstance(value, Fraction) else value:g}"
+    return all_digits(shortest_float(value) if isinstance(value, Fraction) else value)

@@ -18,6 +18,7 @@ MAX_POINTS = 1 << 14
 
 _NORMAL_ERROR = 1e-12
 _TINY = 1e-300
+_LARGE = Fraction(10**12)
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     Source: Balle and Wang (2018), Theorem 8, for the Gaussian part; the rest is the hockey-stick
     divergence of the convolved loss distribution (`docs/proofs/composition.md`).
     """
-    failure = sum((count * atom.delta for atom, count in sequence if isinstance(atom, Failure)), Fraction(0))
-    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
-    if bound is not None and epsilon >= bound:
+    failure = failures(sequence)
+    epsilon = min(epsilon, _LARGE)  # delta falls with epsilon
+    if _beyond(sequence, epsilon):
         return min(1.0, _up(failure))
     lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
     mu = _total_mu(sequence)
@@ -67,6 +68,24 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
     finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
     return min(1.0, finite + _up(failure) + _TINY)
+
+
+def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
+    """True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
+    if _beyond(sequence, epsilon):
+        return failures(sequence) <= delta
+    return delta >= 1 or delta_of(sequence, epsilon) <= delta
+
+
+def failures(sequence: Sequence) -> Fraction:
+    """The probability of all failures together, at most."""
+    return sum((count * atom.delta for atom, count in sequence if isinstance(atom, Failure)), Fraction(0))
+
+
+def _beyond(sequence: Sequence, epsilon: Fraction) -> bool:
+    """True when no loss exceeds epsilon, failures aside."""
+    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
+    return bound is not None and epsilon >= bound
 
 
 def finite_losses(sequence: Sequence) -> list[Fraction]:

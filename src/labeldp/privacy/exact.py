@@ -1,7 +1,7 @@
 """Exact decimals and certified bounds of the exponential, in integers only."""
 
 import math
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Rational
@@ -14,6 +14,9 @@ WORD = 1 << 64
 
 MAX_EPSILON = 1000
 """Above this no 64-bit table can tell the mechanism from one without noise."""
+
+MAX_DIGITS = 400
+"""Decimals beyond 10**400 or below 10**-400 are refused: exact arithmetic on them would not end."""
 
 
 def decimal(value: Any, name: str) -> Fraction:
@@ -29,13 +32,15 @@ def decimal(value: Any, name: str) -> Fraction:
     if isinstance(value, bool):
         raise InputError(f"{name} must be a number, not a truth value")
     if isinstance(value, Rational):
-        return Fraction(value)
+        return Fraction(int(value.numerator), int(value.denominator))
     try:
         parsed = Decimal(str(value))
     except InvalidOperation:
         raise InputError(f"{name} must be a number, such as 1.0") from None
     if not parsed.is_finite():
         raise InputError(f"{name} must be finite; a release without noise is called NoPrivacy, not an infinite {name}")
+    if parsed and abs(parsed.adjusted()) > MAX_DIGITS:
+        raise InputError(f"{name} must be a number of ordinary size, such as 1.0")
     return Fraction(parsed)
 
 
@@ -57,6 +62,26 @@ def shortest_float(value: Fraction) -> float:
     """The float that prints as this decimal, or else the next one above it: never rounded down."""
     nearest = float(value)
     return nearest if Fraction(Decimal(repr(nearest))) >= value else math.nextafter(nearest, math.inf)
+
+
+def float_within(value: Fraction) -> float:
+    """The float that prints as this decimal, or else the next one below it: never rounded up."""
+    nearest = float(value)
+    return nearest if Fraction(Decimal(repr(nearest))) <= value else math.nextafter(nearest, -math.inf)
+
+
+def digits_above(value: float, digits: int = 6) -> str:
+    """A number in so many digits, rounded up: a promise in words is never better than the promise in numbers."""
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    exact = Decimal(repr(value))
+    above = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=ROUND_CEILING)
+    return f"{float(above):.{digits}g}"
+
+
+def all_digits(value: float) -> str:
+    """A parameter as it was written: the shortest digits that mean exactly this float."""
+    return repr(float(value)).removesuffix(".0")
 
 
 @lru_cache(maxsize=4096)

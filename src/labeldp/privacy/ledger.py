@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from labeldp.privacy.certificate import Certificate
 from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
-from labeldp.privacy.exact import decimal, positive_epsilon
+from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind
 
@@ -43,14 +44,10 @@ class Budget:
 
     def admits(self, loss: PrivacyLoss) -> bool:
         """True when `loss` stays within the budget, in exact decimals where the guarantee is pure."""
-        bound = loss.max_loss
-        if bound is not None and bound <= positive_epsilon(self.epsilon):
-            return True
-        limit = decimal(self.delta, "delta")
-        return limit > 0 and loss.delta(self.epsilon) <= limit
+        return loss.within(self.epsilon, self.delta)
 
     def __str__(self) -> str:
-        return f"epsilon = {float(self.epsilon):g}, delta = {float(self.delta):g}"
+        return f"epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
 
 
 @dataclass(frozen=True)
@@ -156,6 +153,8 @@ class Ledger:
         self.name = name
         self._charges: list[Charge] = []
         self._curators = 0
+        self._lock = threading.Lock()
+        self._token = secrets.token_hex(8)
 
     @property
     def digest_key(self) -> None:
@@ -183,9 +182,12 @@ class Ledger:
         Raises:
             BudgetExceeded: it would pass the budget; nothing was charged.
         """
-        charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        check(self.budget, self._charges, charge, self.name)
-        self._charges.append(charge)
+        # Splits of two ledgers never count as one: their records may overlap in any way.
+        path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
+        charge = Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
+        with self._lock:
+            check(self.budget, self._charges, charge, self.name)
+            self._charges.append(charge)
         return charge
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
@@ -207,6 +209,6 @@ def check(budget: Budget, charges: list[Charge], charge: Charge, name: str) -> N
     if not budget.admits(total):
         delta = budget.delta
         raise BudgetExceeded(
-            f"the budget of {name!r} is {budget}; spent so far: epsilon = {spent.epsilon(delta):.6g}; "
-            f"this release would bring it to epsilon = {total.epsilon(delta):.6g} at that delta"
+            f"the budget of {name!r} is {budget}; spent so far: epsilon = {digits_above(spent.epsilon(delta), 12)}; "
+            f"this release would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta"
         )

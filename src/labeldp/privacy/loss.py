@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, atom_from_json
-from labeldp.privacy.curves import Sequence, delta_of, finite_losses, max_loss
+from labeldp.privacy.curves import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
 
@@ -45,7 +45,9 @@ class PrivacyLoss:
 
     @classmethod
     def response(cls, epsilon: Any, classes: int) -> "PrivacyLoss":
-        """The exact loss of randomized response over `classes` answers."""
+        """The exact loss of randomized response over `classes` answers; one answer costs nothing."""
+        if classes < 1:
+            raise InputError("classes must be at least 1")
         return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
 
     @classmethod
@@ -70,6 +72,8 @@ class PrivacyLoss:
         pairs = sorted(
             (decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True)
         )
+        if not pairs or any(mass < 0 for _, mass in pairs):
+            raise InputError("probabilities must not be negative, one for each of one or more losses")
         return cls((((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),),))
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
@@ -82,8 +86,8 @@ class PrivacyLoss:
 
     def __mul__(self, times: int) -> "PrivacyLoss":
         """The same release `times` times, with fresh noise."""
-        if times < 1:
-            raise InputError("times must be at least 1")
+        if not isinstance(times, int) or times < 1:
+            raise InputError("times must be an integer of at least 1")
         if len(self.alternatives) == 1:
             return PrivacyLoss((tuple((atom, count * times) for atom, count in self.alternatives[0]),))
         half = self * (times // 2) if times > 1 else PrivacyLoss.zero()
@@ -110,7 +114,12 @@ class PrivacyLoss:
         bound = self.max_loss
         if exact == 0:
             return math.inf if bound is None else shortest_float(bound)
-        return max(_invert(sequence, float(exact)) for sequence in self.alternatives)
+        return max(_invert(sequence, exact) for sequence in self.alternatives)
+
+    def within(self, epsilon: Any, delta: Any) -> bool:
+        """True when (epsilon, delta) covers this loss; exact decimals where no bound of a curve is needed."""
+        limit, share = decimal(epsilon, "epsilon"), decimal(delta, "delta")
+        return all(within(sequence, limit, share) for sequence in self.alternatives)
 
     def kinks(self) -> list[Fraction]:
         """Every non-negative epsilon at which a curve of finite atoms can change its slope in e^epsilon."""
@@ -126,12 +135,23 @@ class PrivacyLoss:
     @classmethod
     def from_json(cls, value: list[Any]) -> "PrivacyLoss":
         """The inverse of `to_json`."""
-        return cls(_reduced(_canonical(Counter({atom_from_json(a): int(a["times"]) for a in row})) for row in value))
+        if not value:
+            raise ValueError("a privacy loss has at least one alternative")
+        return cls(_reduced(map(_row_from_json, value)))
 
     def __str__(self) -> str:
         return " or ".join(
             " and ".join(f"{count} times {atom}" for atom, count in row) or "nothing" for row in self.alternatives
         )
+
+
+def _row_from_json(row: list[Any]) -> Sequence:
+    atoms: Counter[Atom] = Counter()
+    for value in row:
+        if int(value["times"]) < 1:
+            raise ValueError("an atom occurs at least once")
+        atoms[atom_from_json(value)] += int(value["times"])
+    return _canonical(atoms)
 
 
 def _joined(left: Sequence, right: Sequence) -> Sequence:
@@ -161,19 +181,19 @@ def _covers(large: Sequence, small: Sequence) -> bool:
     return missing.total() == 1 and any(atom.covers(wanted) for atom in surplus)
 
 
-def _invert(sequence: Sequence, delta: float) -> float:
+def _invert(sequence: Sequence, delta: Fraction) -> float:
     """The smallest epsilon with delta_of <= delta, from above."""
-    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
-    if bound is not None and delta_of(sequence, bound) > delta:
+    if failures(sequence) > delta:
         return math.inf
-    if delta_of(sequence, Fraction(0)) <= delta:
+    if within(sequence, Fraction(0), delta):
         return 0.0
+    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
     low, high = 0.0, shortest_float(bound) if bound is not None else 1.0
-    while delta_of(sequence, Fraction(high)) > delta:
+    while not within(sequence, decimal(high, "epsilon"), delta):
         low, high = high, 2 * high
         if high > 1e6:
             return math.inf
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if delta_of(sequence, Fraction(middle)) <= delta else (middle, high)
+        low, high = (low, middle) if within(sequence, decimal(middle, "epsilon"), delta) else (middle, high)
     return high

@@ -48,9 +48,9 @@ class Randomness(ABC):
         """The randomness of one release. Only keyed noise depends on it."""
         return self
 
+    @abstractmethod
     def record_ids(self, ids: Any, count: int) -> Ids:
         """Ids of `count` records in the form that `fill` takes: row numbers where none are given."""
-        return np.arange(count, dtype=np.uint64) if ids is None else integer_ids(ids, count)
 
 
 @final
@@ -190,6 +190,10 @@ class SimulatedRandomness(Randomness):
     def fill(self, words: Words, ids: Ids | None = None, lane: int = 0) -> None:
         """Fill `words` (n,) from the generator."""
         words[:] = self._generator.integers(0, 1 << 64, size=len(words), dtype=np.uint64)
+
+    def record_ids(self, ids: Any, count: int) -> Ids:
+        """Ids are not used: the generator's words come one after another."""
+        return np.broadcast_to(np.uint64(0), (count,))
 
     def __repr__(self) -> str:
         return "SimulatedRandomness()"

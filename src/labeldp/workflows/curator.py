@@ -69,7 +69,8 @@ class Curator:
             raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
         if (budget is None) == (ledger is None):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
-        codes = domain.encode(labels)
+        # A copy: labels that the caller changes later must not be randomized by the noise of the first ones.
+        codes = np.array(domain.encode(labels))
         if not len(codes):
             raise InputError("labels must hold at least one record")
         names = None if ids is None else _distinct(ids, len(codes))
@@ -144,13 +145,12 @@ class Curator:
         if not isinstance(parts, Public):
             raise InputError('parts must be Public(array, why="…"): a split may not depend on private labels')
         numbers = np.asarray(parts.value)
-        if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min() < 0:
+        if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise InputError("parts must be one non-negative integer for each record")
         name = _split_name(self._population, self._ids, numbers)
         reasons = (*self._reasons, f"the split of the records does not depend on the private labels ({parts.why})")
-        return [
-            self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(int(numbers.max()) + 1)
-        ]
+        count = int(numbers.max(initial=-1)) + 1
+        return [self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(count)]
 
     def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
         """The curator of some of the rows, which keep the ids that they have here."""
@@ -212,9 +212,9 @@ def _distinct(ids: Any, count: int) -> Any:
     Raises:
         InputError: the message does not say which.
     """
-    if len(ids) != count:
-        raise InputError("ids must be one integer, or one text, for each record")
     values: Any = np.asarray(ids)
+    if values.shape != (count,):
+        raise InputError("ids must be one integer, or one text, for each record")
     if values.dtype.kind in "iu":
         distinct = len(np.unique(values)) == count
     else:
