@@ -5,6 +5,7 @@ from labeldp.tables.digest import ColumnDigest, column_digest, digest_of
 from labeldp.tables.features import TableEncoder
 from labeldp.tables.ids import DistinctIds, record_ids
 from labeldp.tables.opening import open_table
+from labeldp.tables.plain import table_writer
 from labeldp.tables.reading import BLOCK_ROWS, TableFile
 from labeldp.tables.released import ReleaseWriter, is_as_certified, read_certificate, release_writer
 from labeldp.tables.values import distinct_labels, label_codes, label_numbers, label_values
@@ -29,6 +30,7 @@ __all__ = [
     "read_certificate",
     "record_ids",
     "release_writer",
+    "table_writer",
     "whole_directory",
     "whole_or_nothing",
 ]

@@ -24,8 +24,8 @@ class Sink(Protocol):
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a block; all blocks have the schema of the first."""
 
-    def finish(self, document: str) -> None:
-        """Take the certificate, where the format has a place for it, and close."""
+    def finish(self, document: str | None) -> None:
+        """Take the certificate, where there is one and the format has a place for it, and close."""
 
     def abandon(self) -> None:
         """Close without a word; the file will be removed."""
@@ -59,9 +59,10 @@ class ParquetSink:
             self._writer = parquet.ParquetWriter(self._file, batch.schema, compression="zstd")
         self._writer.write_batch(batch)
 
-    def finish(self, document: str) -> None:
+    def finish(self, document: str | None) -> None:
         if self._writer is not None:
-            self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
+            if document is not None:
+                self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
             self._writer.close()
         self._file.close()
 
@@ -84,7 +85,7 @@ class CsvSink:
             self._started = True
         self._stream.write(csv_lines([as_text(plain(batch.column(name)), name) for name in batch.schema.names]))
 
-    def finish(self, document: str) -> None:
+    def finish(self, document: str | None) -> None:
         self._stream.close()
         self._file.close()
 

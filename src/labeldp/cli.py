@@ -1,0 +1,267 @@
+"""The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DATA = click.Path(dir_okay=False, path_type=str)
+_EPILOG = "Every command has examples: labeldp COMMAND --help."
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="labeldp", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Learn from private labels: features are public, labels are not.
+
+    A release is charged to a ledger before anything leaves. The ledger holds the keys to the noise: it
+    is as secret as the labels.
+    """
+
+
+def main() -> None:
+    """The entry point: every user mistake ends in one line on stderr and exit status 1."""
+    from labeldp.privacy import LabelDPError
+
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted: no output was published. Running the same command again finishes it.", err=True)
+        sys.exit(130)
+    except LabelDPError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        click.echo(f"Error: {error.strerror or 'the system refused'}: {error.filename or 'a file'}", err=True)
+        sys.exit(1)
+
+
+def private(command: Callable[P, R]) -> Callable[P, R]:
+    """The options that every command on private labels shares."""
+    options = [
+        click.option("--label", required=True, metavar="COLUMN", help="The column of private labels."),
+        click.option("--ledger", required=True, type=_DATA, help="The ledger file, as secret as the labels."),
+        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
+        click.option(
+            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
+        ),
+    ]
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return command(*args, **kwargs)
+
+    decorated: Any = run
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
+    """A progress line on stderr for terminals, else nothing: a function of a text and a share in [0, 1]."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def show(text: str, share: float) -> None:
+            bar.update(task, description=text, completed=share)
+
+        yield show
+
+
+def _note(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+FIT_EXAMPLES = """\b
+Examples:
+  labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
+      --ledger people.ledger --dataset people --out model
+  labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
+      --stages 2 --prior clusters --test public.csv --ledger people.ledger --dataset people --out model2
+"""
+
+
+@cli.command(epilog=FIT_EXAMPLES)
+@click.argument("data", type=_DATA)
+@private
+@click.option("--classes", required=True, metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
+@click.option("--epsilon", required=True, type=str, help="The privacy parameter that this fit costs.")
+@click.option("--delta", default="0", show_default=True, help="The delta of a new dataset's budget.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A new directory for model and report.")
+@click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
+@click.option(
+    "--model",
+    type=click.Choice(["auto", "boosting", "logistic", "kernel", "forest"]),
+    default="auto",
+    show_default=True,
+    help="The kind of classifier.",
+)
+@click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; chosen from the classes by default.")
+@click.option("--prior", type=click.Choice(["none", "clusters"]), default="none", show_default=True)
+@click.option("--test", type=_DATA, help="A table with public labels, to measure the model on.")
+def fit(data: str, **options: Any) -> None:
+    """Learn a classifier from DATA (CSV, CSV.gz or Parquet) whose label column is private.
+
+    Writes the model, certificate.json and report.html into a new directory. Asking for the same fit
+    again costs nothing, and finishes one that was interrupted.
+    """
+    from labeldp.workflows.fit import FitSettings, fit_file
+
+    settings = FitSettings.parse(
+        **{name: value for name, value in options.items() if name not in {"out", "ledger", "test"}}
+    )
+    with _progress("reading") as progress:
+        summary = fit_file(
+            data,
+            settings,
+            ledger=options["ledger"],
+            out=options["out"],
+            test=options["test"],
+            note=_note,
+            progress=progress,
+        )
+    click.echo(summary.sentence)
+    low, high = summary.accuracy.low, summary.accuracy.high
+    click.echo(f"Accuracy, estimated from released labels: {summary.accuracy.value:.3f} ({low:.3f} to {high:.3f}).")
+    if summary.test is not None:
+        click.echo(f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}.")
+    for warning in summary.warnings:
+        click.echo(f"Note: {warning}")
+    click.echo(f"Report: {options['out'].rstrip('/')}/report.html")
+
+
+@cli.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")
+@click.argument("model", type=click.Path(path_type=str))
+@click.argument("data", type=_DATA)
+@click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
+@click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
+def predict(model: str, data: str, out: str, id_column: str | None) -> None:
+    """Predict the classes of the rows of DATA with the model in directory MODEL.
+
+    Writes a column `prediction` with class names and one column of probabilities for each class.
+    """
+    from labeldp.workflows.predict import predict_file
+
+    with _progress("predicting") as progress:
+        rows = predict_file(model, data, out=out, id_column=id_column, progress=progress)
+    click.echo(f"{rows} predictions in {out}")
+
+
+RELEASE_EXAMPLES = """\b
+Examples:
+  labeldp release people.parquet --label bought --classes no,yes --mechanism randomized-response \\
+      --epsilon 1 --ledger people.ledger --dataset people --id id --out noisy.parquet
+  labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
+      --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
+"""
+
+
+@cli.command(epilog=RELEASE_EXAMPLES)
+@click.argument("data", type=_DATA)
+@private
+@click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
+@click.option("--range", "interval", metavar="LOW,HIGH", help="The declared range of numeric labels.")
+@click.option("--grid", type=int, default=1025, show_default=True, help="Grid points of the range.")
+@click.option(
+    "--mechanism",
+    type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace"]),
+    default="randomized-response",
+    show_default=True,
+)
+@click.option("--epsilon", required=True, type=str, help="The privacy parameter that this release costs.")
+@click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
+@click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
+def release(data: str, out: str, **options: Any) -> None:
+    """Release the label column of DATA with noise, in one pass through the file for each look.
+
+    Writes the noisy column (and the ids), or with --in-place the whole table. The certificate goes into
+    the Parquet metadata, or beside a CSV file.
+    """
+    from labeldp.workflows.release import release_file
+    from labeldp.workflows.settings import domain_of
+
+    domain = domain_of(options.pop("classes"), options.pop("interval"), options.pop("grid"))
+    with _progress("releasing") as progress:
+        certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)
+    click.echo(certificate.at(0))
+    click.echo(f"Released: {out}")
+
+
+@cli.command(epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n")
+@click.argument("path", type=click.Path(path_type=str))
+@click.option("--delta", default="0", show_default=True, help="The delta at which the guarantee is read.")
+def certificate(path: str, delta: str) -> None:
+    """Print the certificate of a model directory or a released file, and whether it still is what was certified.
+
+    Ends with status 1 when it is not.
+    """
+    from labeldp.workflows.certificates import verify
+
+    verdict = verify(path)
+    click.echo(verdict.certificate.at(delta))
+    click.echo(verdict.sentence)
+    if not verdict.holds:
+        sys.exit(1)
+
+
+@cli.group()
+def ledger() -> None:
+    """Look into a ledger file, or set a budget."""
+
+
+@ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
+@click.argument("path", type=_DATA)
+def ledger_show(path: str) -> None:
+    """Show the datasets of a ledger, their budgets and what was released.
+
+    The ledger itself is as secret as the labels: it holds the keys to the noise.
+    """
+    from labeldp.workflows.ledger_view import describe_ledger
+
+    click.echo(describe_ledger(path))
+
+
+@ledger.command(
+    "add", epilog="\b\nExample:\n  labeldp ledger add people.ledger --dataset people --epsilon 4 --delta 1e-6\n"
+)
+@click.argument("path", type=_DATA)
+@click.option("--dataset", required=True, metavar="NAME")
+@click.option("--epsilon", required=True, type=str)
+@click.option("--delta", default="0", show_default=True)
+def ledger_add(path: str, dataset: str, epsilon: str, delta: str) -> None:
+    """Add a dataset with the most that all its releases may ever cost together."""
+    from labeldp.workflows.ledger_view import add_dataset
+
+    click.echo(add_dataset(path, dataset, epsilon, delta))
+
+
+@cli.command(epilog="\b\nExample:\n  labeldp demo\n")
+@click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=str), help="A directory.")
+@click.option("--epsilon", default="1", show_default=True, type=str)
+def demo(out: str, epsilon: str) -> None:
+    """The main job on data that scikit-learn brings: a table, a ledger, a model, a report."""
+    from labeldp.workflows.demo import run_demo
+
+    with _progress("preparing") as progress:
+        report = run_demo(out, epsilon, note=click.echo, progress=progress)
+    click.echo(f"Report: {report}")

@@ -1,0 +1,124 @@
+"""A model on disk: the classifier in a format that runs no code, its features, its certificate, its report."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeldp.learners import Model
+from labeldp.mechanisms import Classes
+from labeldp.privacy import Certificate, InputError
+from labeldp.tables import TableEncoder, whole_or_nothing
+
+FORMAT = 1
+CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
+    "certificate.json",
+    "model.json",
+    "model.skops",
+    "report.html",
+    "summary.json",
+)
+CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
+"""The files that a certificate covers."""
+
+TRUSTED = ("labeldp.", "sklearn.", "numpy.", "scipy.")
+"""Types of these packages may be rebuilt from a file; a file that names any other is refused."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with the encoder of its features."""
+
+    model: Model
+    encoder: TableEncoder
+
+    def write(self, folder: Path) -> None:
+        """Write the classifier and its description into a folder."""
+        from skops import io
+
+        with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
+            io.dump(self.model.estimator, hidden)
+        noise = None if self.model.noise is None else self.model.noise.tolist()
+        description = {
+            "format": FORMAT,
+            "classes": list(self.model.domain.names),
+            "noise": noise,
+            "features": self.encoder.to_json(),
+        }
+        write_json(folder / DESCRIPTION, description)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Bundle":
+        """The inverse of `write`, after the certificate was checked.
+
+        Raises:
+            InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
+        """
+        from skops import io
+
+        _, changed = read_certified(folder)
+        if changed:
+            raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed")
+        description = read_json(folder / DESCRIPTION)
+        unknown = io.get_untrusted_types(file=folder / ESTIMATOR)
+        if not all(name.startswith(TRUSTED) for name in unknown):
+            raise InputError(f"{folder / ESTIMATOR} holds types that labeldp does not load")
+        estimator = io.load(folder / ESTIMATOR, trusted=unknown)
+        noise = None if description["noise"] is None else np.array(description["noise"])
+        model = Model(Classes(tuple(description["classes"])), estimator, noise)
+        return cls(model, TableEncoder.from_json(description["features"]))
+
+
+def certify(folder: Path, certificate: Certificate) -> None:
+    """Write the certificate with digests of all that it covers."""
+    files = {name: file_digest(folder / name) for name in CERTIFIED}
+    write_json(folder / CERTIFICATE, {"format": FORMAT, "certificate": certificate.to_json(), "files": files})
+
+
+def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
+    """The certificate of a directory, and the names of covered files that changed or are gone.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    content = read_json(folder / CERTIFICATE)
+    files = content.get("files")
+    if content.get("format") != FORMAT or not isinstance(files, dict):
+        raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
+    certificate = Certificate.from_json(content.get("certificate") or {})
+    changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
+    return certificate, tuple(changed)
+
+
+def file_digest(path: Path) -> str | None:
+    """SHA-256 of a file, read by blocks; None where there is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    with whole_or_nothing(path, overwrite=True) as hidden:
+        hidden.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        InputError: no such file, or not a JSON object.
+    """
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not a directory that labeldp fit wrote: it has no {path.name}")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it is not a JSON object")
+    return value

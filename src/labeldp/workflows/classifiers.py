@@ -1,0 +1,73 @@
+"""The classifiers that `labeldp fit --model` names, for the float matrix of a `TableEncoder`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.learners import KernelClassifier, boosted_trees, default_classifiers
+from labeldp.privacy import InputError
+
+MODELS = {
+    "auto": "gradient-boosted trees or a kernel classifier, whichever explains held-out released labels better",
+    "boosting": "gradient-boosted trees",
+    "kernel": "a logistic model on kernel features",
+    "logistic": "a logistic model",
+    "forest": "a random forest",
+}
+"""What each name stands for, as the report says it."""
+
+
+def classifiers_of(model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_]) -> list[Any]:
+    """Unfitted classifiers for a name of `MODELS`.
+
+    Args:
+        model: the name.
+        features: shape (n, d), NaN where a value is missing; category codes in categorical columns.
+        categorical: which columns hold category codes, shape (d,).
+
+    Raises:
+        InputError: an unknown name.
+    """
+    if model not in MODELS:
+        raise InputError(f"--model must be one of {', '.join(MODELS)}")
+    if model == "auto":
+        return list(default_classifiers(features, categorical))
+    if model == "boosting":
+        return [boosted_trees(len(features), categorical)]
+    if model == "kernel":
+        return [KernelClassifier(categorical=categorical)]
+    return [_logistic(categorical) if model == "logistic" else _forest()]
+
+
+def _logistic(categorical: NDArray[np.bool_]) -> Any:
+    """Scaled numbers with flags for missing ones, and one-hot categories."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    numbers = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
+    columns = ColumnTransformer(
+        [
+            ("numbers", numbers, np.flatnonzero(~categorical)),
+            ("categories", OneHotEncoder(handle_unknown="ignore"), np.flatnonzero(categorical)),
+        ]
+    )
+    return make_pipeline(columns, LogisticRegression(C=0.1, max_iter=2000))
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(300, min_samples_leaf=20, random_state=0)
+
+
+def indicators(features: NDArray[np.float64], categorical: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Numbers as they are, and an indicator for each category: features that distances make sense for."""
+    columns = [features[:, ~categorical]]
+    for column in features[:, categorical].T:
+        codes = np.unique(column[np.isfinite(column)])
+        columns.append((column[:, None] == codes).astype(np.float64))
+    return np.hstack(columns)

@@ -1,0 +1,93 @@
+"""The main job on data that scikit-learn brings: from a table to a certified model and its report."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from labeldp.privacy import InputError
+from labeldp.workflows.bundle import REPORT
+from labeldp.workflows.fit import FitSettings, fit_file
+
+CLASSES = "malignant,benign"
+
+
+def run_demo(
+    out: str,
+    epsilon: str = "1",
+    *,
+    note: Callable[[str], None] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> str:
+    """Learn who is ill from scikit-learn's breast cancer table, with the diagnosis as the private label.
+
+    A part of the table plays a public test file. The same demo again finishes at once: its labels were
+    released already, and its report stands.
+
+    Args:
+        out: a directory for the tables, the ledger and the model; made if it is not there.
+        epsilon: what the model costs.
+        note: called with sentences for the user.
+        progress: called with what is being done and the share of the work that is done.
+
+    Returns:
+        The path of the report.
+    """
+    say = note or (lambda sentence: None)
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(f"--out {out} cannot be made: give a directory that can be written to") from None
+    train, test, model = folder / "patients.csv", folder / "public_patients.csv", folder / f"model_epsilon_{epsilon}"
+    report = model / REPORT
+    if report.exists():
+        say(f"The demo's model stands already in {model}; another directory, or another epsilon, makes another.")
+        return str(report)
+    _tables(train, test)
+    say(f"Wrote {train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
+    settings = FitSettings.parse(
+        label="diagnosis",
+        classes=CLASSES,
+        epsilon=epsilon,
+        delta="0",
+        dataset=f"patients at epsilon {epsilon}",
+        revision=None,
+        features=None,
+        model="auto",
+        stages=1,
+        prior="none",
+    )
+    summary = fit_file(
+        str(train),
+        settings,
+        ledger=str(folder / "demo.ledger"),
+        out=str(model),
+        test=str(test),
+        note=note,
+        progress=progress,
+    )
+    say(summary.sentence)
+    accuracy = summary.accuracy
+    say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
+    if summary.test is not None:
+        say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
+    say(f"Try: labeldp certificate {model}   labeldp ledger show {folder / 'demo.ledger'}")
+    return str(report)
+
+
+def _tables(train: Path, test: Path) -> None:
+    """The table, a quarter of it as the public test file."""
+    from sklearn.datasets import load_breast_cancer
+
+    data = load_breast_cancer()
+    names = [name.replace(" ", "_") for name in data.feature_names]
+    columns = {name: data.data[:, place] for place, name in enumerate(names)}
+    columns["diagnosis"] = np.array(CLASSES.split(","))[data.target]
+    table = pa.table(columns)
+    rows = np.random.default_rng(0).permutation(table.num_rows)
+    held = table.num_rows // 4
+    csv.write_csv(table.take(rows[held:]), train)
+    csv.write_csv(table.take(rows[:held]), test)

@@ -1,0 +1,49 @@
+"""What a ledger file says to people."""
+
+from labeldp.privacy import Budget, LedgerError, shortest_float
+from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+
+SECRECY = (
+    "This file holds the keys to the noise of every release: it is as secret as the labels. "
+    "Keep it beside them, and never restore an older copy, which forgets what was spent."
+)
+
+
+def describe_ledger(path: str) -> str:
+    """The datasets of a ledger with their budgets and releases, as text.
+
+    Raises:
+        LedgerError: there is no such file, or it is not a ledger.
+    """
+    ledger = LedgerFile(path)
+    if not ledger.exists:
+        raise LedgerError(f"there is no ledger {path}")
+    names = ledger.datasets()
+    parts = [_dataset(ledger.dataset(name)) for name in names] or ["It has no datasets yet."]
+    return "\n\n".join([f"Ledger {path}", *parts, SECRECY])
+
+
+def _dataset(account: DatasetLedger) -> str:
+    """One dataset: its budget, what was spent, and each release in a line."""
+    budget, spent = account.budget, account.spent
+    lines = [f"{account.name}: budget {budget}; spent epsilon = {spent.epsilon(budget.delta):.6g} at that delta"]
+    for entry in account.entries:
+        charge = entry.certificate.entries[0]
+        bound = charge.loss.max_loss
+        cost = "no finite epsilon at delta 0" if bound is None else f"epsilon {shortest_float(bound):g}"
+        words = [entry.created[:19].replace("T", " "), str(charge.mechanism["mechanism"]), cost]
+        words += [f"part {part} of split {split[:8]}" for split, part in charge.path]
+        words += [f"revision {entry.revision}"] if entry.revision else []
+        lines.append("  " + ", ".join(words))
+    return "\n".join(lines)
+
+
+def add_dataset(path: str, name: str, epsilon: str, delta: str) -> str:
+    """Add a dataset with its budget; say so in a sentence.
+
+    Raises:
+        LedgerError: the dataset has another budget already.
+    """
+    budget = Budget(epsilon=epsilon, delta=delta)
+    LedgerFile(path).add(name, budget)
+    return f"{name!r} in {path} has the budget {budget}. {SECRECY}"

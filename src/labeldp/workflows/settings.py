@@ -1,0 +1,51 @@
+"""What users write on a command line, as the values that the core takes."""
+
+from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.privacy import InputError, positive_epsilon, shortest_float
+
+
+def classes_of(text: str) -> Classes:
+    """`no,yes` as class names, `10` as codes 0 to 9.
+
+    Raises:
+        InputError: fewer than two classes, or a name twice.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if len(names) == 1 and names[0].isdigit():
+        return Classes(int(names[0]))
+    if not all(names):
+        raise InputError("--classes must hold names separated by commas, such as no,yes, or a number of classes")
+    return Classes(tuple(names))
+
+
+def domain_of(classes: str | None, interval: str | None, grid: int) -> Domain:
+    """The declared domain: classes or a range, one of the two.
+
+    Raises:
+        InputError: none or both, or not a range.
+    """
+    if (classes is None) == (interval is None):
+        raise InputError(
+            "declare the labels' domain by --classes no,yes or by --range LOW,HIGH: it is never read off labels"
+        )
+    if classes is not None:
+        return classes_of(classes)
+    assert interval is not None
+    ends = interval.split(",")
+    if len(ends) != 2:
+        raise InputError("--range must hold two numbers, such as --range 0,100")
+    low, high = (decimal_float(end, "range") for end in ends)
+    return Interval(low, high, grid)
+
+
+def decimal_float(text: str, name: str) -> float:
+    """A number as written."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{name} must be a number") from None
+
+
+def epsilon_of(text: str) -> float:
+    """An epsilon as written, checked."""
+    return shortest_float(positive_epsilon(text.strip() if isinstance(text, str) else text))

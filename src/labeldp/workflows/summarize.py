@@ -1,0 +1,234 @@
+"""A finished fit in public terms: every number here is computed from releases, features and public files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import labeldp
+from labeldp.learners import Estimate, Evaluation, Model, debiased_accuracy
+from labeldp.privacy import Certificate, Charge, Release, decimal, total_loss
+from labeldp.tables import TableEncoder
+from labeldp.workflows.classifiers import MODELS
+from labeldp.workflows.ledger_file import DatasetLedger
+from labeldp.workflows.simulate import importances, simulated_curve
+from labeldp.workflows.summary import (
+    BudgetUse,
+    CertificateRow,
+    Confusion,
+    Cost,
+    Dropped,
+    Estimated,
+    FitSummary,
+    PublicTest,
+    Stage,
+)
+
+WIDE = 0.2
+"""An accuracy interval wider than this is called too wide to tell."""
+
+SECRET = (
+    "The labels themselves: they were read on this machine and written nowhere.",
+    "Which of the randomized labels are true.",
+    "The ledger file: it holds the keys to the noise, so it is as secret as the labels.",
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """The public side of a fit."""
+
+    settings: Any
+    file: str
+    command: str
+    encoder: TableEncoder
+    features: NDArray[np.float64]
+    account: DatasetLedger
+    stages: tuple[Stage, ...]
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """A file with public labels: its name, features (n, d) and codes (n,)."""
+
+    file: str
+    features: NDArray[np.float64]
+    codes: NDArray[Any]
+
+
+def summarize(
+    job: Job, release: Release[Model], public: PublicRows | None, show: Callable[[str, float], None]
+) -> FitSummary:
+    """Everything that the report says.
+
+    Args:
+        job: settings, file, features and ledger.
+        release: the model with its evaluation.
+        public: a test file whose labels are public.
+        show: told what is being done.
+    """
+    model, settings = release.value, job.settings
+    evaluation = model.evaluation
+    assert evaluation is not None
+    accuracy = evaluation.accuracy()
+    most = int(np.bincount(evaluation.release.value, minlength=model.domain.size).argmax())
+    baseline = debiased_accuracy(evaluation.release, np.full(len(evaluation.release.value), most))
+    show("trying other epsilons on simulated labels", 0.7)
+    curve = simulated_curve(model, job.features, settings.epsilon)
+    show("shuffling features", 0.9)
+    important = importances(model, job.features, job.encoder.names)
+    binary = model.domain.size == 2
+    return FitSummary(
+        title=f"A model of {settings.label}, learnt from private labels",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=labeldp.__version__,
+        dataset=settings.dataset,
+        file=job.file,
+        rows=len(job.features),
+        label=settings.label,
+        classes=tuple(str(name) for name in model.classes),
+        features=tuple(job.encoder.names),
+        model=f"{_kind(model)}, learnt in {_stages(settings.stages)}",
+        command=job.command,
+        sentence=release.certificate.at(settings.delta),
+        certificate=_rows(release.certificate, settings.delta),
+        published=_published(release.certificate),
+        secret=SECRET,
+        budget=_budget(job.account, release.certificate),
+        accuracy=_estimated(accuracy, f"debiased from {_many(evaluation)}"),
+        baseline=_estimated(baseline, "debiased, for always answering the most frequent released class"),
+        dropped=tuple(_dropped(note) for note in job.encoder.notes),
+        log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
+        auc=_finite(evaluation.auc(), "debiased over pairs of records") if binary else None,
+        confusion=_confusion(evaluation),
+        curve=curve,
+        importance=important,
+        test=None if public is None else _tested(model, public),
+        stages=job.stages,
+        warnings=_warnings(accuracy, baseline),
+    )
+
+
+def _kind(model: Model) -> str:
+    """The classifier that was chosen, in words."""
+    names = {
+        "HistGradientBoostingClassifier": MODELS["boosting"],
+        "KernelClassifier": MODELS["kernel"],
+        "Pipeline": MODELS["logistic"],
+        "RandomForestClassifier": MODELS["forest"],
+        "DummyClassifier": "a constant: the released labels were all of one class",
+    }
+    kind = type(model.estimator).__name__
+    return names.get(kind, kind)
+
+
+def _stages(count: int) -> str:
+    return "one stage" if count == 1 else f"{count} stages"
+
+
+def _many(evaluation: Evaluation) -> str:
+    return f"{len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.of}"
+
+
+def _estimated(estimate: Estimate, method: str) -> Estimated:
+    return Estimated(float(estimate.value), float(estimate.low), float(estimate.high), float(estimate.level), method)
+
+
+def _finite(estimate: Estimate, method: str) -> Estimated | None:
+    """An estimate, or None where too few records gave it an interval."""
+    found = np.isfinite([estimate.value, estimate.low, estimate.high]).all()
+    return _estimated(estimate, method) if found else None
+
+
+def _confusion(evaluation: Evaluation) -> Confusion:
+    found = evaluation.confusion()
+    shares = tuple(tuple(float(share) for share in row) for row in found.value)
+    margin = float(np.max(np.maximum(found.high - found.value, found.value - found.low)))
+    return Confusion(shares, "debiased from released labels; shares may be slightly negative", margin)
+
+
+def _tested(model: Model, public: PublicRows) -> PublicTest:
+    """Plain scores on public labels."""
+    from sklearn.metrics import confusion_matrix, roc_auc_score
+
+    probabilities = model.predict_proba(public.features)
+    predicted, size = probabilities.argmax(axis=1), model.domain.size
+    counts = confusion_matrix(public.codes, predicted, labels=np.arange(size)) / len(predicted)
+    shares = tuple(tuple(float(share) for share in row) for row in counts)
+    both = size == 2 and 0 < public.codes.sum() < len(public.codes)
+    return PublicTest(
+        public.file,
+        len(predicted),
+        float(np.mean(predicted == public.codes)),
+        float(roc_auc_score(public.codes, probabilities[:, 1])) if both else None,
+        Confusion(shares, "counted on the public test file"),
+    )
+
+
+def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:
+    """The entries of a certificate in words."""
+    return tuple(
+        CertificateRow(
+            mechanism=_mechanism(entry),
+            epsilon=entry.loss.epsilon(delta),
+            delta=float(delta),
+            records=_place(entry),
+            neighbors=certificate.neighbors.value,
+            trust=certificate.trust.value,
+            randomness=certificate.randomness.value,
+            published=certificate.published,
+            assumptions=certificate.assumptions,
+        )
+        for entry in certificate.entries
+    )
+
+
+def _mechanism(entry: Charge) -> str:
+    epsilon = float(Fraction(entry.mechanism["epsilon"]))
+    return f"{entry.mechanism['mechanism']}, epsilon = {epsilon:g}"
+
+
+def _place(entry: Charge) -> str:
+    return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in entry.path) or "all records"
+
+
+def _published(certificate: Certificate) -> tuple[str, ...]:
+    """What left the private side, a sentence each."""
+    releases = tuple(text[0].upper() + text[1:] + "." for text in certificate.published.split("; "))
+    return (*releases, "The model and every number in this report: all computed from these releases and the features.")
+
+
+def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
+    """Where the budget stands; what is left is rounded down."""
+    budget, own = account.budget, {entry.id for entry in certificate.entries}
+    delta = float(decimal(budget.delta, "delta"))
+    before = total_loss([charge for charge in account.charges if charge.id not in own])
+    left = max(
+        decimal(budget.epsilon, "epsilon") - decimal(account.spent.epsilon(budget.delta), "epsilon"), Fraction(0)
+    )
+    costs = (float(budget.epsilon), before.epsilon(delta), certificate.loss.epsilon(delta), float(left))
+    total, earlier, run, rest = (Cost(cost, delta) for cost in costs)
+    return BudgetUse(total, earlier, run, rest)
+
+
+def _dropped(note: str) -> Dropped:
+    """A note of the encoder, taken apart where it names a column that was left out."""
+    column, colon, why = note.removeprefix("left out ").partition(": ")
+    return Dropped(column.strip("'"), why) if colon else Dropped("", note)
+
+
+def _warnings(accuracy: Estimate, baseline: Estimate) -> tuple[str, ...]:
+    """What a reader must know before believing a number."""
+    found = []
+    if accuracy.high - accuracy.low > WIDE:
+        found.append(
+            f"The interval of the accuracy, {accuracy.low:.2f} to {accuracy.high:.2f}, is too wide to tell how good "
+            "the model is: more records, a larger epsilon, or public test labels would."
+        )
+    if accuracy.low <= baseline.high:
+        found.append("The released labels do not show that the model is better than always answering the same class.")
+    return tuple(found)

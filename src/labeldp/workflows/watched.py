@@ -1,0 +1,52 @@
+"""A curator that tells what was released, so that a report can say it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from labeldp.mechanisms import Domain, Mechanism
+from labeldp.privacy import Public, Release
+from labeldp.workflows.curator import Curator
+from labeldp.workflows.summary import Stage
+
+
+class WatchedCurator:
+    """Passes everything on to a curator, and calls `told` with the public side of each release.
+
+    Args:
+        curator: does the work.
+        told: called after each release; it never sees a label.
+    """
+
+    def __init__(self, curator: Curator, told: Callable[[Stage], None]) -> None:
+        self._curator = curator
+        self._told = told
+
+    @property
+    def records(self) -> int:
+        """How many records there are: public."""
+        return self._curator.records
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain."""
+        return self._curator.domain
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger that every release is charged to."""
+        return self._curator.ledger
+
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`."""
+        release = self._curator.release(mechanism, rng=rng, step=step)
+        sizes = getattr(release.mechanism, "sizes", None)
+        mean = None if sizes is None else float(sizes.mean())
+        self._told(Stage(step or "release", self.records, str(release.mechanism), mean))
+        return release
+
+    def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
+        """See `Curator.split`."""
+        return [WatchedCurator(part, self._told) for part in self._curator.split(parts)]
+
+    def __repr__(self) -> str:
+        return repr(self._curator)
