@@ -7,42 +7,70 @@
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from labeldp.mechanisms import (
-    Classes,
-    DiscreteLaplace,
-    ExponentialMechanism,
-    Interval,
-    LaplaceHistogram,
-    PermuteAndFlip,
-    RandomizedResponse,
-    RandomizedResponseTopK,
-    RandomizedResponseWithPrior,
-    UnaryEncoding,
-    debias,
-)
-from labeldp.privacy import (
-    Budget,
-    BudgetExceeded,
-    Certificate,
-    DomainError,
-    InputError,
-    KeyedRandomness,
-    LabelDPError,
-    Ledger,
-    LedgerError,
-    NotInvertibleError,
-    PrivacyLoss,
-    Public,
-    Release,
-    SystemRandomness,
-    gather,
-)
+if TYPE_CHECKING:
+    from labeldp.learners import (
+        Model,
+        NoisyLabelClassifier,
+        cluster_prior,
+        debiased_accuracy,
+        debiased_auc,
+        debiased_confusion,
+        debiased_log_loss,
+        debiased_scorer,
+        fit_multistage,
+        fit_noisy,
+        posterior,
+    )
+    from labeldp.mechanisms import (
+        Classes,
+        DiscreteLaplace,
+        ExponentialMechanism,
+        Interval,
+        LaplaceHistogram,
+        PermuteAndFlip,
+        RandomizedResponse,
+        RandomizedResponseTopK,
+        RandomizedResponseWithPrior,
+        UnaryEncoding,
+        debias,
+    )
+    from labeldp.privacy import (
+        Budget,
+        BudgetExceeded,
+        Certificate,
+        DomainError,
+        InputError,
+        KeyedRandomness,
+        LabelDPError,
+        Ledger,
+        LedgerError,
+        NotInvertibleError,
+        PrivacyLoss,
+        Public,
+        Release,
+        SystemRandomness,
+        gather,
+    )
+    from labeldp.workflows import Curator, LedgerFile
 
-_LAZY = {
-    "Curator": "labeldp.workflows.curator",
+_ROOMS = {
+    "labeldp.privacy": (
+        "Budget BudgetExceeded Certificate DomainError InputError KeyedRandomness LabelDPError Ledger LedgerError "
+        "NotInvertibleError PrivacyLoss Public Release SystemRandomness gather"
+    ),
+    "labeldp.mechanisms": (
+        "Classes DiscreteLaplace ExponentialMechanism Interval LaplaceHistogram PermuteAndFlip RandomizedResponse "
+        "RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
+    ),
+    "labeldp.learners": (
+        "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
+        "debiased_scorer fit_multistage fit_noisy posterior"
+    ),
+    "labeldp.workflows": "Curator LedgerFile",
 }
+_HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
 __version__ = "0.1.0"
 
@@ -62,6 +90,9 @@ __all__ = [
     "LaplaceHistogram",
     "Ledger",
     "LedgerError",
+    "LedgerFile",
+    "Model",
+    "NoisyLabelClassifier",
     "NotInvertibleError",
     "PermuteAndFlip",
     "PrivacyLoss",
@@ -72,8 +103,17 @@ __all__ = [
     "Release",
     "SystemRandomness",
     "UnaryEncoding",
+    "cluster_prior",
     "debias",
+    "debiased_accuracy",
+    "debiased_auc",
+    "debiased_confusion",
+    "debiased_log_loss",
+    "debiased_scorer",
+    "fit_multistage",
+    "fit_noisy",
     "gather",
+    "posterior",
 ]
 
 
@@ -82,7 +122,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Names that need more than numpy are imported when they are first used."""
-    if name not in _LAZY:
+    """Every name is imported when it is first used: `import labeldp` alone loads nothing."""
+    if name not in _HOME:
         raise AttributeError(f"module 'labeldp' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -27,8 +27,6 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point: every user mistake ends in one line on stderr and exit status 1."""
-    from labeldp.privacy import LabelDPError
-
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
@@ -37,14 +35,25 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted: no output was published. Running the same command again finishes it.", err=True)
         sys.exit(130)
-    except LabelDPError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
     except BrokenPipeError:
         sys.exit(1)
-    except OSError as error:
-        click.echo(f"Error: {error.strerror or 'the system refused'}: {error.filename or 'a file'}", err=True)
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        click.echo(f"Error: {sentence}", err=True)
         sys.exit(1)
+
+
+def _sentence(error: Exception) -> str | None:
+    """What a user is told of an error; None where it is not the user's."""
+    from labeldp.privacy import LabelDPError
+
+    if isinstance(error, LabelDPError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.strerror or 'the system refused'}: {error.filename or 'a file'}"
+    return None
 
 
 def private(command: Callable[P, R]) -> Callable[P, R]:

@@ -4,14 +4,16 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.learners import Model
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Certificate, InputError
 from labeldp.tables import TableEncoder, whole_or_nothing
+
+if TYPE_CHECKING:
+    from labeldp.learners import Model
 
 FORMAT = 1
 CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
@@ -32,7 +34,7 @@ TRUSTED = ("labeldp.", "sklearn.", "numpy.", "scipy.")
 class Bundle:
     """A model with the encoder of its features."""
 
-    model: Model
+    model: "Model"
     encoder: TableEncoder
 
     def write(self, folder: Path) -> None:
@@ -58,6 +60,8 @@ class Bundle:
             InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
         """
         from skops import io
+
+        from labeldp.learners import Model
 
         _, changed = read_certified(folder)
         if changed:

@@ -99,8 +99,8 @@ def summarize(
         published=_published(release.certificate),
         secret=SECRET,
         budget=_budget(job.account, release.certificate),
-        accuracy=_estimated(accuracy, f"debiased from {_many(evaluation)}"),
-        baseline=_estimated(baseline, "debiased, for always answering the most frequent released class"),
+        accuracy=_share(accuracy, f"debiased from {_many(evaluation)}"),
+        baseline=_share(baseline, "debiased, for always answering the most frequent released class"),
         dropped=tuple(_dropped(note) for note in job.encoder.notes),
         log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
         auc=_finite(evaluation.auc(), "debiased over pairs of records") if binary else None,
@@ -136,6 +136,12 @@ def _many(evaluation: Evaluation) -> str:
 
 def _estimated(estimate: Estimate, method: str) -> Estimated:
     return Estimated(float(estimate.value), float(estimate.low), float(estimate.high), float(estimate.level), method)
+
+
+def _share(estimate: Estimate, method: str) -> Estimated:
+    """An estimated share, moved into its interval: the unbiased estimate itself may lie above 1."""
+    value = float(np.clip(estimate.value, estimate.low, estimate.high))
+    return Estimated(value, float(estimate.low), float(estimate.high), float(estimate.level), method)
 
 
 def _finite(estimate: Estimate, method: str) -> Estimated | None:
