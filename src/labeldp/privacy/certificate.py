@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from math import ceil, exp
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -73,12 +74,13 @@ class Certificate:
         parts = [
             f"{promise} for every label of the dataset {self.dataset!r}, where neighbors are two datasets in which "
             f"{self.neighbors.value}; {self.trust.value}.",
+            _in_plain_words(epsilon, float(delta)),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
         ]
         if self.assumptions:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
-        return " ".join(parts)
+        return " ".join(part for part in parts if part)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; the loss is written exactly."""
@@ -145,6 +147,17 @@ class Public(Generic[T]):
     def __post_init__(self) -> None:
         if not (isinstance(self.why, str) and self.why.strip()):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
+
+
+def _in_plain_words(epsilon: float, delta: float) -> str:
+    """What the parameters mean, for readers without the definition."""
+    if epsilon > 50:
+        return ""
+    except_for = f", up to a probability of {delta:g}" if delta else ""
+    return (
+        "Whatever one sees of what was published would have been at most "
+        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one label been another{except_for}."
+    )
 
 
 def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:
