@@ -307,11 +307,22 @@ def _check_counts(mechanism: CountMechanism, seed: int) -> None:
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
     rng = np.random.default_rng(seed)
 
+    for first in range(min(size, 8) if mechanism.release_counts(base[None], rng=rng).ndim == 2 else 1):
+        turned = np.roll(base, -first)
+        _check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
+
+
+def _turned(
+    mechanism: CountMechanism, base: NDArray[Any], first: int, rng: np.random.Generator
+) -> Callable[[int], NDArray[np.intp]]:
+    """A function that draws `count` outcomes for one group's counts, seen from class `first` on."""
+
     def draw(count: int) -> NDArray[np.intp]:
         released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
-        return mechanism.outcome(released, base)
+        seen = np.roll(released, -first, axis=1) if released.ndim == 2 else released
+        return mechanism.outcome(seen, np.roll(base, -first))
 
-    _check_law(draw, mechanism.law(base), other.law(base))
+    return draw
 
 
 def check_release(release: Release[Any]) -> None:

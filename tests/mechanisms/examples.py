@@ -1,0 +1,47 @@
+"""One example of every public mechanism at a given epsilon, small enough for the whole contract."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from labeldp.mechanisms import (
+    Classes,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Interval,
+    LaplaceHistogram,
+    Mechanism,
+    PermuteAndFlip,
+    RandomizedResponse,
+    RandomizedResponseTopK,
+    RandomizedResponseWithPrior,
+    UnaryEncoding,
+)
+from labeldp.privacy import Public
+
+
+def public(values: Any) -> Public[Any]:
+    """An array that no label went into."""
+    return Public(np.asarray(values), why="written by hand for a test")
+
+
+GROUPS = public([0, 1, 1, 0, 3])
+PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
+CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
+
+EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
+    "two classes": lambda epsilon: RandomizedResponse(domain=Classes(("no", "yes")), epsilon=epsilon),
+    "three classes": lambda epsilon: RandomizedResponse(domain=Classes(3), epsilon=epsilon),
+    "ten classes": lambda epsilon: RandomizedResponse(domain=Classes(10), epsilon=epsilon),
+    "top two": lambda epsilon: RandomizedResponseTopK(domain=Classes(4), epsilon=epsilon, prior=CLASS_PRIOR, k=2),
+    "top three": lambda epsilon: RandomizedResponseTopK(domain=Classes(4), epsilon=epsilon, prior=CLASS_PRIOR, k=3),
+    "prior": lambda epsilon: RandomizedResponseWithPrior(domain=Classes(3), epsilon=epsilon, prior=PRIORS),
+    "two bits": lambda epsilon: UnaryEncoding(domain=Classes(2), epsilon=epsilon),
+    "nine bits": lambda epsilon: UnaryEncoding(domain=Classes(9), epsilon=epsilon),
+    "grid of two": lambda epsilon: DiscreteLaplace(domain=Interval(0, 1, grid=2), epsilon=epsilon),
+    "grid of six": lambda epsilon: DiscreteLaplace(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
+    "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
+    "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
+    "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
+}

@@ -1,0 +1,146 @@
+"""Every public mechanism keeps the whole contract, and every word of 64 bits is accounted for."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import labeldp.mechanisms
+from labeldp.mechanisms import (
+    Classes,
+    DiscreteLaplace,
+    FiniteMechanism,
+    Interval,
+    Mechanism,
+    RandomizedResponse,
+    RandomizedResponseTopK,
+    RandomizedResponseWithPrior,
+)
+from labeldp.mechanisms.sampler import AliasTable
+from labeldp.privacy import WORD, Trust, exp_bounds, positive_epsilon
+from labeldp.testing import check_mechanism, joint_laws
+from mechanisms.examples import CLASS_PRIOR, EXAMPLES, PRIORS
+from mechanisms.words import answers, preimages
+
+
+def leaves(kind: type) -> set[type]:
+    """The concrete classes of the package below a class."""
+    below = set().union(*(leaves(child) for child in kind.__subclasses__()))
+    own = set() if inspect.isabstract(kind) or not kind.__module__.startswith("labeldp.") else {kind}
+    return below | own
+
+
+def test_no_mechanism_is_missing_here() -> None:
+    assert leaves(Mechanism) == {type(make(1)) for make in EXAMPLES.values()}
+    assert {kind.__name__ for kind in leaves(Mechanism)} <= set(labeldp.mechanisms.__all__)
+
+
+# Telling 10 % apart at epsilon = 0.1 takes so many draws of nine bits that two bits stand for them.
+SETTINGS = [
+    (name, epsilon) for name in EXAMPLES for epsilon in (0.1, 0.5, 1, 4) if (name, epsilon) != ("nine bits", 0.1)
+]
+
+
+@pytest.mark.parametrize(("name", "epsilon"), SETTINGS)
+def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
+    """epsilon-DP for each label, exactly, for the emitted bits.
+
+    epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
+    epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
+    epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
+    epsilon-DP for each label.
+    """
+    check_mechanism(EXAMPLES[name](epsilon))
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if isinstance(EXAMPLES[name](1), FiniteMechanism)])
+@pytest.mark.parametrize("epsilon", ["0.0001", "0.6931471805599453", "7", "44.4", "300"])
+def test_no_ratio_of_weights_exceeds_e_to_the_epsilon(name: str, epsilon: str) -> None:
+    """Any two labels give every answer with weights of ratio at most e**epsilon."""
+    mechanism = EXAMPLES[name](epsilon)
+    assert isinstance(mechanism, FiniteMechanism)
+    limit = exp_bounds(positive_epsilon(epsilon))[0]
+    for rows in joint_laws(mechanism):
+        assert len({sum(row) for row in rows}) == 1
+        for column in zip(*rows, strict=True):
+            assert 0 < max(column) <= limit * min(column) or max(column) == 0
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 127, 128, 129, 300])
+@pytest.mark.parametrize("epsilon", [0.3, 2, 40, 60])
+def test_every_word_of_randomized_response_is_accounted_for(classes: int, epsilon: float) -> None:
+    mechanism = RandomizedResponse(domain=Classes(classes), epsilon=epsilon)
+    cuts = [i * mechanism.law.lie for i in range(classes)]
+    for code in {0, 1, classes // 2, classes - 1}:
+        assert preimages(answers(mechanism, code), cuts, classes) == list(mechanism.weights()[code])
+
+
+@pytest.mark.parametrize("record", range(4))
+@pytest.mark.parametrize("epsilon", [0.3, 45])
+def test_every_word_of_a_candidate_response_is_accounted_for(record: int, epsilon: float) -> None:
+    mechanism = RandomizedResponseWithPrior(domain=Classes(3), epsilon=epsilon, prior=PRIORS)
+    law = mechanism.laws[int(mechanism.sizes[record])]
+    cuts = [step * i for step in (law.lie, law.uniform) for i in range(law.size)]
+    for code in range(3):
+        assert preimages(answers(mechanism, code, record), cuts, 3) == list(mechanism.weights()[record, code])
+
+
+def test_every_word_of_the_top_candidates_is_accounted_for() -> None:
+    mechanism = RandomizedResponseTopK(domain=Classes(4), epsilon=1, prior=CLASS_PRIOR, k=2)
+    law = mechanism.laws[2]
+    for code in range(4):
+        counts = preimages(answers(mechanism, code), [law.lie, law.uniform], 4)
+        assert counts == list(mechanism.weights()[code])
+        assert counts[0] == counts[2] == 0
+
+
+def test_every_word_of_discrete_laplace_is_accounted_for() -> None:
+    mechanism = DiscreteLaplace(domain=Interval(0, 1, grid=6), epsilon=2)
+    table = AliasTable.of([*mechanism.half[:0:-1], *mechanism.half])
+    share = 1 << table.shift
+    cuts = [c * share + part for c, at in enumerate(table.thresholds.tolist()) for part in (0, at)]
+    for code in range(6):
+        assert preimages(answers(mechanism, code), cuts, 6) == list(mechanism.weights()[code])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_what_a_mechanism_is_may_be_published(name: str) -> None:
+    mechanism = EXAMPLES[name](1.0000001)
+    assert "1.0000001" in str(mechanism)
+    assert "1.0000001" in mechanism.published
+    assert mechanism == EXAMPLES[name]("1.0000001")
+    assert mechanism != EXAMPLES[name](1.0000002)
+    hash(mechanism)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_stored_arrays_restore_the_same_mechanism(name: str) -> None:
+    mechanism = EXAMPLES[name](1)
+    arrays = mechanism.arrays()
+    if arrays is None:
+        with pytest.raises(ValueError, match="has no arrays to restore"):
+            mechanism.restored(np.zeros(1))
+    else:
+        assert mechanism.restored(np.array(arrays)) == mechanism
+        assert mechanism.restored(np.array(arrays)).specification() == mechanism.specification()
+
+
+def test_central_mechanisms_say_so() -> None:
+    central = {"exponential", "permute and flip", "histogram"}
+    assert {name for name, make in EXAMPLES.items() if make(1).trust is Trust.CENTRAL} == central
+
+
+def test_one_lane_for_each_bit() -> None:
+    """The bits of one record are drawn from different words, also under a key."""
+    from labeldp.mechanisms import UnaryEncoding
+    from labeldp.privacy import KeyedRandomness
+
+    mechanism = UnaryEncoding(domain=Classes(64), epsilon=0.01)
+    noisy = mechanism.randomize(np.zeros(400, dtype=np.uint8), rng=KeyedRandomness(b"k" * 32), ids=np.arange(400))
+    bits = mechanism.bits(noisy)[:, 1:]
+    assert len({column.tobytes() for column in bits.T}) == 63
+    assert len({row.tobytes() for row in bits}) == 400
+
+
+def test_weights_sum_to_all_words() -> None:
+    assert {sum(row) for row in RandomizedResponse(domain=Classes(5), epsilon=1).weights().tolist()} == {WORD}

@@ -1,0 +1,98 @@
+"""Every mechanism that is broken on purpose must be caught, by the sentence that it breaks."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
+from labeldp.mechanisms.sampler import ResponseLaw
+from labeldp.privacy import exp_bounds
+from labeldp.testing import ContractViolation, check_mechanism
+from mechanisms import mutants
+from mechanisms.examples import GROUPS, public
+from mechanisms.words import answers, preimages
+
+CLAIM = "the claimed delta(epsilon) is never below the true one"
+COSTS = "(replacing one label costs at most epsilon|two steps cost at most twice)"
+SAMPLER = "the sampler (follows|draws what) the weights"
+
+
+def test_the_mutant_without_a_mutation_passes() -> None:
+    check_mechanism(mutants.NoMutant(domain=Classes(4), epsilon=1))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (mutants.LieMayBeTheTruth, SAMPLER),
+        (mutants.LastClassNeverDrawn, SAMPLER),
+        (mutants.UnderClaimed, CLAIM),
+        (mutants.ClaimsAWiderResponse, CLAIM),
+        (mutants.PriorSawTheLabel, CLAIM),
+        (mutants.OutsideAnsweredOverAll, CLAIM),
+        (mutants.RoundedDown, CLAIM),
+        (mutants.DoesNotSumToOne, "weights sum to 2\\*\\*64"),
+        (mutants.IgnoresIds, "keyed noise follows the record"),
+        (mutants.DrawsItsOwnSeed, "the same rng draws the same"),
+        (mutants.AnswersOutsideLabels, "a label outside of the domain is refused"),
+        (mutants.BitsAtWholeEpsilon, CLAIM),
+    ],
+)
+def test_a_broken_finite_mechanism_is_caught(mutant: type, sentence: str, epsilon: float) -> None:
+    with pytest.raises(ContractViolation, match=sentence.replace("(epsilon)", "\\(epsilon\\)")):
+        check_mechanism(mutant(domain=Classes(4), epsilon=epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (mutants.HistogramAtWholeEpsilon, COSTS),
+        (mutants.HistogramSampledAtWholeEpsilon, "the sampler follows the weights"),
+        (mutants.LastCountWithoutNoise, "the sampler follows the weights"),
+        (mutants.OneNoiseForAllClasses, "the sampler follows the weights"),
+        (mutants.ExponentAtWholeEpsilon, COSTS),
+    ],
+)
+def test_a_broken_mechanism_on_counts_is_caught(mutant: type, sentence: str, epsilon: float) -> None:
+    with pytest.raises(ContractViolation, match=sentence):
+        check_mechanism(mutant(domain=Classes(3), epsilon=epsilon, groups=GROUPS))
+
+
+def test_a_sampler_of_doubles_is_caught_by_its_words() -> None:
+    mutant = mutants.DoubleSampler(domain=Classes(3), epsilon=30)
+    cuts = [i * mutant.law.lie for i in range(3)]
+    with pytest.raises(AssertionError, match="changes its answer where its weights say that it does not"):
+        preimages(answers(mutant, 0), cuts, 3)
+
+
+def outside_is_within(law: ResponseLaw, epsilon: Fraction) -> bool:
+    """True when a label outside of the candidates cannot be told from one of them by more than epsilon."""
+    limit = exp_bounds(epsilon)[1]
+    columns = [(law.lie, law.keep, weight) for weight in (law.uniform, law.uniform_last)]
+    return all(max(column) <= limit * min(column) for column in columns)
+
+
+def test_a_ceiling_in_the_uniform_branch_is_caught() -> None:
+    epsilon = Fraction(1, 10**6)
+    law = ResponseLaw.of(65535, epsilon)
+    assert outside_is_within(law, epsilon)
+    assert not outside_is_within(mutants.UniformWithCeil(law.size, law.lie), epsilon)
+
+
+def references_choice(prior: np.ndarray, epsilon: float) -> int:
+    """The number of candidates in the reference implementation of RRWithPrior: k - 2 where k - 1 is meant."""
+    sizes = np.arange(1, len(prior) + 1)
+    return int(1 + np.argmax(np.cumsum(np.sort(prior)[::-1]) / (1 + (sizes - 2) * np.exp(-epsilon))))
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 0.69])
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_below_ln_2_a_uniform_prior_still_lets_the_answer_depend_on_the_label(classes: int, epsilon: float) -> None:
+    uniform = np.full(classes, 1 / classes)
+    mechanism = RandomizedResponseWithPrior(domain=Classes(classes), epsilon=epsilon, prior=public(uniform[None]))
+    assert mechanism.sizes.tolist() == [classes]
+    assert len({tuple(row) for row in mechanism.weights()[0]}) == classes
+    assert references_choice(uniform, epsilon) == 1, "the mutant answers the same for every label"

@@ -1,0 +1,129 @@
+"""Decimals as they were written, and the exponential between two fractions."""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeldp.privacy import InputError, PrivacyLoss, decimal, exp_bounds, positive_epsilon, shortest_float
+from labeldp.privacy.exact import all_digits, digits_above, float_within
+
+EPSILONS = [str(round(value, 12)) for value in np.random.default_rng(1).exponential(8, 300)]
+MORE = ["0", "-1", "1e-30", "-20.5", "700", "-700", "1000", "0.6931471805599453"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (0.1, "1/10"),
+        (np.float32(0.1), "1/10"),
+        (np.float64(0.3), "3/10"),
+        (np.int64(2), "2"),
+        (np.uint8(200), "200"),
+        (3, "3"),
+        ("0.1", "1/10"),
+        (" 1e-6 ", "1/1000000"),
+        (Decimal("0.25"), "1/4"),
+        (Fraction(1, 3), "1/3"),
+        (1e-300, f"1/{10**300}"),
+    ],
+)
+def test_a_number_is_the_decimal_that_was_written(written: object, meant: str) -> None:
+    exact = decimal(written, "epsilon")
+    assert exact == Fraction(meant)
+    assert type(exact.numerator) is type(exact.denominator) is int
+
+
+@pytest.mark.parametrize("written", [True, np.True_, None, "one", "", "1/3", [1.0], 1j, object()])
+def test_what_is_no_number_is_refused(written: object) -> None:
+    with pytest.raises(InputError, match="epsilon must be a number"):
+        decimal(written, "epsilon")
+
+
+@pytest.mark.parametrize("written", [math.nan, math.inf, -math.inf, "nan", "sNaN", "Infinity", np.float32("inf")])
+def test_what_is_not_finite_is_refused(written: object) -> None:
+    with pytest.raises(InputError, match="delta must be finite; a release without noise is called NoPrivacy"):
+        decimal(written, "delta")
+
+
+@pytest.mark.parametrize("written", ["1e999999999", "1e-999999999"])
+def test_a_number_that_would_not_end_is_refused(written: str) -> None:
+    with pytest.raises(InputError, match="epsilon must be a number of ordinary size"):
+        decimal(written, "epsilon")
+
+
+@pytest.mark.parametrize("written", [0, -1, 0.0, "-0.5", -1e-300])
+def test_epsilon_is_positive(written: object) -> None:
+    with pytest.raises(InputError, match="epsilon must be positive, such as epsilon=1"):
+        positive_epsilon(written)
+
+
+def test_epsilon_is_at_most_a_thousand() -> None:
+    assert positive_epsilon(1000) == 1000
+    with pytest.raises(InputError, match="epsilon must be at most 1000"):
+        positive_epsilon("1000.0000001")
+
+
+def test_ten_charges_of_a_tenth_are_one() -> None:
+    assert (PrivacyLoss.pure(0.1) * 10).max_loss == 1
+    assert (PrivacyLoss.pure(np.float32(0.1)) * 10).epsilon() == 1.0
+
+
+@given(st.fractions(min_value=Fraction(1, 10**9), max_value=1000))
+def test_floats_around_a_fraction(value: Fraction) -> None:
+    below, above = float_within(value), shortest_float(value)
+    assert decimal(below, "epsilon") <= value <= decimal(above, "epsilon")
+    assert above in (below, math.nextafter(below, math.inf))
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300), st.integers(1, 17))
+def test_digits_are_never_below_the_number(value: float, digits: int) -> None:
+    shown = float(digits_above(value, digits))
+    assert value <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
+    assert float(all_digits(value)) == value
+
+
+def test_digits_as_they_are_read() -> None:
+    assert [digits_above(x) for x in (1.0, 0.1, 1.0000001, 9.999999, 0.0, math.inf)] == [
+        "1",
+        "0.1",
+        "1.00001",
+        "10",
+        "0",
+        "inf",
+    ]
+    assert [all_digits(x) for x in (1, 0.5, 1e-6, 0)] == ["1", "0.5", "1e-06", "0"]
+
+
+@pytest.mark.parametrize("chunk", range(10))
+def test_the_bounds_enclose_the_exponential(chunk: int) -> None:
+    """The bounds enclose the exponential: against the balls of another library, and within the stated gap."""
+    ctx.prec = 400
+    for text in EPSILONS[chunk::10] + MORE[chunk::10]:
+        exponent = Fraction(text)
+        low, high = exp_bounds(exponent)
+        ball = (arb(exponent.numerator) / exponent.denominator).exp()
+        assert arb(low.numerator) / low.denominator <= ball <= arb(high.numerator) / high.denominator or exponent == 0
+        assert low <= high <= low * (1 + Fraction(1, 1 << 140))
+
+
+def test_the_bounds_agree_with_fifty_digits() -> None:
+    with mpmath.workdps(60):
+        for text in EPSILONS[:60] + MORE:
+            low, high = exp_bounds(Fraction(text), bits=220)
+            exact = mpmath.exp(mpmath.mpf(text))
+            for bound in (low, high):
+                assert abs(mpmath.mpf(bound.numerator) / bound.denominator / exact - 1) < mpmath.mpf(10) ** -50
+
+
+@given(st.fractions(min_value=-30, max_value=30), st.fractions(min_value=-30, max_value=30))
+def test_the_bounds_multiply(a: Fraction, b: Fraction) -> None:
+    low, high = (x * y for x, y in zip(exp_bounds(a), exp_bounds(b), strict=True))
+    both = exp_bounds(a + b)
+    assert low <= both[1] and both[0] <= high

@@ -1,0 +1,191 @@
+"""How costs add up, and that they are never rounded in our favor."""
+
+import json
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeldp.privacy import InputError, PrivacyLoss
+
+pure, response, gaussian = PrivacyLoss.pure, PrivacyLoss.response, PrivacyLoss.gaussian
+zero = PrivacyLoss.zero()
+
+tenths = st.integers(1, 30).map(lambda n: Fraction(n, 10))
+atoms = st.one_of(
+    st.builds(response, tenths, st.integers(2, 12)),
+    st.builds(gaussian, st.sampled_from([0.25, 1.0, 2.0])),
+    st.builds(PrivacyLoss.approximate, tenths, st.sampled_from(["1e-6", "0.01"])),
+    st.just(PrivacyLoss.discrete(["1", "-0.5", "0.25"], ["0.5", "0.25", "0.25"])),
+)
+losses = st.recursive(
+    atoms,
+    lambda part: st.builds(PrivacyLoss.__add__, part, part) | st.builds(PrivacyLoss.__or__, part, part),
+    max_leaves=4,
+)
+epsilons = st.sampled_from([0, Fraction(1, 10), Fraction(1, 2), 1, Fraction(5, 2), 7])
+
+
+def test_golden_values() -> None:
+    assert round(response(1, 10).delta(0.5), 4) == 0.0913
+    assert round(pure(1).delta(0.5), 4) == 0.2876
+    flip = math.log(0.505 / 0.495)
+    assert round((pure(flip) * 1000).epsilon(1e-6), 4) == 2.9158
+    assert round((pure(flip) * 100).epsilon(1e-6), 4) == 0.8232
+    assert round((pure(flip) * 10).epsilon(1e-6), 4) == 0.1991
+
+
+def test_nothing_costs_nothing() -> None:
+    assert zero.epsilon() == zero.delta(0) == zero.epsilon(1e-9) == 0
+    assert zero * 5 == zero == zero | zero == zero + zero == response(1, 1)
+    assert str(zero) == "nothing"
+
+
+@given(losses, losses, losses)
+def test_sums_and_alternatives_have_their_laws(a: PrivacyLoss, b: PrivacyLoss, c: PrivacyLoss) -> None:
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert a | b == b | a
+    assert (a | b) | c == a | (b | c)
+    assert a + (b | c) == (a + b) | (a + c)
+    assert a | a == a
+    assert a + zero == a
+    assert a * 2 == a + a
+    assert a * 3 == a + a + a
+
+
+@given(losses, losses, epsilons)
+def test_more_costs_more(a: PrivacyLoss, b: PrivacyLoss, epsilon: Fraction) -> None:
+    assert max(a.delta(epsilon), b.delta(epsilon)) <= (a | b).delta(epsilon) * (1 + 1e-9)
+    assert (a | b).delta(epsilon) <= (a + b).delta(epsilon) * (1 + 1e-9)
+    assert 0 <= a.delta(epsilon + 1) <= a.delta(epsilon) <= 1
+
+
+@given(losses, st.sampled_from(["1e-9", "1e-6", "0.001", "0.02", "0.3", "1"]))
+def test_epsilon_and_delta_invert_each_other(loss: PrivacyLoss, delta: str) -> None:
+    epsilon = loss.epsilon(delta)
+    if epsilon == math.inf:
+        assert loss.max_loss is None
+        assert loss.delta(10**6) > Fraction(delta)
+    else:
+        assert loss.within(epsilon, delta)
+        assert epsilon == 0 or not loss.within(max(0.0, epsilon * (1 - 1e-9) - 1e-300), delta)
+        assert epsilon <= loss.epsilon(0)
+
+
+@given(losses)
+def test_json_keeps_every_digit(loss: PrivacyLoss) -> None:
+    assert PrivacyLoss.from_json(json.loads(json.dumps(loss.to_json()))) == loss
+
+
+def test_alternatives_are_not_their_pointwise_maximum() -> None:
+    """Composing the maximum of two curves is no bound: only alternatives kept apart are."""
+    often, rarely = response(Fraction(1, 2), 2) * 4, gaussian(0.8)
+    either = (often | rarely) * 2
+    for epsilon in (0, 1, 2, 3):
+        worst = max(((often * 2).delta(epsilon), (often + rarely).delta(epsilon), (rarely * 2).delta(epsilon)))
+        assert either.delta(epsilon) == worst
+    assert len(either.alternatives) == 3
+
+
+def test_parallel_use_costs_the_worst_part() -> None:
+    assert (pure(1) | pure(2)).epsilon() == 2.0
+    assert response(1, 3) | response(2, 3) == response(2, 3)
+    assert response(1, 3) | response(1, 7) == response(1, 3), "fewer answers tell more"
+    both = response(1, 2) | response(2, 50)
+    assert both.delta(0.5) == max(response(1, 2).delta(0.5), response(2, 50).delta(0.5))
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "1", "0.123456789"])
+@pytest.mark.parametrize("delta", ["1e-30", "1e-20", "1e-9"])
+def test_no_delta_makes_it_worse_than_the_pure_bound(epsilon: str, delta: str) -> None:
+    assert pure(epsilon).epsilon(delta) <= pure(epsilon).epsilon(0) == float(epsilon)
+
+
+@pytest.mark.parametrize("delta", [1e-6, "1e-7", 0.1, 0.3, "0.0001"])
+def test_delta_is_the_decimal_that_was_written(delta: object) -> None:
+    loss = PrivacyLoss.approximate(1, delta)
+    assert loss.epsilon(delta) == 1.0
+    assert loss.within(1, delta)
+    assert (loss * 3).within(3, 3 * Fraction(str(delta)))
+    assert not (loss * 3).within(3, 3 * Fraction(str(delta)) * (1 - Fraction(1, 10**18)))
+
+
+def test_an_approximate_guarantee() -> None:
+    loss = PrivacyLoss.approximate("0.5", "1e-5")
+    assert loss.epsilon() == math.inf
+    assert loss.epsilon("9e-6") == math.inf
+    assert loss.max_loss is None
+    assert loss.delta(0.5) >= Fraction(1, 10**5)
+    assert loss.delta(0.2) > loss.delta(0.5)
+    assert PrivacyLoss.approximate(1, 0) == pure(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: pure(0), "epsilon must be positive"),
+        (lambda: pure(-1), "epsilon must be positive"),
+        (lambda: pure(math.nan), "epsilon must be finite"),
+        (lambda: pure(math.inf), "epsilon must be finite"),
+        (lambda: response(1, 0), "classes must be at least 1"),
+        (lambda: gaussian(0.0), "mu must be positive and finite"),
+        (lambda: gaussian(math.nan), "mu must be positive and finite"),
+        (lambda: PrivacyLoss.approximate(1, 1.5), "delta must lie in"),
+        (lambda: PrivacyLoss.approximate(1, -0.1), "delta must lie in"),
+        (lambda: PrivacyLoss.discrete([], []), "probabilities must not be negative"),
+        (lambda: PrivacyLoss.discrete([1, 0], [-1, 2]), "probabilities must not be negative"),
+        (lambda: pure(1) * 0, "times must be an integer of at least 1"),
+        (lambda: pure(1) * 2.5, "times must be an integer of at least 1"),
+        (lambda: pure(1).delta(-1), "epsilon must not be negative"),
+        (lambda: pure(1).epsilon(1.1), "delta must lie in"),
+        (lambda: pure(1).epsilon(-1e-9), "delta must lie in"),
+    ],
+)
+def test_what_is_no_cost_is_refused(make: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [],
+        [[{"kind": "response", "epsilon": "1", "classes": 2, "times": 0}]],
+        [[{"kind": "response", "epsilon": "1", "classes": 2, "times": -4}]],
+        [[{"kind": "response", "epsilon": "-1", "classes": 2, "times": 1}]],
+        [[{"kind": "response", "epsilon": "1", "classes": 1, "times": 1}]],
+        [[{"kind": "gaussian", "mu": "nan", "times": 1}]],
+        [[{"kind": "failure", "delta": "-1/2", "times": 1}]],
+        [[{"kind": "discrete", "losses": [], "probabilities": [], "times": 1}]],
+        [[{"kind": "free", "times": 1}]],
+    ],
+)
+def test_json_that_is_no_cost_is_refused(value: list) -> None:
+    with pytest.raises(ValueError):
+        PrivacyLoss.from_json(value)
+
+
+def test_atoms_that_json_repeats_count_as_often() -> None:
+    once = {"kind": "response", "epsilon": "1", "classes": 2, "times": 1}
+    assert PrivacyLoss.from_json([[once, once]]) == pure(1) * 2
+
+
+def test_kinks_are_where_the_curve_bends() -> None:
+    assert response(1, 3).kinks() == [0, 1]
+    assert (response(1, 2) * 3).kinks() == [0, 1, 3]
+    assert (response(1, 3) | response(Fraction(1, 2), 2)).kinks() == [0, Fraction(1, 2), 1]
+
+
+def test_a_cost_in_words() -> None:
+    assert str(response("0.5", 4) * 2 | gaussian(1.5)).split(" or ") == [
+        "1 times a Gaussian loss with mu = 1.5",
+        "2 times randomized response over 4 answers with epsilon = 0.5",
+    ]
+
+
+def test_an_epsilon_beyond_any_float_has_a_delta() -> None:
+    assert gaussian(1.0).delta("1e300") < 1e-290
+    assert pure(1).delta("1e300") == 0

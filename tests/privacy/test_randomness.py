@@ -1,0 +1,200 @@
+"""Words that nobody else draws, and words that can be drawn again."""
+
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeldp.privacy import InputError, KeyedRandomness, RandomnessKind, SystemRandomness, as_randomness, record_words
+from labeldp.privacy import randomness as module
+from labeldp.privacy.randomness import BLOCK, Randomness
+
+KEY = bytes(range(32))
+
+FORKS = """
+import os, sys
+import numpy as np
+from labeldp.privacy import SystemRandomness
+
+def draw():
+    words = np.empty(1000, dtype=np.uint64)
+    SystemRandomness().fill(words)
+    return words.tobytes()
+
+draw()
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, draw())
+    os._exit(0)
+os.close(write)
+child = b"".join(iter(lambda: os.read(read, 1 << 16), b""))
+words = [draw() for _ in range(4)]
+own = {text[i : i + 8] for text in words for i in range(0, len(text), 8)}
+theirs = {child[i : i + 8] for i in range(0, len(child), 8)}
+print(len(own), len(theirs), len(own & theirs))
+"""
+
+
+def drawn(source: Randomness, ids: object = None, count: int = 8, lane: int = 0) -> list[int]:
+    """Words for some records."""
+    words = np.empty(count, dtype=np.uint64)
+    source.fill(words, source.record_ids(ids, count), lane)
+    return words.tolist()
+
+
+def test_threads_never_draw_the_same_words() -> None:
+    """Threads, and a process and its fork, never draw the same words."""
+    start, words = threading.Barrier(8), {}
+
+    def work(name: int) -> None:
+        start.wait()
+        words[name] = [word for _ in range(5) for word in drawn(SystemRandomness(), count=1000)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({word for each in words.values() for word in each}) == 8 * 5000
+
+
+def test_a_fork_never_draws_its_parents_words() -> None:
+    """Threads, and a process and its fork, never draw the same words."""
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["4000", "1000", "0"]
+
+
+def test_a_keystream_ends_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    real = module.os.urandom
+    monkeypatch.setattr(module.os, "urandom", lambda size: (seeds.append(size), real(size))[1])
+    monkeypatch.setattr(module, "RESEED_AFTER", 8 * 100)
+    monkeypatch.setattr(module, "_streams", threading.local())
+    for _ in range(5):
+        drawn(SystemRandomness(), count=50)
+    assert seeds == [32, 32, 32]
+
+
+def test_long_draws_have_no_repeated_block() -> None:
+    words = np.empty(5 * BLOCK + 17, dtype=np.uint64)
+    SystemRandomness().fill(words)
+    assert len(np.unique(words)) == len(words)
+    keyed = KeyedRandomness(KEY)
+    keyed.fill(words, keyed.record_ids(None, len(words)))
+    assert len(np.unique(words)) == len(words)
+
+
+@pytest.mark.parametrize("source", [SystemRandomness(), KeyedRandomness(KEY), np.random.default_rng(3)])
+def test_words_are_uniform(source: object) -> None:
+    words = np.array(drawn(as_randomness(source), count=1 << 16), dtype=np.uint64)
+    for shift in range(0, 64, 8):
+        counts = np.bincount(((words >> np.uint64(shift)) & np.uint64(255)).astype(int), minlength=256)
+        # Chi-squared with 255 degrees of freedom: below 456 with probability 1 - 1e-13.
+        assert np.sum((counts - 256.0) ** 2 / 256.0) < 456
+
+
+@given(st.permutations(range(40)), st.integers(0, 40), st.integers(0, 5))
+def test_keyed_words_depend_on_the_record_alone(order: list[int], cut: int, lane: int) -> None:
+    """The words of a record depend on key, context, id and lane alone."""
+    source, ids = KeyedRandomness(KEY, b"release"), np.arange(40) * 7 - 100
+    whole = np.array(drawn(source, ids, 40, lane), dtype=np.uint64)
+    turned = drawn(KeyedRandomness(KEY, b"release"), ids[order], 40, lane)
+    assert turned == whole[order].tolist()
+    parts = [drawn(source, part, len(part), lane) for part in (ids[:cut], ids[cut:])]
+    assert parts[0] + parts[1] == whole.tolist()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([-1, 0, 1, 2**40], dtype=np.int64),
+        np.array([2**64 - 1, 3, 0, 5], dtype=np.uint64),
+        [3, 1, 4, -15],
+        ["a", "b", "ä", ""],
+        [b"a", b"\xff", b"", b"\x00"],
+        np.array(["x", "yy", "z", "w"]),
+        [1.5, "a", None, b"b"],
+    ],
+)
+def test_ids_of_every_kind(ids: object) -> None:
+    source = KeyedRandomness(KEY)
+    words = drawn(source, ids, 4)
+    assert len(set(words)) == 4
+    assert [drawn(source, ids[i : i + 1], 1)[0] for i in range(4)] == words
+    assert drawn(source, ids, 4, lane=1) != words
+
+
+def test_the_type_of_an_integer_id_does_not_matter() -> None:
+    source = KeyedRandomness(KEY)
+    reference = drawn(source, [1, 2, 3], 3)
+    for kind in (np.int8, np.int32, np.int64, np.uint8, np.uint64):
+        assert drawn(source, np.array([1, 2, 3], dtype=kind), 3) == reference
+    assert drawn(source, np.array([-1], dtype=np.int16), 1) == drawn(source, np.array([-1]), 1)
+    assert drawn(source, ["1", "2", "3"], 3) != reference
+    assert drawn(source, ["a"], 1) == drawn(source, [b"a"], 1)
+
+
+def test_row_numbers_stand_in_for_ids() -> None:
+    assert drawn(KeyedRandomness(KEY), None, 5) == drawn(KeyedRandomness(KEY), np.arange(5), 5)
+
+
+@pytest.mark.parametrize("ids", [None, ["a", "b", "c"]])
+def test_lanes_contexts_and_keys_differ(ids: object) -> None:
+    sources = [KeyedRandomness(KEY), KeyedRandomness(KEY, b"a"), KeyedRandomness(KEY, b"b"), KeyedRandomness(KEY[::-1])]
+    sources += [sources[0].bind(b""), sources[0].bind(b"a"), sources[1].bind(b"b"), sources[2].bind(b"a")]
+    words = [word for source in sources for lane in range(9) for word in drawn(source, ids, 3, lane)]
+    assert len(set(words)) == len(words) == 8 * 9 * 3
+
+
+@pytest.mark.parametrize("key", [b"", b"short", "x" * 32, bytearray(32), None, b"x" * 31])
+def test_a_bad_key_is_refused(key: object) -> None:
+    with pytest.raises(InputError, match="key must be at least 32 secret random bytes") as caught:
+        KeyedRandomness(key)
+    assert "short" not in str(caught.value)
+
+
+def test_a_context_is_bytes() -> None:
+    with pytest.raises(InputError, match="context must be bytes"):
+        KeyedRandomness(KEY, "release")
+
+
+@pytest.mark.parametrize("ids", [np.arange(3), np.zeros((4, 1), dtype=int), ["a"], [1, "a", 2, 3]])
+def test_ids_that_do_not_fit_are_refused(ids: object) -> None:
+    with pytest.raises(InputError, match="ids must be one integer, or one text, for each record"):
+        record_words(ids, 4, KEY)
+
+
+@pytest.mark.parametrize("rng", [None, 0, "system", np.random.RandomState(0), np.random, KeyedRandomness])
+def test_there_is_no_default_randomness(rng: object) -> None:
+    with pytest.raises(InputError, match="rng must be SystemRandomness"):
+        as_randomness(rng)
+
+
+def test_each_source_says_what_it_is() -> None:
+    kinds = [
+        as_randomness(source).kind for source in (SystemRandomness(), KeyedRandomness(KEY), np.random.default_rng())
+    ]
+    assert kinds == [RandomnessKind.SYSTEM, RandomnessKind.KEYED, RandomnessKind.SIMULATION]
+    assert "SIMULATION" in kinds[2].value
+
+
+def test_no_repr_shows_a_secret() -> None:
+    source = KeyedRandomness(b"SENTINEL" * 4, b"CONTEXT")
+    assert repr(source) == "KeyedRandomness(key=<secret>)"
+    assert repr(SystemRandomness()) == "SystemRandomness()"
+    assert repr(as_randomness(np.random.default_rng(5))) == "SimulatedRandomness()"
+
+
+def test_a_simulation_repeats_whatever_the_ids() -> None:
+    first = drawn(as_randomness(np.random.default_rng(5)), ["a", "b"], 2)
+    assert first == drawn(as_randomness(np.random.default_rng(5)), None, 2)
+
+
+def test_no_records_need_no_words() -> None:
+    for source in (SystemRandomness(), KeyedRandomness(KEY), as_randomness(np.random.default_rng())):
+        assert drawn(source, None, 0) == []
+    assert drawn(KeyedRandomness(KEY), [], 0) == []
