@@ -1,0 +1,5 @@
+"""`python -m labeldp` is `labeldp`."""
+
+from labeldp.cli import main
+
+main()

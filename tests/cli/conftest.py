@@ -1,0 +1,37 @@
+"""The command line, called as the shell calls it, in this process."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from labeldp.cli import main
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left: its exit status and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def labeldp(people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Run `labeldp ARGUMENTS` in the folder of the people's tables."""
+    monkeypatch.chdir(people)
+
+    def run(*arguments: str) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["labeldp", *arguments])
+        try:
+            main()
+            status = 0
+        except SystemExit as done:
+            status = int(done.code or 0)
+        said = capsys.readouterr()
+        return Ran(status, said.out, said.err)
+
+    return run

@@ -1,0 +1,107 @@
+"""A user's mistake gets one clear line; nothing is charged, nothing is overwritten, no label is shown."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Ran
+
+BASE = {"--label": "bought", "--classes": "no,yes", "--epsilon": "1", "--ledger": "l.ledger", "--dataset": "people"}
+
+
+def arguments(command: str, data: str, **changes: str) -> list[str]:
+    """A command that would work, with some options changed."""
+    out = {"fit": "model", "release": "noisy.csv"}[command]
+    options = {**BASE, "--out": out, **{f"--{name}": value for name, value in changes.items()}}
+    return [command, data, *(word for pair in options.items() for word in pair)]
+
+
+def refused(ran: Ran, folder: Path, *words: str) -> None:
+    """One line that says `words`; no ledger, no output."""
+    assert ran.status != 0 and ran.err.count("\n") == 1, ran
+    assert "Traceback" not in ran.err and all(word in ran.err for word in words), ran.err
+    assert not (folder / "l.ledger").exists()
+    assert not (folder / "model").exists() and not (folder / "noisy.csv").exists()
+
+
+CASES = [
+    ({"label": "bougth"}, ("bougth", "bought")),
+    ({"epsilon": "0"}, ("epsilon", "positive")),
+    ({"epsilon": "-1"}, ("epsilon", "positive")),
+    ({"epsilon": "nan"}, ("epsilon", "finite")),
+    ({"epsilon": "inf"}, ("epsilon", "finite")),
+    ({"epsilon": "much"}, ("epsilon", "number")),
+    ({"classes": "no"}, ("classes",)),
+    ({"classes": "no,no"}, ("distinct",)),
+    ({"classes": "no,"}, ("classes",)),
+    ({"classes": "no,maybe"}, ("domain",)),
+]
+
+
+@pytest.mark.parametrize("command", ["fit", "release"])
+@pytest.mark.parametrize(("changes", "words"), CASES)
+def test_wrong_options(
+    labeldp: Callable[..., Ran], people: Path, command: str, changes: dict[str, str], words: tuple[str, ...]
+) -> None:
+    refused(labeldp(*arguments(command, "people.csv", **changes)), people, *words)
+
+
+@pytest.mark.parametrize("command", ["fit", "release"])
+def test_wrong_files(labeldp: Callable[..., Ran], people: Path, command: str) -> None:
+    (people / "empty.csv").write_text("")
+    (people / "header.csv").write_text("id,bought\n")
+    (people / "junk.parquet").write_bytes(b"PAR1 and nothing of the kind")
+    (people / "missing.csv").write_text("age,bought\n31,yes\n40,\n50,no\n")
+    refused(labeldp(*arguments(command, "nowhere.csv")), people, "nowhere.csv")
+    refused(labeldp(*arguments(command, "empty.csv")), people, "empty")
+    refused(labeldp(*arguments(command, "header.csv")), people, "no other row")
+    refused(labeldp(*arguments(command, "junk.parquet")), people, "junk.parquet")
+    refused(labeldp(*arguments(command, "missing.csv")), people, "missing")
+
+
+def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path) -> None:
+    (people / "odd.csv").write_text("age,bought\n31,yes\n40,sentinel\n50,no\n")
+    ran = labeldp(*arguments("fit", "odd.csv"))
+    refused(ran, people, "domain")
+    assert "sentinel" not in ran.err and "40" not in ran.err
+
+
+def test_outputs_and_ledgers_that_stand_are_left_alone(labeldp: Callable[..., Ran], people: Path) -> None:
+    (people / "model").mkdir()
+    (people / "model" / "mine.txt").write_text("mine")
+    ran = labeldp(*arguments("fit", "people.csv"))
+    assert ran.status == 1 and "not empty" in ran.err and not (people / "l.ledger").exists()
+    assert (people / "model" / "mine.txt").read_text() == "mine"
+    (people / "l.ledger").write_text("something else, and not a database")
+    ran = labeldp(*arguments("release", "people.csv"))
+    assert ran.status == 1 and "l.ledger" in ran.err
+    assert (people / "l.ledger").read_text() == "something else, and not a database"
+
+
+def test_a_fit_that_the_budget_cannot_carry_charges_no_stage(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "0.5").status == 0
+    ran = labeldp(*arguments("fit", "people.csv", prior="clusters"))
+    assert ran.status == 1 and "budget" in ran.err and not (people / "model").exists()
+    assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
+
+
+def test_ctrl_c_ends_in_one_line_and_the_same_command_finishes(people: Path) -> None:
+    command = [sys.executable, "-m", "labeldp", *arguments("fit", "people.csv", model="logistic")]
+    running = subprocess.Popen(command, cwd=people, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (people / "l.ledger").exists() and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and "Traceback" not in said and "Interrupted" in said
+    assert not (people / "model").exists()
+    finished = subprocess.run(command, cwd=people, capture_output=True, text=True, timeout=120, check=False)
+    assert finished.returncode == 0, finished.stderr
+    show = [sys.executable, "-m", "labeldp", "ledger", "show", "l.ledger"]
+    assert "spent epsilon = 1 " in subprocess.run(show, cwd=people, capture_output=True, text=True, check=True).stdout
