@@ -8,6 +8,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+__all__ = ["cli", "main"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -133,7 +135,8 @@ def fit(data: str, **options: Any) -> None:
     Writes the model, certificate.json and report.html into a new directory. Asking for the same fit
     again costs nothing, and finishes one that was interrupted.
     """
-    from labeldp.workflows.fit import FitSettings, fit_file
+    from labeldp.report import render_report
+    from labeldp.workflows import FitSettings, fit_file
 
     settings = FitSettings.parse(
         **{name: value for name, value in options.items() if name not in {"out", "ledger", "test"}}
@@ -145,6 +148,7 @@ def fit(data: str, **options: Any) -> None:
             ledger=options["ledger"],
             out=options["out"],
             test=options["test"],
+            render=render_report,
             note=_note,
             progress=progress,
         )
@@ -168,7 +172,7 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 
     Writes a column `prediction` with class names and one column of probabilities for each class.
     """
-    from labeldp.workflows.predict import predict_file
+    from labeldp.workflows import predict_file
 
     with _progress("predicting") as progress:
         rows = predict_file(model, data, out=out, id_column=id_column, progress=progress)
@@ -206,8 +210,7 @@ def release(data: str, out: str, **options: Any) -> None:
     Writes the noisy column (and the ids), or with --in-place the whole table. The certificate goes into
     the Parquet metadata, or beside a CSV file.
     """
-    from labeldp.workflows.release import release_file
-    from labeldp.workflows.settings import domain_of
+    from labeldp.workflows import domain_of, release_file
 
     domain = domain_of(options.pop("classes"), options.pop("interval"), options.pop("grid"))
     with _progress("releasing") as progress:
@@ -224,7 +227,7 @@ def certificate(path: str, delta: str) -> None:
 
     Ends with status 1 when it is not.
     """
-    from labeldp.workflows.certificates import verify
+    from labeldp.workflows import verify
 
     verdict = verify(path)
     click.echo(verdict.certificate.at(delta))
@@ -245,7 +248,7 @@ def ledger_show(path: str) -> None:
 
     The ledger itself is as secret as the labels: it holds the keys to the noise.
     """
-    from labeldp.workflows.ledger_view import describe_ledger
+    from labeldp.workflows import describe_ledger
 
     click.echo(describe_ledger(path))
 
@@ -259,7 +262,7 @@ def ledger_show(path: str) -> None:
 @click.option("--delta", default="0", show_default=True)
 def ledger_add(path: str, dataset: str, epsilon: str, delta: str) -> None:
     """Add a dataset with the most that all its releases may ever cost together."""
-    from labeldp.workflows.ledger_view import add_dataset
+    from labeldp.workflows import add_dataset
 
     click.echo(add_dataset(path, dataset, epsilon, delta))
 
@@ -269,8 +272,9 @@ def ledger_add(path: str, dataset: str, epsilon: str, delta: str) -> None:
 @click.option("--epsilon", default="1", show_default=True, type=str)
 def demo(out: str, epsilon: str) -> None:
     """The main job on data that scikit-learn brings: a table, a ledger, a model, a report."""
-    from labeldp.workflows.demo import run_demo
+    from labeldp.report import render_report
+    from labeldp.workflows import run_demo
 
     with _progress("preparing") as progress:
-        report = run_demo(out, epsilon, note=click.echo, progress=progress)
+        report = run_demo(out, epsilon, render=render_report, note=click.echo, progress=progress)
     click.echo(f"Report: {report}")

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import FiniteMechanism, Mechanism, Table
-from labeldp.mechanisms.central import CountMechanism
+from labeldp.mechanisms import CountMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
+
+__all__ = ["ContractViolation", "check_mechanism", "check_release", "check_sampler", "joint_laws", "sample_size"]
 
 FALSE_ALARM = 1e-12
 """Probability that one statistical check fails for a correct mechanism, and that it misses 10 % more epsilon."""

@@ -2,7 +2,7 @@
 
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.mechanisms.candidates import CandidateSets
-from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.mechanisms.central import CountMechanism, ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
 from labeldp.mechanisms.debias import Debiased, debias
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.laplace import DiscreteLaplace
@@ -16,6 +16,7 @@ from labeldp.mechanisms.unary import UnaryEncoding
 __all__ = [
     "CandidateSets",
     "Classes",
+    "CountMechanism",
     "Debiased",
     "DiscreteLaplace",
     "Domain",

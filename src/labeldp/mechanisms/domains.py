@@ -1,7 +1,7 @@
 """The public sets that labels come from: declared, never discovered."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, final
@@ -182,14 +182,14 @@ def _names(classes: Any) -> tuple[str | int, ...]:
     if isinstance(classes, bool | str | bytes):
         raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
     if isinstance(classes, int | np.integer):
-        classes = range(min(int(classes), MAX_SIZE + 1))
+        classes = range(int(classes))
     if not isinstance(classes, Iterable):
         raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
+    if isinstance(classes, Sized) and len(classes) > MAX_SIZE:
+        raise InputError(f"classes must hold at most {MAX_SIZE} classes")
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
     if len(names) < 2:
         raise InputError("classes must hold at least two classes: with one there is nothing to learn or to protect")
-    if len(names) > MAX_SIZE:
-        raise InputError(f"classes must hold at most {MAX_SIZE} classes")
     if not all(isinstance(name, str | int) for name in names) or len(set(names)) < len(names):
         raise InputError("classes must be distinct texts or integers")
     return names

@@ -185,7 +185,7 @@ def joined(certificates: Sequence[Certificate]) -> Certificate:
         neighbors=certificates[0].neighbors,
         trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
         randomness=max((certificate.randomness for certificate in certificates), key=_WEAKNESS.index),
-        published="; ".join(_distinct(certificate.published for certificate in certificates)),
+        published="; ".join(_distinct(text for each in certificates for text in each.published.split("; "))),
         assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
     )
 

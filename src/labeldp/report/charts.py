@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 from labeldp.report.svg import Scale, apart, figure, round_ticks, tag
 from labeldp.report.words import percent, spent
-from labeldp.workflows.summary import BudgetUse, Curve, Estimated, Importance
+from labeldp.workflows import BudgetUse, Curve, Estimated, Importance
 
 WIDTH, HEIGHT = 680.0, 360.0
 LEFT, RIGHT, TOP, BOTTOM = 74.0, 668.0, 40.0, 296.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from labeldp.workflows.summary import CertificateRow
+from labeldp.workflows import CertificateRow
 
 _TITLES = {
     "Records": "records",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from labeldp.report.svg import figure, tag
-from labeldp.workflows.summary import Confusion
+from labeldp.workflows import Confusion
 
 FULL_TABLE = 12
 """Most classes whose matrix is shown number by number; above, a page has no room for it."""

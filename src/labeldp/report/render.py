@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from labeldp.report import charts, matrix, words
 from labeldp.report.entries import entries
-from labeldp.workflows.summary import FitSummary
+from labeldp.workflows import FitSummary
 
 MANY_NAMES = 24
 """Longer lists of names are folded."""

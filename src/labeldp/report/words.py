@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from labeldp.workflows.summary import BudgetUse, Estimated
+from labeldp.workflows import BudgetUse, Estimated
 
 MINUS = "\N{MINUS SIGN}"
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

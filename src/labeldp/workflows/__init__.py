@@ -1,22 +1,84 @@
-"""Put together: the curator, its durable ledger, releases of whole files."""
+"""Put together: the curator, its durable ledger, fits and releases of whole files."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_LAZY = {
-    "Curator": "labeldp.workflows.curator",
-    "DatasetLedger": "labeldp.workflows.ledger_file",
-    "Entry": "labeldp.workflows.ledger_file",
-    "LedgerFile": "labeldp.workflows.ledger_file",
-    "release_file": "labeldp.workflows.release",
-    "verify_file": "labeldp.workflows.release",
+if TYPE_CHECKING:
+    from labeldp.workflows.certificates import Verdict, verify
+    from labeldp.workflows.curator import Curator
+    from labeldp.workflows.demo import run_demo
+    from labeldp.workflows.fit import FitSettings, fit_file
+    from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
+    from labeldp.workflows.ledger_view import add_dataset, describe_ledger
+    from labeldp.workflows.predict import predict_file
+    from labeldp.workflows.release import release_file, verify_file
+    from labeldp.workflows.settings import classes_of, domain_of
+    from labeldp.workflows.summary import (
+        BudgetUse,
+        CertificateRow,
+        Confusion,
+        Cost,
+        Curve,
+        CurvePoint,
+        Dropped,
+        Estimated,
+        FitSummary,
+        Importance,
+        PublicTest,
+        Stage,
+    )
+
+_FILES = {
+    "certificates": "Verdict verify",
+    "curator": "Curator",
+    "demo": "run_demo",
+    "fit": "FitSettings fit_file",
+    "ledger_file": "DatasetLedger Entry LedgerFile",
+    "ledger_view": "add_dataset describe_ledger",
+    "predict": "predict_file",
+    "release": "release_file verify_file",
+    "settings": "classes_of domain_of",
+    "summary": (
+        "BudgetUse CertificateRow Confusion Cost Curve CurvePoint Dropped Estimated FitSummary Importance PublicTest "
+        "Stage"
+    ),
 }
+_HOME = {name: file for file, names in _FILES.items() for name in names.split()}
 
-__all__ = ["Curator", "DatasetLedger", "Entry", "LedgerFile", "release_file", "verify_file"]
+__all__ = [
+    "BudgetUse",
+    "CertificateRow",
+    "Confusion",
+    "Cost",
+    "Curator",
+    "Curve",
+    "CurvePoint",
+    "DatasetLedger",
+    "Dropped",
+    "Entry",
+    "Estimated",
+    "FitSettings",
+    "FitSummary",
+    "Importance",
+    "LedgerFile",
+    "PublicTest",
+    "Stage",
+    "Verdict",
+    "add_dataset",
+    "classes_of",
+    "describe_ledger",
+    "domain_of",
+    "fit_file",
+    "predict_file",
+    "release_file",
+    "run_demo",
+    "verify",
+    "verify_file",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are first used: a curator needs neither tables nor learners."""
-    if name not in _LAZY:
+    if name not in _HOME:
         raise AttributeError(f"module 'labeldp.workflows' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(f"labeldp.workflows.{_HOME[name]}"), name)

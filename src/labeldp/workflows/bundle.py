@@ -36,7 +36,7 @@ TRUSTED = frozenset(
         "sklearn.utils.validation.check_array",
     }
 )
-"""Beyond what skops trusts: all that the classifiers of `--model` are made of. A file with any other name is refused."""
+"""Beyond what skops trusts, what the classifiers of `--model` are made of. A file with any other name is refused."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Bundle:
 
 def certify(folder: Path, certificate: Certificate) -> None:
     """Write the certificate with digests of all that it covers."""
-    files = {name: file_digest(folder / name) for name in CERTIFIED}
+    files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
     write_json(folder / CERTIFICATE, {"format": FORMAT, "certificate": certificate.to_json(), "files": files})
 
 
@@ -116,8 +116,13 @@ def file_digest(path: Path) -> str | None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
     with whole_or_nothing(path, overwrite=True) as hidden:
-        hidden.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        hidden.write_text(text, encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pyarrow import csv
 
 from labeldp.privacy import InputError
 from labeldp.workflows.bundle import REPORT
-from labeldp.workflows.fit import FitSettings, fit_file
+from labeldp.workflows.fit import FitSettings, Progress, Render, fit_file
 
 CLASSES = "malignant,benign"
 
@@ -18,8 +18,9 @@ def run_demo(
     out: str,
     epsilon: str = "1",
     *,
+    render: Render | None = None,
     note: Callable[[str], None] | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> str:
     """Learn who is ill from scikit-learn's breast cancer table, with the diagnosis as the private label.
 
@@ -29,6 +30,7 @@ def run_demo(
     Args:
         out: a directory for the tables, the ledger and the model; made if it is not there.
         epsilon: what the model costs.
+        render: turns the summary into the report.
         note: called with sentences for the user.
         progress: called with what is being done and the share of the work that is done.
 
@@ -36,19 +38,32 @@ def run_demo(
         The path of the report.
     """
     say = note or (lambda sentence: None)
+    settings = _settings(epsilon)
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(f"--out {out} cannot be made: give a directory that can be written to") from None
-    train, test, model = folder / "patients.csv", folder / "public_patients.csv", folder / f"model_epsilon_{epsilon}"
-    report = model / REPORT
-    if report.exists():
+    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{epsilon}"
+    if (model / REPORT).exists():
         say(f"The demo's model stands already in {model}; another directory, or another epsilon, makes another.")
-        return str(report)
+        return str(model / REPORT)
+    train, test = folder / "patients.csv", folder / "public_patients.csv"
     _tables(train, test)
     say(f"Wrote {train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
-    settings = FitSettings.parse(
+    files = {"ledger": str(ledger), "out": str(model), "test": str(test)}
+    summary = fit_file(str(train), settings, **files, render=render, note=note, progress=progress)
+    say(summary.sentence)
+    accuracy = summary.accuracy
+    say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
+    if summary.test is not None:
+        say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
+    say(f"Try: labeldp certificate {model}   labeldp ledger show {ledger}")
+    return str(model / REPORT)
+
+
+def _settings(epsilon: str) -> FitSettings:
+    return FitSettings.parse(
         label="diagnosis",
         classes=CLASSES,
         epsilon=epsilon,
@@ -60,22 +75,6 @@ def run_demo(
         stages=1,
         prior="none",
     )
-    summary = fit_file(
-        str(train),
-        settings,
-        ledger=str(folder / "demo.ledger"),
-        out=str(model),
-        test=str(test),
-        note=note,
-        progress=progress,
-    )
-    say(summary.sentence)
-    accuracy = summary.accuracy
-    say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
-    if summary.test is not None:
-        say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
-    say(f"Try: labeldp certificate {model}   labeldp ledger show {folder / 'demo.ledger'}")
-    return str(report)
 
 
 def _tables(train: Path, test: Path) -> None:

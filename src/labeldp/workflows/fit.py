@@ -16,7 +16,7 @@ from labeldp.learners import Model, cluster_prior, default_clusters, default_eps
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, Charge, InputError, PrivacyLoss, Release, check, positive_epsilon, shortest_float
 from labeldp.tables import TableEncoder, TableFile, open_table, whole_directory
-from labeldp.workflows.bundle import REPORT, SUMMARY, Bundle, certify, write_json
+from labeldp.workflows.bundle import REPORT, SUMMARY, Bundle, certify, write_json, write_text
 from labeldp.workflows.classifiers import classifiers_of, indicators
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.labels import codes_of, domain_in_file
@@ -27,6 +27,7 @@ from labeldp.workflows.summary import FitSummary, Stage
 from labeldp.workflows.watched import WatchedCurator
 
 Progress = Callable[[str, float], None]
+Render = Callable[[FitSummary], str]
 STAGES = 2
 
 
@@ -126,6 +127,7 @@ def fit_file(
     ledger: str,
     out: str,
     test: str | None = None,
+    render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> FitSummary:
@@ -140,6 +142,7 @@ def fit_file(
         ledger: the ledger file to charge; made if it is not there.
         out: a directory that does not exist, or is empty.
         test: a file with the same columns whose labels are public, to measure the model on.
+        render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
 
@@ -174,7 +177,7 @@ def fit_file(
         command = settings.command(data, ledger, out, test)
         job = Job(settings, Path(data).name, command, encoder, features, account, tuple(stages))
         summary = summarize(job, release, public, show)
-        _write(folder, release, encoder, summary)
+        _write(folder, release, encoder, summary, render)
     return summary
 
 
@@ -235,11 +238,12 @@ def _learn(
     )
 
 
-def _write(folder: Path, release: Release[Model], encoder: TableEncoder, summary: FitSummary) -> None:
+def _write(
+    folder: Path, release: Release[Model], encoder: TableEncoder, summary: FitSummary, render: Render | None
+) -> None:
     """The model, the report and the certificate that covers them."""
-    from importlib import import_module
-
     Bundle(release.value, encoder).write(folder)
     write_json(folder / SUMMARY, summary.to_json())
-    import_module("labeldp.report").write_report(summary, folder / REPORT)
+    if render is not None:
+        write_text(folder / REPORT, render(summary))
     certify(folder, release.certificate)
