@@ -1,0 +1,40 @@
+"""What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
+
+from labeldp.learners.adapters import NoisyLabelClassifier
+from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
+from labeldp.learners.defaults import boosted_trees, default_classifiers
+from labeldp.learners.evaluation import (
+    Estimate,
+    Evaluation,
+    debiased_accuracy,
+    debiased_auc,
+    debiased_confusion,
+    debiased_log_loss,
+)
+from labeldp.learners.kernel import KernelClassifier
+from labeldp.learners.model import Model
+from labeldp.learners.multistage import fit_multistage
+from labeldp.learners.scorer import debiased_scorer
+from labeldp.learners.training import Training, fit_noisy, posterior
+
+__all__ = [
+    "Estimate",
+    "Evaluation",
+    "KernelClassifier",
+    "Model",
+    "NoisyLabelClassifier",
+    "Training",
+    "boosted_trees",
+    "cluster_prior",
+    "debiased_accuracy",
+    "debiased_auc",
+    "debiased_confusion",
+    "debiased_log_loss",
+    "debiased_scorer",
+    "default_classifiers",
+    "default_clusters",
+    "default_epsilon",
+    "fit_multistage",
+    "fit_noisy",
+    "posterior",
+]

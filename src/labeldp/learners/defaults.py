@@ -1,0 +1,53 @@
+"""The classifiers that are tried where the user names none."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from labeldp.learners.kernel import KernelClassifier
+from labeldp.learners.training import rows_of
+
+STOPPING_RECORDS = 50
+"""Fewer records for each class leave too few held out to stop by: the number of trees is fixed."""
+
+SMOOTH_LIMIT = 100_000
+"""Kernel features of more records than this are left out: trees win there, and take less memory."""
+
+
+def default_classifiers(features: Any, categorical: Any = None, classes: int = 10) -> list[Any]:
+    """Gradient-boosted trees and a kernel classifier, both set for noisy labels.
+
+    Args:
+        features: float matrix, shape (n, d), NaN where a value is missing.
+        categorical: boolean mask of the columns that hold category codes 0 to 254, shape (d,).
+        classes: K, or more: so many classes must be told apart in a tenth of the records for trees to stop early.
+
+    Returns:
+        Unfitted classifiers; `fit_multistage` and `fit_noisy` keep the one that explains held-out released labels best.
+    """
+    mask = None if categorical is None else np.asarray(categorical, dtype=bool)
+    count = rows_of(features)
+    trees = boosted_trees(count, mask, classes)
+    return [trees] if count > SMOOTH_LIMIT else [trees, KernelClassifier(categorical=mask)]
+
+
+def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> HistGradientBoostingClassifier:
+    """Many slow trees for `count` records with noisy labels.
+
+    A noisy label carries little: few features are tried at each split, and growing stops where held-out released
+    labels are no longer predicted better. Trained on soft labels, which are less noisy, it grows all trees.
+    """
+    enough = count >= STOPPING_RECORDS * classes
+    return HistGradientBoostingClassifier(
+        learning_rate=0.05,
+        max_iter=300 if enough else 50,
+        max_leaf_nodes=31,
+        min_samples_leaf=int(np.clip(count // 60, 5, 30)),
+        l2_regularization=5.0,
+        max_features=0.3,
+        early_stopping=enough,
+        n_iter_no_change=20,
+        categorical_features=categorical,
+        random_state=0,
+    )

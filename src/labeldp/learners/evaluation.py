@@ -1,0 +1,246 @@
+"""How good a model is, from noisy labels alone: debiased scores with confidence intervals."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
+
+from labeldp.learners.evidence import inverse_table
+from labeldp.learners.probabilities import FLOOR, Probabilities, normalized
+from labeldp.mechanisms import Classes
+from labeldp.privacy import InputError, Release
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, or an array of numbers, that was estimated from noisy labels.
+
+    Args:
+        value: the estimate.
+        low, high: confidence interval.
+        level: its coverage, in (0, 1); for an array, of each entry on its own.
+    """
+
+    value: Any
+    low: Any
+    high: Any
+    level: float = LEVEL
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Records with labels that were released by an invertible mechanism, and a model's probabilities for them.
+
+    Args:
+        release: the released codes, shape (n,).
+        probabilities: of the model, shape (n, K); it never met these labels.
+        of: what was evaluated, in words.
+        rows: which records of the training table these are, shape (n,).
+    """
+
+    release: Release[Any] = field(repr=False)
+    probabilities: Probabilities = field(repr=False)
+    of: str
+    rows: NDArray[np.intp] | None = field(default=None, repr=False)
+
+    @property
+    def predictions(self) -> NDArray[np.intp]:
+        """Predicted codes, shape (n,)."""
+        return self.probabilities.argmax(axis=1)
+
+    def accuracy(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_accuracy`."""
+        return debiased_accuracy(self.release, self.predictions, level=level)
+
+    def log_loss(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_log_loss`."""
+        return debiased_log_loss(self.release, self.probabilities, level=level)
+
+    def confusion(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_confusion`."""
+        return debiased_confusion(self.release, self.predictions, level=level)
+
+    def auc(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_auc`."""
+        return debiased_auc(self.release, self.probabilities[:, 1], level=level)
+
+
+def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """The accuracy that predictions would show on the true labels.
+
+    Args:
+        release: n released codes, each record answered with all classes possible.
+        predictions: predicted codes, shape (n,), made without these labels.
+        level: coverage of the interval.
+
+    Returns:
+        Unbiased; the estimate itself may lie outside of [0, 1] where n or epsilon is small. The interval is exact
+        (Clopper and Pearson's, for how often predictions and released codes agree) and clipped to [0, 1].
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    codes, inverse = _measured(release)
+    predicted = _predicted(predictions, len(codes), len(inverse))
+    hit, miss = _hit_and_miss(inverse)
+    agreements = int(np.sum(predicted == codes))
+    rates = np.array([agreements / len(codes), *clopper_pearson(agreements, len(codes), level)])
+    value, low, high = miss + (hit - miss) * rates
+    return Estimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
+
+
+def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> Estimate:
+    """The mean of -ln P(true class), in nats, that probabilities (n, K) would show on the true labels.
+
+    Probabilities are raised to at least 0.001: without a bound the estimate would have no useful spread. The
+    interval is the normal one.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    codes, inverse = _measured(release)
+    losses = log_losses(_rows(probabilities, len(codes), len(inverse)))
+    return _mean((inverse[codes] * losses).sum(axis=1), level)
+
+
+def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """The share of records with true class i (row) and predicted class j (column), shape (K, K); it sums to 1.
+
+    Each entry is unbiased and may be negative. Intervals are exact for each entry given the predictions, clipped
+    to what is possible.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    codes, inverse = _measured(release)
+    predicted = _predicted(predictions, len(codes), len(inverse))
+    hit, miss = _hit_and_miss(inverse)
+    counts = np.zeros(inverse.shape)
+    np.add.at(counts, (codes, predicted), 1.0)
+    totals = counts.sum(axis=0)
+    shares = totals / len(codes)
+    low, high = clopper_pearson(counts, totals[None, :], level)
+    value = miss * shares + (hit - miss) * counts / len(codes)
+    bounds = [np.clip(miss + (hit - miss) * rate, 0, 1) * shares for rate in (low, high)]
+    return Estimate(value, bounds[0], bounds[1], level)
+
+
+def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> Estimate:
+    """The area under the ROC curve that scores would show on the true labels; two classes.
+
+    Every pair of records counts by the product of its unbiased class indicators. The interval is normal, by the
+    delta method; where the released labels do not show that both classes occur it is [0, 1].
+
+    Args:
+        release: n released codes.
+        scores: larger where the second class is likelier, shape (n,).
+        level: coverage of the interval.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    codes, inverse = _measured(release)
+    if len(inverse) != 2:
+        raise InputError("the area under the ROC curve needs two classes")
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != codes.shape or not np.all(np.isfinite(values)):
+        raise InputError("scores must be one finite number for each released label")
+    weights = inverse[codes]
+    shares = weights.mean(axis=0)
+    if not np.all(shares > 0):
+        return Estimate(0.5, 0.0, 1.0, level)
+    above, below = _masses(values, weights)
+    value = auc_estimate(weights, values)
+    terms = weights[:, 1] * (below[:, 0] - value * shares[0]) + weights[:, 0] * (above[:, 1] - value * shares[1])
+    half = ndtri((1 + level) / 2) * np.std(terms) / shares.prod() / np.sqrt(len(codes))
+    return Estimate(value, float(np.clip(value - half, 0, 1)), float(np.clip(value + half, 0, 1)), level)
+
+
+def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
+    """The share of pairs, of a record of each class, that scores put in order; ties half.
+
+    Args:
+        weights: unbiased class indicators, shape (n, 2): a pair of two records counts by their product.
+        scores: shape (n,).
+    """
+    count = len(weights)
+    _, below = _masses(scores, weights)
+    own = (weights[:, 0] * weights[:, 1]).sum()
+    ordered = count * (weights[:, 1] * below[:, 0]).sum() - own / 2
+    pairs = weights[:, 0].sum() * weights[:, 1].sum() - own
+    return float(ordered / pairs) if pairs > 0 else 0.5
+
+
+def log_losses(probabilities: Any) -> NDArray[np.float64]:
+    """-ln of probabilities, in nats, each raised to at least 0.001: a bound that keeps debiased means steady."""
+    return -np.log(np.maximum(probabilities, FLOOR))
+
+
+def clopper_pearson(hits: Any, trials: Any, level: float) -> tuple[Any, Any]:
+    """Exact confidence interval of a binomial rate; [0, 1] without trials.
+
+    The exact interval of Clopper and Pearson (1934).
+    """
+    hits, trials, tail = np.asarray(hits, float), np.asarray(trials, float), (1 - level) / 2
+    misses = trials - hits
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, tail), 0.0)
+    high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - tail), 1.0)
+    return low, high
+
+
+def _mean(values: NDArray[np.float64], level: float) -> Estimate:
+    value = float(values.mean())
+    half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
+    return Estimate(value, value - half, value + half, level)
+
+
+def _masses(
+    scores: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """For each record the mean class weights of the records that score above and below it, shape (n, 2); ties half."""
+    order = np.argsort(scores, kind="stable")
+    ordered = scores[order]
+    sums = np.vstack([np.zeros((1, weights.shape[1])), np.cumsum(weights[order], axis=0)]) / len(scores)
+    left, right = (sums[np.searchsorted(ordered, scores, side)] for side in ("left", "right"))
+    below = (left + right) / 2
+    return sums[-1] - below, below
+
+
+def _measured(release: Release[Any]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Released codes and what each answer stands for, shapes (n,) and (K, K)."""
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    if mechanism is None or not isinstance(mechanism.domain, Classes):
+        raise InputError("release must be what Curator.release returned for a mechanism on Classes")
+    inverse = inverse_table(mechanism)
+    codes = mechanism.domain.check_codes(release.value)
+    if not len(codes):
+        raise InputError("release must hold at least one record")
+    return codes.astype(np.intp), inverse
+
+
+def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
+    """What an agreement and a disagreement stand for; symmetric noise has one of each."""
+    return float(inverse[0, 0]), float(inverse[0, 1])
+
+
+def _predicted(predictions: Any, count: int, classes: int) -> NDArray[np.intp]:
+    array = np.asarray(predictions)
+    if array.shape != (count,) or array.dtype.kind not in "iu":
+        raise InputError("predictions must be one integer code for each released label")
+    if np.any(array < 0) or np.any(array >= classes):
+        raise InputError(f"predictions must be codes from 0 to {classes - 1}")
+    return array.astype(np.intp)
+
+
+def _rows(probabilities: Any, count: int, classes: int) -> Probabilities:
+    rows = np.asarray(probabilities, dtype=np.float64)
+    if rows.shape != (count, classes) or not np.all(rows >= 0):
+        raise InputError("probabilities must have one row for each released label and one column for each class")
+    return normalized(rows)

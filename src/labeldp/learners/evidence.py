@@ -1,0 +1,126 @@
+"""What released labels say about the true ones: the likelihood of each class, record by record."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.learners.probabilities import Probabilities, normalized
+from labeldp.mechanisms import Classes
+from labeldp.privacy import WORD, InputError, NotInvertibleError, Release
+
+CLASS_PRIOR_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Released codes and what they say.
+
+    Args:
+        codes: released codes, shape (n,).
+        likelihood: P(released code | true class), shape (n, K).
+        matrix: P(z | y), shape (K, K), where one law with an inverse made all records; else None.
+    """
+
+    codes: NDArray[Any] = field(repr=False)
+    likelihood: NDArray[np.float64] = field(repr=False)
+    matrix: NDArray[np.float64] | None = field(repr=False)
+
+    @classmethod
+    def of(cls, release: Release[Any]) -> Self:
+        """The evidence of a release that answers each record with a class.
+
+        Raises:
+            InputError: not the direct output of such a mechanism.
+        """
+        mechanism = release.mechanism if isinstance(release, Release) else None
+        if mechanism is None or not isinstance(mechanism.domain, Classes):
+            raise InputError("release must be what Curator.release returned for a mechanism on Classes")
+        return cls.made_by(mechanism, release.value)
+
+    @classmethod
+    def made_by(cls, mechanism: Any, noisy: Any) -> Self:
+        """The evidence of codes that a mechanism answered."""
+        codes, likelihood = answers(mechanism, noisy)
+        return cls(codes, likelihood, _invertible_matrix(mechanism))
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return self.likelihood.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def take(self, rows: Any) -> "Evidence":
+        """The evidence of some of the records."""
+        return Evidence(self.codes[rows], self.likelihood[rows], self.matrix)
+
+    def joined(self, other: "Evidence") -> "Evidence":
+        """The evidence of these records, then of others."""
+        same = self.matrix is not None and other.matrix is not None and np.array_equal(self.matrix, other.matrix)
+        return Evidence(
+            np.concatenate([self.codes, other.codes]),
+            np.concatenate([self.likelihood, other.likelihood]),
+            self.matrix if same else None,
+        )
+
+    def posterior(self, prior: Any) -> Probabilities:
+        """P(y | z, x), proportional to prior times likelihood, shape (n, K)."""
+        return normalized(np.asarray(prior) * self.likelihood)
+
+    def score(self, probabilities: Any) -> float:
+        """Mean log probability of the released codes under a model of the true labels: larger is better.
+
+        A proper score: in expectation no model beats the true class probabilities.
+        """
+        explained = (np.asarray(probabilities) * self.likelihood).sum(axis=1)
+        return float(np.log(np.maximum(explained, np.finfo(np.float64).tiny)).mean())
+
+    def class_prior(self) -> NDArray[np.float64]:
+        """The class frequencies that explain the released codes best, shape (K,): expectation-maximization."""
+        prior = np.full(self.classes, 1.0 / self.classes)
+        for _ in range(CLASS_PRIOR_ROUNDS):
+            prior = self.posterior(prior[None, :]).mean(axis=0)
+        return prior
+
+
+def answers(mechanism: Any, noisy: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Released codes, checked, and their likelihood under each true class, shapes (n,) and (n, K)."""
+    tables = mechanism.tables() if hasattr(mechanism, "tables") else []
+    codes = mechanism.domain.check_codes(noisy)
+    mechanism.check_records(len(codes))
+    if len(tables) == 1 and tables[0].kind == "table":
+        return codes, (tables[0].weights.astype(np.float64) / WORD).T[codes]
+    if not tables or {table.kind for table in tables} != {"subset response"}:
+        raise InputError("release must answer each record with one class, as the randomized response family does")
+    members = np.broadcast_to(mechanism.membership(), (len(codes), mechanism.domain.size))
+    sizes = members.sum(axis=1)
+    rates = np.zeros((mechanism.domain.size + 1, 3))
+    for table in tables:
+        weights = table.weights.astype(np.float64) / WORD
+        size = weights.shape[1]
+        rates[size] = weights[0, 0], weights[0, 1] if size > 1 else 0.0, weights[-1].mean()
+    keep, lie, outside = rates[sizes].T
+    likelihood = np.where(members, lie[:, None], outside[:, None])
+    likelihood[np.arange(len(codes)), codes] = keep
+    return codes, likelihood
+
+
+def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
+    """P(z | y), shape (K, K), of a mechanism that `debias` inverts with one law for all records."""
+    try:
+        inverse = inverse_table(mechanism)
+    except NotInvertibleError:
+        return None
+    return np.asarray(np.linalg.inv(inverse), dtype=np.float64)
+
+
+def inverse_table(mechanism: Any) -> NDArray[np.float64]:
+    """Row z holds the unbiased class indicators that the answer z stands for, shape (K, K).
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    return np.asarray(mechanism.unbiased(np.arange(mechanism.domain.size)).values)

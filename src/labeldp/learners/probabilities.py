@@ -1,0 +1,40 @@
+"""Small operations on class probabilities, shape (n, K), rows sum to 1."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Probabilities = NDArray[np.float64]
+
+FLOOR = 1e-3
+"""The least probability that a corrected model gives to a class: no learner from noisy labels may exclude one."""
+
+
+def normalized(values: Any, floor: float = 0.0) -> Probabilities:
+    """Rows raised to at least `floor` and scaled to sum to 1; a row without mass becomes uniform."""
+    raised = np.maximum(np.asarray(values, dtype=np.float64), floor)
+    totals = raised.sum(axis=1, keepdims=True)
+    return np.where(totals > 0, raised / np.where(totals > 0, totals, 1.0), 1.0 / raised.shape[1])
+
+
+def tempered(probabilities: Any, temperature: float) -> Probabilities:
+    """Probabilities to the power of 1 / temperature: below 1 it sharpens, above 1 it flattens.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, section 4 (LP-MST).
+    """
+    logs = np.log(normalized(probabilities, np.finfo(np.float64).tiny)) / temperature
+    return normalized(np.exp(logs - logs.max(axis=1, keepdims=True)))
+
+
+def unmixed(noisy: Any, matrix: NDArray[np.float64]) -> Probabilities:
+    """Probabilities of the true label from those of the noisy one: the noise `matrix` (K, K) undone, then clipped."""
+    return normalized(np.linalg.solve(matrix.T, np.asarray(noisy, dtype=np.float64).T).T, FLOOR)
+
+
+def expanded(estimator: Any, features: Any, classes: int) -> Probabilities:
+    """A fitted classifier's probabilities for all K codes: 0 for classes that it never met."""
+    given = np.asarray(estimator.predict_proba(features), dtype=np.float64)
+    result = np.zeros((len(given), classes))
+    result[:, np.asarray(estimator.classes_, dtype=np.intp)] = given
+    return normalized(result)

@@ -1,0 +1,81 @@
+"""Scores for scikit-learn's model selection, on released labels."""
+
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import make_scorer
+
+from labeldp.learners.evaluation import auc_estimate, log_losses
+from labeldp.learners.evidence import inverse_table
+from labeldp.mechanisms import Classes
+from labeldp.privacy import InputError
+
+Metric = Literal["accuracy", "log_loss", "auc"]
+METHODS: dict[str, Any] = {
+    "accuracy": "predict",
+    "log_loss": "predict_proba",
+    "auc": ("decision_function", "predict_proba"),
+}
+
+
+def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domain: Classes | None = None) -> Any:
+    """A scorer on released labels for `cross_val_score`, `GridSearchCV` and the like: choosing by it costs nothing.
+
+    Where one mechanism made all labels, give it. Where records had different ones (several epsilons, say), give the
+    domain and pass `debias(mechanism, noisy).values`, shape (n, K), as the metadata `indicators`, which scikit-learn
+    cuts into folds with the rows: `debiased_scorer("accuracy", domain=domain).set_score_request(indicators=True)` with
+    `params={"indicators": values}` and metadata routing enabled.
+
+    Args:
+        metric: "accuracy"; "log_loss" (its negative, in nats); "auc", two classes.
+        mechanism: what made the labels that are scored: class names, or codes, in the domain's names.
+        domain: the declared classes, where `indicators` are passed.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    if metric not in METHODS:
+        raise InputError(f"metric must be one of {', '.join(METHODS)}")
+    if (mechanism is None) == (domain is None):
+        raise InputError("give either the mechanism that made all labels, or the domain and indicators as metadata")
+    names = mechanism.domain if mechanism is not None else domain
+    if not isinstance(names, Classes):
+        raise InputError("the domain must be Classes")
+    inverse = None if mechanism is None else inverse_table(mechanism)
+    function = partial(_score, metric=metric, domain=names, inverse=inverse)
+    return make_scorer(function, response_method=METHODS[metric], greater_is_better=metric != "log_loss")
+
+
+def _score(
+    labels: Any,
+    answers: Any,
+    *,
+    metric: str,
+    domain: Classes,
+    inverse: NDArray[np.float64] | None,
+    indicators: Any = None,
+) -> float:
+    """One fold's score, from released labels and what the model answered."""
+    if indicators is None and inverse is None:
+        raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
+    values = inverse[domain.encode(labels)] if inverse is not None else np.asarray(indicators, dtype=np.float64)
+    if values.shape != (len(labels), domain.size):
+        raise InputError("indicators must have one row for each label and one column for each class")
+    if metric == "accuracy":
+        return float(values[np.arange(len(values)), domain.encode(answers)].mean())
+    answers = np.asarray(answers, dtype=np.float64)
+    if metric == "auc":
+        return auc_estimate(values, answers if answers.ndim == 1 else answers[:, 1])
+    return float((values * log_losses(_columns(answers, domain))).sum(axis=1).mean())
+
+
+def _columns(answers: NDArray[np.float64], domain: Classes) -> NDArray[np.float64]:
+    """Probabilities, one column for each class; scikit-learn hands over the second alone where there are two."""
+    rows = np.column_stack([1 - answers, answers]) if answers.ndim == 1 else answers
+    if rows.shape[1] != domain.size:
+        raise InputError(
+            "the model must give a probability to every class of the domain: wrap it in NoisyLabelClassifier"
+        )
+    return rows

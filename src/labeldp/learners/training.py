@@ -1,0 +1,314 @@
+"""Training that knows the noise: any scikit-learn classifier, labels that are right only sometimes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+
+from labeldp.learners.evidence import Evidence
+from labeldp.learners.model import Model
+from labeldp.learners.probabilities import Probabilities, expanded, tempered, unmixed
+from labeldp.mechanisms import Classes
+from labeldp.privacy import InputError, NotInvertibleError, Public, Release, gather
+
+Method = Literal["posterior", "plain", "reweighted", "debiased"]
+
+PRUNED = 0.002
+"""Weighted copies of a record that weigh less are left out."""
+
+TEMPERATURES = np.geomspace(0.25, 2.0, 13)
+"""Tried for the probabilities of held-out records."""
+
+DRAWS = 4
+"""Copies of each record for a classifier without sample weights, each with a label drawn from its probabilities."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a classifier is trained on noisy labels.
+
+    Args:
+        method: "posterior" trains on P(true class | released label, features) under an out-of-fold model, as soft
+            labels: the expectation-maximization of a noisy-label model. "plain" takes released labels for
+            true. "reweighted" weighs each released label by the posterior probability that it is true (one
+            copy of each record). "debiased" minimizes the unbiased loss, with negative weights: only for
+            classifiers that accept them.
+        rounds: how often the posterior is taken, each time under the model of the round before; at least 1.
+        folds: cross-fitting parts; a record's posterior never rests on a model that saw its released label.
+        seed: of the folds and of drawn labels: public.
+
+    Source: "debiased": Ghazi et al., Deep Learning with Label Differential Privacy, eq. (17).
+    """
+
+    method: Method = "posterior"
+    rounds: int = 1
+    folds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise InputError(f"training must be one of {', '.join(get_args(Method))}")
+        if self.rounds < 1 or self.folds < 2:
+            raise InputError("rounds must be at least 1 and folds at least 2")
+
+    @classmethod
+    def of(cls, training: Any) -> "Training":
+        """A recipe, or the one that a method's name stands for."""
+        return training if isinstance(training, Training) else cls(training)
+
+
+def fit_noisy(
+    features: Any,
+    release: Release[Any],
+    *,
+    classifier: Any,
+    training: Training | Method = "posterior",
+    prior: Any = None,
+) -> Release[Model]:
+    """Train on labels that were released already: it costs nothing more.
+
+    Use it on one release; `fit_multistage` makes the releases too.
+
+    Args:
+        features: table or array of n records, whatever the classifier accepts.
+        release: n released classes, as `Curator.release` returned them.
+        classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
+            held-out released labels best is chosen.
+        training: method, or `Training(...)`.
+        prior: what was known of the labels beforehand, shape (n, K), a `Release` or `Public`.
+
+    Guarantee: the model depends on the labels only through the release: its certificate is the release's.
+    """
+    evidence = Evidence.of(release)
+    check_rows(features, len(evidence))
+    recipe, known = Training.of(training), [prior] if isinstance(prior, Release) else []
+    rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
+    domain = release.mechanism.domain
+
+    def build(*_: Any) -> Model:
+        guess = first_guess(features, evidence, as_candidates(classifier), recipe, prior=rows)
+        return learn(features, evidence, guess, recipe, domain)
+
+    return gather([release, *known], build)
+
+
+def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
+    """P(true class | released label, prior), shape (n, K): soft labels to train on.
+
+    Args:
+        release: n released classes.
+        prior: class probabilities before the release was seen, shape (n, K), a `Release` (of a model that did not
+            see these records, for instance) or `Public`.
+
+    Guarantee: computed from releases alone; the certificate holds the charges of both.
+    """
+    evidence = Evidence.of(release)
+    rows = prior_rows(prior, len(evidence), evidence.classes)
+    return gather([release, *([prior] if isinstance(prior, Release) else [])], lambda *_: evidence.posterior(rows))
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A classifier, unfitted, and its class probabilities for records that it was not trained on.
+
+    Args:
+        classifier: the one that was chosen.
+        probabilities: of the true class, out of fold, shape (n, K); None where nothing needs them.
+    """
+
+    classifier: Any
+    probabilities: Probabilities | None
+
+
+def first_guess(
+    features: Any,
+    evidence: Evidence,
+    candidates: Sequence[Any],
+    recipe: Training,
+    *,
+    prior: Any = None,
+    always: bool = False,
+) -> Guess:
+    """Cross-fit every candidate, and keep the one that explains the held-out released labels best."""
+    if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
+        return Guess(candidates[0], None)
+    guesses = [Guess(each, _out_of_fold(features, evidence, each, recipe, prior)) for each in candidates]
+    return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
+
+
+def learn(features: Any, evidence: Evidence, guess: Guess, recipe: Training, domain: Classes) -> Model:
+    """One model from released labels, by the recipe's method."""
+    if recipe.method == "plain":
+        return Model(domain, fit_codes(guess.classifier, features, evidence.codes), evidence.matrix)
+    if recipe.method == "debiased":
+        return Model(domain, fit_soft(guess.classifier, features, _unbiased(evidence), recipe.seed))
+    assert guess.probabilities is not None
+    probabilities = guess.probabilities
+    for _ in range(recipe.rounds - 1):
+        soft = evidence.posterior(probabilities)
+        probabilities = cross_fit(
+            features, evidence.classes, recipe, _soft_fitter(guess.classifier, features, soft, recipe)
+        )
+    soft = evidence.posterior(probabilities)
+    if recipe.method == "reweighted":
+        weights = soft[np.arange(len(soft)), evidence.codes]
+        return Model(domain, fit_codes(guess.classifier, features, evidence.codes, weights))
+    return Model(domain, fit_soft(guess.classifier, features, soft, recipe.seed))
+
+
+def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any = None) -> Any:
+    """A fresh classifier, fitted on codes; where only one class occurs, the constant."""
+    targets = codes.astype(np.int64)
+    if not np.any(targets != targets[0]):
+        return DummyClassifier().fit(np.zeros((len(targets), 1)), targets)
+    once = np.flatnonzero(np.isin(targets, np.flatnonzero(np.bincount(targets) == 1)))
+    if once.size:  # some classifiers stop early on a part that is split by class: a class needs two records for it
+        rows = np.concatenate([np.arange(len(targets)), once])
+        features, targets = _safe_indexing(features, rows), targets[rows]
+        weights = None if weights is None else weights[rows]
+    with config_context(enable_metadata_routing=False):
+        return clone(classifier).fit(features, targets, **_weight_argument(classifier, weights))
+
+
+def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: int) -> Any:
+    """A fresh classifier, fitted on class weights, shape (n, K), rows sum to 1.
+
+    A classifier with a method `fit_soft(features, weights)` gets them as they are; one with sample weights gets each
+    record once for each class; any other gets copies with drawn labels.
+    """
+    if hasattr(classifier, "fit_soft"):
+        return clone(classifier).fit_soft(features, soft)
+    count, classes = soft.shape
+    if _takes_weights(classifier):
+        weights = soft.T.ravel()
+        kept = np.flatnonzero(np.abs(weights) > PRUNED)
+        return fit_codes(classifier, _safe_indexing(features, kept % count), kept // count, weights[kept])
+    drawn = np.random.default_rng(seed).random((DRAWS, count, 1))
+    labels = (drawn > np.cumsum(soft, axis=1)[None]).sum(axis=2).clip(0, classes - 1)
+    return fit_codes(classifier, _safe_indexing(features, np.tile(np.arange(count), DRAWS)), labels.ravel())
+
+
+def cross_fit(
+    features: Any, classes: int, recipe: Training, fitter: Callable[[NDArray[np.intp]], Any]
+) -> Probabilities:
+    """Probabilities for each record from a model that was fitted without it, shape (n, K)."""
+    count = rows_of(features)
+    result = np.empty((count, classes))
+    parts = KFold(min(recipe.folds, count), shuffle=True, random_state=recipe.seed)
+    for others, held in parts.split(np.arange(count)):
+        result[held] = expanded(fitter(others), _safe_indexing(features, held), classes)
+    return result
+
+
+def _out_of_fold(features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any) -> Probabilities:
+    """The first probabilities of the true class: noise undone where it has an inverse, else one round of posterior."""
+    if prior is None and evidence.matrix is not None:
+
+        def fitter(rows: NDArray[np.intp]) -> Any:
+            return fit_codes(classifier, _safe_indexing(features, rows), evidence.codes[rows])
+
+        noisy = cross_fit(features, evidence.classes, recipe, fitter)
+        return calibrated(unmixed(noisy, evidence.matrix), evidence)
+    soft = evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior)
+    return cross_fit(features, evidence.classes, recipe, _soft_fitter(classifier, features, soft, recipe))
+
+
+def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilities:
+    """Held-out probabilities at the temperature that explains the released labels best."""
+    return max((tempered(probabilities, t) for t in TEMPERATURES.tolist()), key=evidence.score)
+
+
+def _soft_fitter(
+    classifier: Any, features: Any, soft: Probabilities, recipe: Training
+) -> Callable[[NDArray[np.intp]], Any]:
+    return lambda rows: fit_soft(classifier, _safe_indexing(features, rows), soft[rows], recipe.seed)
+
+
+def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
+    """Unbiased class indicators, shape (n, K): the weights of the debiased loss."""
+    if evidence.matrix is None:
+        raise NotInvertibleError(
+            'training="debiased" needs noise with an inverse, as of RandomizedResponse in one stage; '
+            'training="posterior" needs none'
+        )
+    return np.linalg.inv(evidence.matrix)[evidence.codes]
+
+
+def as_candidates(classifier: Any) -> list[Any]:
+    """One or several classifiers, each able to give probabilities."""
+    candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
+    if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
+        raise InputError("classifier must be a scikit-learn classifier with predict_proba, or a list of such")
+    return candidates
+
+
+def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes: int) -> None:
+    """Try every classifier on some of the features with made-up labels: what it cannot take is refused here.
+
+    Raises:
+        InputError: nothing was charged, because no label was needed.
+    """
+    rows = np.arange(min(rows_of(features), 20 * classes))
+    table, codes = _safe_indexing(features, rows), np.arange(len(rows)) % classes
+    for each in candidates:
+        weights = np.ones(len(rows)) if recipe.method == "reweighted" else None
+        try:
+            fit_codes(each, table, codes, weights).predict_proba(table)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"classifier {type(each).__name__} cannot learn from these features: {error}") from error
+
+
+def rows_of(features: Any) -> int:
+    """How many records a table or an array holds."""
+    shape = getattr(features, "shape", None)
+    return int(shape[0]) if shape else len(features)
+
+
+def check_rows(features: Any, count: int) -> None:
+    """Refuse features of another number of records than there are labels."""
+    if rows_of(features) != count:
+        raise InputError("features must have one row for each record of the labels")
+
+
+def prior_rows(prior: Any, count: int, classes: int) -> Probabilities:
+    """The rows of a prior that was released or is public, checked, shape (n, K)."""
+    if not isinstance(prior, Release | Public):
+        raise InputError('prior must be a Release or Public(array, why="…"): it may not have seen the private labels')
+    rows = np.asarray(prior.value, dtype=np.float64)
+    if rows.shape != (count, classes):
+        raise InputError("prior must have one row for each record and one column for each class")
+    if not np.all(rows >= 0) or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-6):
+        raise InputError("prior must be non-negative and sum to 1 in each row")
+    return rows
+
+
+def _final(classifier: Any) -> tuple[str, Any]:
+    """The estimator that sees the labels, and the prefix of its arguments."""
+    if isinstance(classifier, Pipeline):
+        name, last = classifier.steps[-1]
+        return f"{name}__", last
+    return "", classifier
+
+
+def _takes_weights(classifier: Any) -> bool:
+    return has_fit_parameter(_final(classifier)[1], "sample_weight")
+
+
+def _weight_argument(classifier: Any, weights: Any) -> dict[str, Any]:
+    """The argument that carries sample weights; refused where there is none."""
+    if weights is None:
+        return {}
+    if not _takes_weights(classifier):
+        raise InputError('this classifier takes no sample weights: use training="posterior" or "plain"')
+    return {f"{_final(classifier)[0]}sample_weight": weights}
