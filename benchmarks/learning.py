@@ -1,0 +1,188 @@
+"""Accuracy of classifiers that learn from randomized labels, beside what the same classifiers reach without privacy.
+
+    python benchmarks/learning.py --runs adult=0.25+0.5+1+2+4,bank=1,digits=2
+
+Data folders `adult` and `bank_marketing` are looked for in the folder LABELDP_DATA, by default ../shared/data. Every
+number is a mean over fresh noises with its standard deviation. Test labels are used for the final measurement alone.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+
+import labeldp as ldp
+from labeldp.learners import Training, cluster_prior, default_classifiers, fit_multistage
+from labeldp.learners.training import as_candidates, fit_codes
+from labeldp.mechanisms import CandidateSets
+
+DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "learning.md"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One data set: features as a float matrix with a mask of category codes, labels as codes."""
+
+    features: np.ndarray
+    labels: np.ndarray
+    test_features: np.ndarray
+    test_labels: np.ndarray
+    categorical: np.ndarray
+    classes: int
+    metric: str
+
+    def score(self, probabilities: np.ndarray) -> float:
+        """In percent: accuracy, or area under the ROC curve."""
+        if self.metric == "AUC":
+            return 100 * roc_auc_score(self.test_labels, probabilities[:, 1])
+        return 100 * np.mean(probabilities.argmax(axis=1) == self.test_labels)
+
+
+def adult() -> Task:
+    table = pd.read_csv(DATA / "adult" / "adult.csv.gz")
+    features, mask = encoded(table.drop(columns=["income", "split", "fnlwgt"]))
+    train, labels = (table.split == "train").to_numpy(), table.income.to_numpy()
+    return Task(features[train], labels[train], features[~train], labels[~train], mask, 2, "accuracy")
+
+
+def bank() -> Task:
+    table = pd.read_csv(DATA / "bank_marketing" / "bank_additional_full.csv.gz", na_filter=False)
+    features, mask = encoded(table.drop(columns=["y", "duration"]))
+    parts = train_test_split(features, table.y.to_numpy(), test_size=0.2, random_state=0)
+    return Task(parts[0], parts[2], parts[1], parts[3], mask, 2, "AUC")
+
+
+def digits() -> Task:
+    features, labels = load_digits(return_X_y=True)
+    parts = train_test_split(features, labels, test_size=0.2, random_state=0)
+    return Task(parts[0], parts[2], parts[1], parts[3], np.zeros(64, bool), 10, "accuracy")
+
+
+def encoded(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers as they are, texts as category codes."""
+    mask = np.array([not pd.api.types.is_numeric_dtype(kind) for kind in table.dtypes])
+    columns = [pd.factorize(table[name])[0] if text else table[name] for name, text in zip(table, mask, strict=True)]
+    return np.column_stack(columns).astype(float), mask
+
+
+def indicators(task: Task) -> np.ndarray:
+    """Category codes as indicators, for clustering."""
+    blocks = [task.features[:, ~task.categorical]]
+    blocks += [column[:, None] == np.unique(column) for column in task.features[:, task.categorical].T]
+    return np.column_stack(blocks).astype(float)
+
+
+def curator(task: Task) -> ldp.Curator:
+    return ldp.Curator(task.labels, domain=ldp.Classes(task.classes), budget=ldp.Budget(epsilon=1000))
+
+
+def staged(task: Task, epsilon: float, rng: np.random.Generator, **options: object) -> np.ndarray:
+    """Test probabilities of `fit_multistage` with the default classifiers."""
+    classifiers = default_classifiers(task.features, task.categorical)
+    release = fit_multistage(task.features, curator(task), classifier=classifiers, epsilon=epsilon, rng=rng, **options)
+    return release.value.predict_proba(task.test_features)
+
+
+def clustered(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
+    """One stage with a cluster prior; the prior's epsilon is taken off."""
+    holder = curator(task)
+    prior = cluster_prior(indicators(task), holder, rng=rng)
+    left = epsilon - prior.certificate.loss.epsilon()
+    classifiers = default_classifiers(task.features, task.categorical)
+    release = fit_multistage(
+        task.features, holder, classifier=classifiers, epsilon=round(left, 6), stages=1, prior=prior, rng=rng
+    )
+    return release.value.predict_proba(task.test_features)
+
+
+def off_by_one(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
+    """Two stages, with the number of candidates chosen as a published implementation does: 1 + (k - 2) e^-epsilon."""
+
+    def mistaken(*, domain: ldp.Classes, epsilon: float, prior: ldp.Release) -> ldp.RandomizedResponseWithPrior:
+        order = np.argsort(-prior.value, axis=1, kind="stable")
+        sums = np.cumsum(np.take_along_axis(prior.value, order, axis=1), axis=1)
+        sizes = 1 + np.argmax(sums / (1 + (np.arange(1, domain.size + 1) - 2) * np.exp(-epsilon)), axis=1)
+        members = np.zeros(prior.value.shape, bool)
+        np.put_along_axis(members, order, np.arange(domain.size) < sizes[:, None], axis=1)
+        sets = prior.map(lambda _: CandidateSets(np.packbits(members, axis=1), domain.size))
+        return ldp.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=sets)
+
+    with patch("labeldp.learners.multistage.RandomizedResponseWithPrior", mistaken):
+        return staged(task, epsilon, rng, stages=2, training="plain", evaluation=0.0)
+
+
+def option(**options: object) -> Callable[[Task, float, np.random.Generator], np.ndarray]:
+    return lambda task, epsilon, rng: staged(task, epsilon, rng, **options)
+
+
+VARIANTS: dict[str, Callable[[Task, float, np.random.Generator], np.ndarray]] = {
+    "one stage, plain": option(stages=1, training="plain"),
+    "one stage, posterior": option(stages=1),
+    "one stage, posterior twice": option(stages=1, training=Training(rounds=2)),
+    "one stage, reweighted": option(stages=1, training="reweighted"),
+    "one stage, debiased loss": option(stages=1, training="debiased"),
+    "cluster prior, one stage, posterior": clustered,
+    "two stages, posterior": option(stages=2),
+    "two stages, posterior, no evaluation part": option(stages=2, evaluation=0.0),
+    "two stages, plain, no evaluation part": option(stages=2, training="plain", evaluation=0.0),
+    "two stages, plain, off-by-one, no evaluation part": off_by_one,
+}
+TASKS = {"adult": adult, "bank": bank, "digits": digits}
+
+
+def without_privacy(task: Task) -> float:
+    """The best of the same classifiers, on the true labels."""
+    models = [
+        fit_codes(each, task.features, task.labels)
+        for each in as_candidates(default_classifiers(task.features, task.categorical))
+    ]
+    return max(task.score(model.predict_proba(task.test_features)) for model in models)
+
+
+def row(task: Task, name: str, epsilon: float, noises: int) -> str:
+    """One line of the table: mean ± standard deviation, and seconds for one training."""
+    start = time.process_time()
+    scores = [task.score(VARIANTS[name](task, epsilon, np.random.default_rng([seed, 7]))) for seed in range(noises)]
+    seconds = (time.process_time() - start) / noises
+    return f"| {epsilon:g} | {name} | {np.mean(scores):.2f} ± {np.std(scores, ddof=1):.2f} | {seconds:.0f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", default=",".join(f"{name}=0.25+0.5+1+2+4" for name in TASKS))
+    parser.add_argument("--noises", type=int, default=5)
+    parser.add_argument("--variants", default="", help="parts of the names of the variants to run, by commas")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    wanted = [name for name in VARIANTS if any(part in name for part in given.variants.split(","))]
+    lines = ["# Learning from randomized labels", "", *(__doc__ or "").split("\n\n")[2:]]
+    for dataset, epsilons in (run.split("=") for run in given.runs.split(",")):
+        task = TASKS[dataset]()
+        lines += [
+            "",
+            f"## {dataset}",
+            "",
+            f"Test {task.metric} in percent; without privacy {without_privacy(task):.2f}.",
+            "",
+        ]
+        lines += ["| ε | training | mean ± standard deviation | seconds |", "|---:|---|---:|---:|"]
+        for epsilon in map(float, epsilons.split("+")):
+            for name in wanted:
+                lines.append(row(task, name, epsilon, given.noises))
+                print(lines[-1], flush=True)
+                given.out.parent.mkdir(parents=True, exist_ok=True)
+                given.out.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Small classification tasks and their released labels."""
+
+from typing import Any
+
+import numpy as np
+
+import labeldp as ldp
+
+
+def blobs(records: int, classes: int = 2, seed: int = 0, distance: float = 3.0) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian clouds, one for each class, on a circle; features (n, 2) and codes (n,)."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, records)
+    angles = 2 * np.pi * labels / classes
+    centers = distance * np.column_stack([np.cos(angles), np.sin(angles)])
+    return centers + rng.normal(size=(records, 2)), labels
+
+
+def curator(labels: Any, classes: Any = 2, epsilon: float = 1.0, **arguments: Any) -> ldp.Curator:
+    return ldp.Curator(labels, domain=ldp.Classes(classes), budget=ldp.Budget(epsilon=epsilon), **arguments)
+
+
+def released(labels: Any, classes: Any = 2, epsilon: float = 1.0, seed: int = 0) -> ldp.Release[Any]:
+    """Codes by plain randomized response, in a simulation."""
+    holder = curator(labels, classes, epsilon)
+    mechanism = ldp.RandomizedResponse(domain=holder.domain, epsilon=epsilon)
+    return holder.release(mechanism, rng=np.random.default_rng(seed))
+
+
+def with_prior(labels: Any, prior: Any, epsilon: float = 1.0, seed: int = 0) -> ldp.Release[Any]:
+    """Codes by randomized response with a public prior."""
+    holder = curator(labels, prior.shape[1], epsilon)
+    mechanism = ldp.RandomizedResponseWithPrior(
+        domain=holder.domain, epsilon=epsilon, prior=ldp.Public(prior, why="made up by a test")
+    )
+    return holder.release(mechanism, rng=np.random.default_rng(seed))

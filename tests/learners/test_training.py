@@ -1,0 +1,206 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import labeldp as ldp
+from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_noisy, posterior
+from labeldp.learners.evidence import Evidence
+from labeldp.learners.training import as_candidates, calibrated, cross_fit, first_guess, fit_codes, fit_soft
+from labeldp.privacy import InputError, NotInvertibleError
+from learners.data import blobs, released, with_prior
+
+CLASSIFIERS = [
+    LogisticRegression(),
+    make_pipeline(StandardScaler(), LogisticRegression()),
+    RandomForestClassifier(20, min_samples_leaf=20, random_state=0),
+    HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50),
+    KNeighborsClassifier(50),
+    KernelClassifier(components=50),
+]
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda each: type(each).__name__)
+def test_any_classifier_learns_from_released_labels(classifier: object) -> None:
+    features, labels = blobs(1500, 3)
+    model = fit_noisy(features, released(labels, 3, 1.0), classifier=classifier).value
+    assert np.mean(model.predict(features) == labels) > 0.9
+    rows = model.predict_proba(features)
+    assert rows.shape == (1500, 3)
+    np.testing.assert_allclose(rows.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased"])
+def test_every_method_learns(method: str) -> None:
+    features, labels = blobs(2000, 3)
+    classifier = KernelClassifier(components=30) if method == "debiased" else LogisticRegression()
+    model = fit_noisy(features, released(labels, 3, 1.0), classifier=classifier, training=method).value
+    assert np.mean(model.predict(features) == labels) > 0.9
+
+
+def test_the_posterior_gives_truer_probabilities_than_labels_taken_for_true() -> None:
+    features, labels = blobs(3000, 3)
+    release = released(labels, 3, 1.0)
+    noisy = LogisticRegression().fit(features, release.value).predict_proba(features)
+    model = fit_noisy(features, release, classifier=LogisticRegression()).value
+    truth = np.arange(3000), labels
+    assert -np.log(model.predict_proba(features)[truth]).mean() < -np.log(noisy[truth]).mean() / 2
+
+
+def test_soft_labels_by_hand() -> None:
+    release = released([0, 1, 1], epsilon=1.0986122886681098)
+    release.value[:] = [0, 1, 1]
+    prior = ldp.Public(np.array([[0.5, 0.5], [0.9, 0.1], [0.0, 1.0]]), why="a test")
+    soft = posterior(release, prior)
+    np.testing.assert_allclose(soft.value, [[0.75, 0.25], [0.75, 0.25], [0.0, 1.0]])
+    assert soft.certificate.entries == release.certificate.entries
+
+
+def test_the_posterior_is_certified_by_all_that_it_rests_on() -> None:
+    release, other = released([0, 1, 1]), released([1, 0, 1], epsilon=0.5)
+    prior = other.map(lambda codes: np.full((len(codes), 2), 0.5))
+    entries = posterior(release, prior).certificate.entries
+    assert {entry.id for entry in entries} == {release.certificate.entries[0].id, other.certificate.entries[0].id}
+
+
+def test_weighted_copies_are_what_soft_labels_mean() -> None:
+    features = np.array([[0.0], [1.0], [2.0]])
+    soft = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 1.0]])
+    by_hand = LogisticRegression().fit([[0.0], [1.0], [1.0], [2.0]], [0, 0, 1, 1], sample_weight=[1, 0.25, 0.75, 1])
+    model = fit_soft(LogisticRegression(), features, soft, seed=0)
+    np.testing.assert_allclose(model.predict_proba(features), by_hand.predict_proba(features), atol=1e-4)
+
+
+def test_without_sample_weights_labels_are_drawn() -> None:
+    features, labels = blobs(300)
+    model = fit_soft(KNeighborsClassifier(5), features, np.eye(2)[labels], seed=0)
+    assert np.mean(model.predict(features) == labels) > 0.95
+
+
+def test_records_are_judged_by_models_that_did_not_see_them() -> None:
+    """A memory of one neighbor is right only about records that it was fitted on."""
+    features = np.random.default_rng(0).normal(size=(200, 3))
+    labels = np.random.default_rng(1).integers(0, 2, 200)
+
+    def fitter(rows: np.ndarray) -> object:
+        return KNeighborsClassifier(1).fit(features[rows], labels[rows])
+
+    rows = cross_fit(features, 2, Training(), fitter)
+    assert 0.3 < np.mean(rows.argmax(axis=1) == labels) < 0.7
+
+
+def test_the_better_classifier_is_chosen_from_released_labels() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.uniform(-1, 1, size=(2000, 2))
+    labels = (features[:, 0] * features[:, 1] > 0).astype(int)  # no line tells them apart
+    candidates = [LogisticRegression(), HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50)]
+    model = fit_noisy(features, released(labels, 2, 2.0), classifier=candidates).value
+    assert isinstance(model.estimator, HistGradientBoostingClassifier)
+
+
+def test_calibration_never_explains_the_released_labels_worse() -> None:
+    features, labels = blobs(500)
+    evidence = Evidence.of(released(labels))
+    rows = np.clip(LogisticRegression().fit(features, labels).predict_proba(features) ** 0.2, 0, 1)
+    rows /= rows.sum(axis=1, keepdims=True)
+    assert evidence.score(calibrated(rows, evidence)) > evidence.score(rows)
+
+
+def test_a_class_that_never_occurs_in_the_released_labels_keeps_its_column() -> None:
+    features, labels = blobs(300, 2)
+    release = released(labels, 4, epsilon=20.0)
+    for method in ("plain", "posterior", "reweighted"):
+        rows = fit_noisy(features, release, classifier=LogisticRegression(), training=method).value.predict_proba(
+            features
+        )
+        assert rows.shape == (300, 4)
+
+
+def test_one_released_class_gives_the_constant() -> None:
+    release = released(np.zeros(30, int), 2, epsilon=20.0)
+    model = fit_noisy(np.ones((30, 1)), release, classifier=LogisticRegression(), training="plain").value
+    assert set(model.predict(np.ones((3, 1)))) == {0}
+
+
+def test_a_class_with_one_record_does_not_stop_a_classifier_that_splits_by_class() -> None:
+    features = np.arange(200.0)[:, None]
+    codes = np.where(np.arange(200) == 7, 2, np.arange(200) % 2)
+    trees = HistGradientBoostingClassifier(early_stopping=True, max_iter=5)
+    assert set(fit_codes(trees, features, codes).classes_) == {0, 1, 2}
+
+
+def test_a_prior_helps_where_labels_were_released_with_it() -> None:
+    features, labels = blobs(1000, 3)
+    prior = np.where(np.arange(3) == labels[:, None], 0.8, 0.1)
+    release = with_prior(labels, prior, epsilon=0.5)
+    public = ldp.Public(prior, why="a test")
+    model = fit_noisy(features, release, classifier=LogisticRegression(), prior=public).value
+    assert np.mean(model.predict(features) == labels) > 0.9
+
+
+def test_more_rounds_go_on_from_the_round_before() -> None:
+    features, labels = blobs(800)
+    release = released(labels)
+    once, twice = (
+        fit_noisy(features, release, classifier=GaussianNB(), training=Training(rounds=rounds)).value.predict_proba(
+            features
+        )
+        for rounds in (1, 2)
+    )
+    assert not np.allclose(once, twice)
+
+
+def test_tables_are_taken_as_they_are() -> None:
+    features, labels = blobs(400)
+    table = pd.DataFrame(features, columns=["a", "b"])
+    model = fit_noisy(table, released(labels, 2, 2.0), classifier=LogisticRegression()).value
+    assert list(model.estimator.feature_names_in_) == ["a", "b"]
+
+
+def test_the_default_classifiers_take_gaps_and_categories() -> None:
+    features, labels = blobs(600)
+    table = np.column_stack([features, np.random.default_rng(0).integers(0, 5, 600)])
+    table[::7, 0] = np.nan
+    candidates = default_classifiers(table, np.array([False, False, True]))
+    assert len(candidates) == 2
+    for each in candidates:
+        assert np.mean(clone(each).fit(table, labels).predict(table) == labels) > 0.9
+
+
+def test_classifiers_and_recipes_that_cannot_work_are_refused() -> None:
+    features, labels = blobs(60)
+    release = released(labels)
+    with pytest.raises(InputError, match="predict_proba"):
+        as_candidates(object())
+    with pytest.raises(InputError, match="training must be one of"):
+        Training("guessing")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="rounds"):
+        Training(rounds=0)
+    with pytest.raises(InputError, match="one row for each record"):
+        fit_noisy(features[:-1], release, classifier=LogisticRegression())
+    with pytest.raises(InputError, match="sample weights"):
+        fit_noisy(features, release, classifier=KNeighborsClassifier(), training="reweighted")
+    with pytest.raises(InputError, match="Public"):
+        fit_noisy(features, release, classifier=LogisticRegression(), prior=np.full((60, 2), 0.5))
+    with pytest.raises(InputError, match="sum to 1"):
+        fit_noisy(features, release, classifier=LogisticRegression(), prior=ldp.Public(np.ones((60, 2)), why="a test"))
+
+
+def test_the_debiased_loss_is_refused_where_noise_has_no_inverse() -> None:
+    features, labels = blobs(60)
+    release = with_prior(labels, np.tile([1.0, 0.0], (60, 1)))
+    with pytest.raises(NotInvertibleError, match="debiased"):
+        fit_noisy(features, release, classifier=KernelClassifier(), training="debiased")
+
+
+def test_the_same_released_labels_give_the_same_model() -> None:
+    features, labels = blobs(300)
+    evidence = Evidence.of(released(labels))
+    guesses = [first_guess(features, evidence, [LogisticRegression()], Training()) for _ in range(2)]
+    np.testing.assert_array_equal(guesses[0].probabilities, guesses[1].probabilities)
