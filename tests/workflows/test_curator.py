@@ -1,0 +1,300 @@
+"""The curator charges first, draws then, and says nothing of the labels."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from labeldp.mechanisms import Classes, Interval, LaplaceHistogram, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.privacy import (
+    Budget,
+    BudgetExceeded,
+    DomainError,
+    InputError,
+    KeyedRandomness,
+    Ledger,
+    PrivacyLoss,
+    Public,
+    RandomnessKind,
+    SystemRandomness,
+    gather,
+)
+from labeldp.testing import check_release
+from labeldp.workflows.curator import Curator
+
+SYSTEM = SystemRandomness()
+
+
+def curator(labels: Any = (0, 1, 1, 0, 2, 1), epsilon: Any = 2, **more: Any) -> Curator:
+    """A curator of three classes with a budget in memory."""
+    return Curator(np.array(labels), domain=Classes(3), budget=Budget(epsilon), **more)
+
+
+def response(epsilon: Any = 1) -> RandomizedResponse:
+    """Randomized response on three classes."""
+    return RandomizedResponse(domain=Classes(3), epsilon=epsilon)
+
+
+def public(values: Any) -> Public[Any]:
+    """An array that no label went into."""
+    return Public(np.asarray(values), why="by hand")
+
+
+class Recording(Ledger):
+    """Notes the order of charges and draws."""
+
+    def draw(self, request: Any, mechanism: Any, make: Any) -> Any:
+        """Asks whether the charge stands when the noise is drawn."""
+        self.charged_at_draw = []
+
+        def watched() -> Any:
+            self.charged_at_draw.append(len(self.charges))
+            return make()
+
+        return super().draw(request, mechanism, watched)
+
+
+def test_nothing_is_drawn_before_its_charge_is_committed() -> None:
+    """Nothing is drawn before its charge is committed; a refusal charges nothing."""
+    ledger = Recording(Budget(1))
+    holder = Curator([0, 1, 2], domain=Classes(3), ledger=ledger)
+    holder.release(response(), rng=SYSTEM)
+    assert ledger.charged_at_draw == [1]
+    with pytest.raises(BudgetExceeded):
+        holder.release(response("0.001"), rng=SYSTEM)
+    assert ledger.charged_at_draw == []
+    assert len(ledger.charges) == 1
+
+
+BAD_RELEASES = [
+    (None, SYSTEM, InputError, "mechanism must be one, such as RandomizedResponse"),
+    (RandomizedResponse, SYSTEM, InputError, "mechanism must be one, such as RandomizedResponse"),
+    (
+        RandomizedResponse(domain=Classes(4), epsilon=1),
+        SYSTEM,
+        InputError,
+        "mechanism must be on the domain of the labels",
+    ),
+    (response(), None, InputError, "rng must be SystemRandomness"),
+    (response(), 0, InputError, "rng must be SystemRandomness"),
+    (response(), np.random.RandomState(1), InputError, "rng must be SystemRandomness"),
+    (response(3), SYSTEM, BudgetExceeded, "would bring it to epsilon = 3"),
+    (
+        RandomizedResponseWithPrior(domain=Classes(3), epsilon=1, prior=public([[1, 0, 0]])),
+        SYSTEM,
+        InputError,
+        "labels must hold 1 records",
+    ),
+    (
+        LaplaceHistogram(domain=Classes(3), epsilon=1, groups=public([0, 1])),
+        SYSTEM,
+        InputError,
+        "labels must hold 2 records",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "rng", "error", "sentence"), BAD_RELEASES, ids=range(len(BAD_RELEASES)))
+def test_a_refusal_charges_nothing(mechanism: Any, rng: Any, error: type, sentence: str) -> None:
+    """Nothing is drawn before its charge is committed; a refusal charges nothing."""
+    holder = curator()
+    with pytest.raises(error, match=sentence):
+        holder.release(mechanism, rng=rng)
+    assert holder.ledger.charges == ()
+    assert holder.ledger.spent == PrivacyLoss.zero()
+
+
+@pytest.mark.parametrize(
+    "ids", [["a", "b", "c", "d", "e", "f"], np.arange(6) - 3, [b"1", b"2", b"3", b"4", b"5", b"6"]]
+)
+@pytest.mark.parametrize("rng", [SYSTEM, KeyedRandomness(b"k" * 32), np.random.default_rng(0)])
+def test_ids_of_every_kind_go_with_every_randomness(ids: Any, rng: Any) -> None:
+    holder = curator(ids=ids)
+    release = holder.release(response(), rng=rng)
+    assert release.value.shape == (6,)
+    check_release(release)
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "sentence"),
+    [
+        ({"domain": None}, InputError, "domain must be declared"),
+        ({"domain": 3}, InputError, "domain must be declared"),
+        ({"budget": None}, InputError, "give either a budget or a ledger"),
+        ({"ledger": Ledger(Budget(1))}, InputError, "give either a budget or a ledger"),
+        ({"budget": 1.0}, InputError, "budget must be a Budget"),
+        ({"labels": []}, InputError, "labels must hold at least one record"),
+        ({"labels": [[0, 1]]}, InputError, "labels must be one-dimensional"),
+        ({"labels": [0, 3]}, DomainError, "labels must lie in the declared domain"),
+        ({"labels": [0, None]}, DomainError, "labels must lie in the declared domain"),
+        ({"ids": ["a"]}, InputError, "ids must be one integer, or one text, for each record"),
+        ({"ids": [[1], [2]]}, InputError, "ids must be one integer, or one text, for each record"),
+        ({"ids": ["a", "a"]}, InputError, "ids must be distinct"),
+        ({"ids": [b"a", "a"]}, InputError, "ids must be distinct"),
+        ({"ids": [7, 7]}, InputError, "ids must be distinct"),
+    ],
+)
+def test_what_cannot_be_curated_is_refused(more: dict[str, Any], error: type, sentence: str) -> None:
+    arguments = {"labels": [0, 1], "domain": Classes(3), "budget": Budget(1), **more}
+    with pytest.raises(error, match=sentence) as caught:
+        Curator(**arguments)
+    assert "'a'" not in str(caught.value) and "7" not in str(caught.value)
+
+
+def test_a_budget_is_spent_to_the_last_digit() -> None:
+    holder = curator(epsilon=1)
+    for _ in range(10):
+        holder.release(response(0.1), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 1.0
+    with pytest.raises(BudgetExceeded):
+        holder.release(response(1e-9), rng=SYSTEM)
+    third = curator(epsilon=1)
+    for _ in range(3):
+        third.release(response(1 / 3), rng=SYSTEM)
+
+
+def test_parts_cost_the_worst_and_splits_add_up() -> None:
+    holder = curator(epsilon=4)
+    left, right = holder.split(public([0, 1, 0, 1, 0, 1]))
+    assert (left.records, right.records) == (3, 3)
+    left.release(response(1), rng=SYSTEM)
+    right.release(response(2), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 2.0
+    again = holder.split(public([0, 1, 0, 1, 0, 1]))
+    again[0].release(response(1), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 2.0, "the same split: part 0 has now spent 2, like part 1"
+    other = holder.split(public([0, 0, 0, 1, 1, 1]))
+    other[0].release(response(1), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 3.0, "another split: its parts may hold any of the others' records"
+    holder.release(response(1), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 4.0
+    with pytest.raises(BudgetExceeded):
+        left.release(response(0.1), rng=SYSTEM)
+
+
+def test_splits_of_splits() -> None:
+    holder = curator(epsilon=10)
+    left, right = holder.split(public([0, 0, 0, 0, 1, 1]))
+    inner = left.split(public([0, 1, 0, 1]))
+    for part, epsilon in zip(inner, (1, 3), strict=True):
+        part.release(response(epsilon), rng=SYSTEM)
+    right.release(response(2), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 3.0
+    left.release(response(1), rng=SYSTEM)
+    assert holder.ledger.spent.epsilon() == 4.0
+    assert [len(part.path) for part in (holder, left, inner[0])] == [0, 1, 2]
+
+
+def test_parts_hold_their_own_labels() -> None:
+    labels = np.arange(60) % 3
+    parts = curator(labels, epsilon=300, ids=[f"r{i}" for i in range(60)]).split(public(np.arange(60) // 20))
+    for number, part in enumerate(parts):
+        released = part.release(response(100), rng=KeyedRandomness(b"k" * 32))
+        assert released.value.tolist() == labels[20 * number : 20 * number + 20].tolist()
+        assert any(
+            "does not depend on the private labels (by hand)" in text for text in released.certificate.assumptions
+        )
+
+
+def test_parts_may_be_empty() -> None:
+    holder = curator()
+    parts = holder.split(public([0, 2, 2, 0, 2, 0]))
+    assert [part.records for part in parts] == [3, 0, 3]
+    assert parts[1].release(response(), rng=SYSTEM).value.shape == (0,)
+    assert parts[1].split(public(np.zeros(0, dtype=int))) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "sentence"),
+    [
+        (np.zeros(6, dtype=int), "a split may not depend on private labels"),
+        (public([0, 1]), "parts must be one non-negative integer for each record"),
+        (public([0, 1, 2, 3, 4, -1]), "parts must be one non-negative integer for each record"),
+        (public([0.0] * 6), "parts must be one non-negative integer for each record"),
+        (public([[0] * 6]), "parts must be one non-negative integer for each record"),
+    ],
+)
+def test_what_is_no_split_is_refused(parts: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        curator().split(parts)
+
+
+def test_labels_that_change_later_are_not_released() -> None:
+    """Else two outputs under the same keyed noise would reveal the difference."""
+    labels = np.zeros(100, dtype=np.uint8)
+    holder = Curator(labels, domain=Classes(3), budget=Budget(9))
+    first = holder.release(response(), rng=KeyedRandomness(b"k" * 32)).value
+    labels[:] = 2
+    assert np.array_equal(holder.release(response(), rng=KeyedRandomness(b"k" * 32)).value, first)
+
+
+def test_keyed_noise_of_other_labels_is_other_noise() -> None:
+    noisy = [
+        curator([code] * 400, epsilon=1).release(response(), rng=KeyedRandomness(b"k" * 32)).value for code in (0, 1)
+    ]
+    same = np.mean((noisy[1].astype(int) - noisy[0]) % 3 == 1)
+    assert same < 0.8, "the same noise would shift every answer by one"
+
+
+def test_keyed_noise_follows_the_id() -> None:
+    labels, ids = np.arange(300) % 3, np.arange(300) * 11
+    order = np.random.default_rng(1).permutation(300)
+    first = curator(labels, ids=ids).release(response(), rng=KeyedRandomness(b"k" * 32))
+    second = curator(labels[order], ids=ids[order]).release(response(), rng=KeyedRandomness(b"k" * 32))
+    assert np.array_equal(first.value[order], second.value)
+
+
+def test_a_simulation_says_so() -> None:
+    release = curator().release(response(), rng=np.random.default_rng(0))
+    assert release.certificate.randomness is RandomnessKind.SIMULATION
+    assert "SIMULATION and protects nothing" in release.certificate.at()
+
+
+def test_two_curators_of_one_ledger_add_up() -> None:
+    ledger = Ledger(Budget(3))
+    parts = [Curator([0, 1], domain=Classes(3), ledger=ledger).split(public([0, 1])) for _ in range(2)]
+    parts[0][0].release(response(), rng=SYSTEM)
+    parts[1][1].release(response(), rng=SYSTEM)
+    assert ledger.spent.epsilon() == 2.0
+
+
+def test_gathered_releases_of_two_ledgers_add_up() -> None:
+    parts = [curator([0, 1], epsilon=1).split(public([0, 1])) for _ in range(2)]
+    releases = [parts[i][i].release(response(), rng=SYSTEM) for i in range(2)]
+    assert gather(releases, lambda *values: None).certificate.loss.epsilon() == 2.0
+
+
+def test_gathered_parts_cost_the_worst() -> None:
+    parts = curator().split(public([0, 1, 0, 1, 0, 1]))
+    releases = [part.release(response(1 + i), rng=SYSTEM) for i, part in enumerate(parts)]
+    joined = gather(releases, lambda *values: np.concatenate(values))
+    assert joined.certificate.loss.epsilon() == 2.0
+    assert joined.value.shape == (6,)
+
+
+def test_nothing_that_can_be_printed_holds_a_label() -> None:
+    holder = Curator([41.5, 43.25], domain=Interval(0, 100), budget=Budget(1000))
+    release = holder.release(ldp.DiscreteLaplace(domain=holder.domain, epsilon=1000), rng=SYSTEM)
+    shown = [
+        repr(holder),
+        repr(release),
+        str(release),
+        repr(release.map(lambda value: value)),
+        repr(release.certificate),
+    ]
+    shown += [
+        repr(holder.ledger),
+        repr(holder.ledger.charges),
+        str(holder.ledger.spent),
+        repr(holder.split(public([0, 1]))),
+    ]
+    for text in shown:
+        assert not any(label in text for label in ("41.", "43.", "array("))
+
+
+def test_a_refused_label_is_not_named() -> None:
+    for labels in (["no", "SENTINEL"], np.array(["no", "SENTINEL"], dtype=object), [1, "SENTINEL"]):
+        with pytest.raises(DomainError) as caught:
+            Curator(labels, domain=Classes(("no", "yes")), budget=Budget(1))
+        assert "SENTINEL" not in str(caught.value)
