@@ -4,7 +4,7 @@
 
 One thread. The limits: the AES-256-CTR keystream (no mechanism can draw more words than that), the usual
 floating-point code on numpy's PCG64 (neither exact nor secure), and `np.sort` of the priors. Peers that are installed
-are run on their own functions; the others stand with the figures that were measured once on a machine of this kind, as a
+are run on their own functions; the others stand with figures that were measured once on a machine of this kind, as a
 ratio to the plain numpy code of that same run.
 """
 
