@@ -157,3 +157,22 @@ def test_a_mechanism_has_a_domain(domain: Any) -> None:
             make()
     with pytest.raises(InputError, match="domain must be an Interval"):
         DiscreteLaplace(domain=Classes(3), epsilon=1)
+
+
+@pytest.mark.parametrize("ids", ["integers", "texts"])
+def test_keyed_noise_of_candidates_follows_the_record(ids: str) -> None:
+    mechanism = RandomizedResponseWithPrior(domain=Classes(3), epsilon=1, prior=public([[0.4, 0.35, 0.25]] * 500))
+    names = np.arange(500) * 5 if ids == "integers" else np.array([f"record {i}" for i in range(500)])
+    labels, order = np.arange(500) % 3, np.random.default_rng(3).permutation(500)
+    key = KeyedRandomness(b"k" * 32)
+    whole = mechanism.randomize(labels, rng=key, ids=names)
+    assert np.array_equal(mechanism.randomize(labels[order], rng=key, ids=names[order]), whole[order])
+    assert not np.array_equal(mechanism.randomize(labels, rng=key, ids=names[::-1]), whole)
+
+
+def test_blocks_of_records_keep_their_own_sets() -> None:
+    count = 2 * 32768 + 5
+    wanted = np.random.default_rng(5).integers(0, 3, count)
+    mechanism = RandomizedResponseWithPrior(domain=Classes(3), epsilon=1, prior=public(np.eye(3)[wanted]))
+    noisy = mechanism.randomize(np.zeros(count, dtype=np.uint8), rng=np.random.default_rng(1))
+    assert np.array_equal(noisy, wanted), "one candidate each, whatever the label"
