@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -64,6 +65,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
+        X = _table(X)
         check_rows(X, len(labels))
         domain, evidence = self._evidence(labels, likelihood)
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
@@ -86,7 +88,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict_proba(self, X: Any) -> Probabilities:
         """Probabilities of the true class, shape (n, K), one column for each of `classes_`."""
         check_is_fitted(self, "model_")
-        return self.model_.predict_proba(X)
+        return self.model_.predict_proba(_table(X))
 
     def _evidence(self, labels: NDArray[Any], likelihood: Any) -> tuple[Classes, Evidence]:
         """The classes, and what the labels say about the true ones."""
@@ -115,3 +117,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             tags.input_tags = inner.__sklearn_tags__().input_tags
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _table(features: Any) -> Any:
+    """Features that rows can be taken from: tables stay tables."""
+    if issparse(features):
+        return features.tocsr()
+    return features if hasattr(features, "shape") else np.asarray(features)

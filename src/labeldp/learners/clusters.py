@@ -76,7 +76,10 @@ def default_epsilon(records: int, clusters: int) -> float:
 
 def feature_clusters(features: Any, clusters: int, seed: int) -> NDArray[np.int64]:
     """k-means clusters 0 to clusters - 1 of scaled features, at most 20 principal components, shape (n,)."""
-    table = np.asarray(features, dtype=np.float64)
+    try:
+        table = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers: code categories as indicators") from None
     if table.ndim != 2 or np.any(np.isinf(table)):
         raise InputError("features must be a finite array of numbers, shape (n, d)")
     scaled = np.nan_to_num(StandardScaler().fit_transform(table))

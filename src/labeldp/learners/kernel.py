@@ -42,9 +42,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.categorical = categorical
         self.random_state = random_state
 
-    def fit(self, features: Any, labels: Any, sample_weight: Any = None) -> Self:
-        """Learn from labels, shape (n,)."""
-        features, labels = validate_data(self, features, labels, ensure_all_finite="allow-nan", dtype=np.float64)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from labels y, shape (n,), and features X, shape (n, d)."""
+        features, labels = validate_data(self, X, y, ensure_all_finite="allow-nan", dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         weights = _check_sample_weight(sample_weight, features)
@@ -72,17 +72,18 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.temperature_ = best_temperature(held_out, targets * weights[:, None])
         return self
 
-    def predict_proba(self, features: Any) -> Probabilities:
+    def predict_proba(self, X: Any) -> Probabilities:
         """Probabilities, shape (n, classes): the regression clipped to at least 0.001, its confidence calibrated."""
         check_is_fitted(self, "weights_")
-        features = validate_data(self, features, reset=False, ensure_all_finite="allow-nan", dtype=np.float64)
+        features = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", dtype=np.float64)
         design = self._design(self._scaled(features))
         raw = normalized((design - self.center_) @ self.weights_ + self.intercept_, FLOOR)
         return tempered(raw, self.temperature_)
 
-    def predict(self, features: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """The most likely class, shape (n,)."""
-        return self.classes_[self.predict_proba(features).argmax(axis=1)]
+        check_is_fitted(self, "weights_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _design(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
         """Gaussian features and the scaled table itself, which carries what is linear."""

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from labeldp.learners import cluster_prior
+from labeldp.learners.clusters import default_clusters, default_epsilon, feature_clusters
+from labeldp.privacy import InputError
+from learners.data import blobs, curator
+
+SIMULATED = np.random.default_rng
+
+
+def test_the_prior_knows_the_class_of_a_clear_cluster() -> None:
+    features, labels = blobs(3000, 3, distance=8.0)
+    holder = curator(labels, 3, 1.0)
+    prior = cluster_prior(features, holder, clusters=3, epsilon=0.5, rng=SIMULATED(0))
+    np.testing.assert_allclose(prior.value.sum(axis=1), 1)
+    assert prior.value[np.arange(3000), labels].mean() > 0.95
+    assert holder.ledger.spent.epsilon() == prior.certificate.loss.epsilon() == 0.5
+
+
+def test_records_of_one_cluster_have_one_prior() -> None:
+    features, labels = blobs(500)
+    prior = cluster_prior(features, curator(labels), clusters=7, rng=SIMULATED(0)).value
+    clusters = feature_clusters(features, 7, 0)
+    for number in range(7):
+        assert len(np.unique(prior[clusters == number], axis=0)) <= 1
+
+
+def test_counts_without_mass_become_a_uniform_prior() -> None:
+    features, labels = blobs(40)
+    prior = cluster_prior(features, curator(labels), clusters=40, epsilon=0.01, rng=SIMULATED(1)).value
+    assert np.any(np.all(prior == 0.5, axis=1))
+
+
+def test_clusters_depend_on_the_features_alone() -> None:
+    features, labels = blobs(300)
+    holders = [curator(labels), curator(1 - labels)]
+    mechanisms = [
+        cluster_prior(features, holder, rng=SIMULATED(0)).certificate.entries[0].mechanism for holder in holders
+    ]
+    assert mechanisms[0] == mechanisms[1]
+
+
+@pytest.mark.parametrize(("records", "classes"), [(50, 2), (1437, 10), (32561, 2), (10**6, 100)])
+def test_defaults_follow_from_public_sizes(records: int, classes: int) -> None:
+    clusters = default_clusters(records, classes)
+    assert 1 <= clusters <= 100
+    assert records / clusters >= 10
+    assert 0.01 <= default_epsilon(records, clusters) <= 0.2
+
+
+def test_gaps_and_wide_tables_are_taken() -> None:
+    rng = SIMULATED(0)
+    features = rng.normal(size=(200, 40))
+    features[::9, 3] = np.nan
+    assert feature_clusters(features, 5, 0).shape == (200,)
+
+
+def test_bad_input_is_refused_and_nothing_is_charged() -> None:
+    features, labels = blobs(30)
+    holder = curator(labels)
+    for wrong in ({"clusters": 0}, {"clusters": 31}, {"clusters": 2.5}, {"epsilon": 0.0}, {"epsilon": float("nan")}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            cluster_prior(features, holder, rng=SIMULATED(0), **wrong)
+    with pytest.raises(InputError, match="one row for each record"):
+        cluster_prior(features[1:], holder, rng=SIMULATED(0))
+    with pytest.raises(InputError, match="numbers"):
+        cluster_prior(np.array([["a"]] * 30), holder, rng=SIMULATED(0))
+    numbers = ldp.Curator(np.zeros(30), domain=ldp.Interval(0, 1, 3), budget=ldp.Budget(epsilon=1))
+    with pytest.raises(InputError, match="Classes"):
+        cluster_prior(features, numbers, rng=SIMULATED(0))
+    assert not holder.ledger.charges and not numbers.ledger.charges

@@ -1,0 +1,266 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import labeldp as ldp
+from labeldp.learners import KernelClassifier, fit_multistage
+from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError
+from learners.data import blobs, curator
+
+SIMULATED = np.random.default_rng
+
+
+class Spy:
+    """A curator that remembers what was asked of its parts."""
+
+    def __init__(self, inner: Any, log: list[tuple[str | None, Any, Any]] | None = None) -> None:
+        self.inner, self.log = inner, [] if log is None else log
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Any:
+        release = self.inner.release(mechanism, rng=rng, step=step)
+        self.log.append((step, mechanism, release))
+        return release
+
+    def split(self, parts: Any) -> list["Spy"]:
+        self.parts = parts
+        return [Spy(part, self.log) for part in self.inner.split(parts)]
+
+
+class Stored(Spy):
+    """A curator that returns, as of an interrupted run, another mechanism's answers than were asked for."""
+
+    def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Any:
+        return super().release(mechanism.with_epsilon(5.0) if step == "stage 1" else mechanism, rng=rng, step=step)
+
+    def split(self, parts: Any) -> list["Spy"]:
+        return [Stored(part, self.log) for part in self.inner.split(parts)]
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        LogisticRegression(),
+        RandomForestClassifier(15, min_samples_leaf=20, random_state=0),
+        HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=40),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize("stages", [1, 2])
+def test_any_classifier_learns_in_stages(classifier: Any, stages: int) -> None:
+    features, labels = blobs(2000, 3)
+    holder = curator(labels, 3, 1.5)
+    release = fit_multistage(features, holder, classifier=classifier, epsilon=1.5, stages=stages, rng=SIMULATED(0))
+    assert np.mean(release.value.predict(features) == labels) > 0.9
+    accuracy = release.value.evaluation.accuracy()
+    assert accuracy.low < 0.96 and accuracy.high > 0.9
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("training", ["posterior", "plain"])
+def test_every_label_is_released_once(stages: int, training: Any) -> None:
+    """epsilon-DP for each label: every label is released once."""
+    features, labels = blobs(900, 3)
+    spy = Spy(curator(labels, 3, 2.0))
+    release = fit_multistage(
+        features, spy, classifier=LogisticRegression(), epsilon=2, stages=stages, training=training, rng=SIMULATED(0)
+    )
+    steps = [step for step, _, _ in spy.log]
+    assert steps == [f"stage {number}" for number in range(1, stages + 1)] + ["evaluation"] * (stages > 1)
+    assert sum(len(each.value) for _, _, each in spy.log) == 900
+    assert spy.ledger.spent.epsilon() == 2.0  # the maximum over the parts, not their sum
+    assert release.certificate.loss.epsilon() == 2.0
+    asked = {entry.id for _, _, each in spy.log for entry in each.certificate.entries}
+    assert {entry.id for entry in release.certificate.entries} == asked
+
+
+def test_a_budget_of_exactly_epsilon_is_enough_and_less_is_not() -> None:
+    features, labels = blobs(300)
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "rng": SIMULATED(0)}
+    fit_multistage(features, curator(labels, epsilon=1), **arguments)
+    poor = curator(labels, epsilon=0.999)
+    with pytest.raises(BudgetExceeded):
+        fit_multistage(features, poor, **arguments)
+    assert not poor.ledger.charges
+
+
+def test_later_stages_use_the_model_as_a_prior() -> None:
+    features, labels = blobs(2000, 4)
+    spy = Spy(curator(labels, 4, 1.0))
+    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    second = spy.log[1][1]
+    assert isinstance(second, ldp.RandomizedResponseWithPrior)
+    assert second.sizes.mean() < 2.5
+    kept = [np.mean(each.value == labels[spy.parts.value == number]) for number, (_, _, each) in enumerate(spy.log)]
+    assert kept[1] > kept[0] + 0.15
+
+
+def test_a_high_temperature_forgets_the_prior() -> None:
+    features, labels = blobs(600, 4)
+    spy = Spy(curator(labels, 4, 1.0))
+    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, temperature=1e6, rng=SIMULATED(0))
+    assert set(spy.log[1][1].sizes) == {4}
+
+
+def test_evaluation_records_are_never_trained_on() -> None:
+    features, labels = blobs(1000)
+    features = np.column_stack([features, np.arange(1000)])
+    spy, seen = Spy(curator(labels)), set()
+
+    class Watcher(ClassifierMixin, BaseEstimator):
+        def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Watcher":
+            seen.update(X[:, 2].astype(int).tolist())
+            self.inner_ = LogisticRegression(max_iter=1000).fit(X[:, :2], y, sample_weight)
+            self.classes_ = self.inner_.classes_
+            return self
+
+        def predict_proba(self, X: Any) -> Any:
+            return self.inner_.predict_proba(X[:, :2])
+
+    fit_multistage(features, spy, classifier=Watcher(), epsilon=1, rng=SIMULATED(0))
+    held = set(np.flatnonzero(spy.parts.value == 2).tolist())
+    assert len(held) == 100
+    assert seen - set(range(40)) == set(range(1000)) - held - set(range(40))  # 40 are rehearsed with made-up labels
+
+
+def test_earlier_labels_outside_the_top_candidates_are_dropped_by_plain_training() -> None:
+    features, labels = blobs(2000, 4, distance=6.0)
+    sizes: list[int] = []
+
+    class Counter(LogisticRegression):
+        def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+            sizes.append(len(y))
+            return super().fit(X, y, sample_weight)
+
+    spy = Spy(curator(labels, 4, 0.5))
+    fit_multistage(features, spy, classifier=Counter(), epsilon=0.5, training="plain", rng=SIMULATED(0))
+    first, second = (len(each.value) for _, _, each in spy.log[:2])
+    assert spy.log[1][1].sizes.mean() == pytest.approx(1, abs=0.1)  # so one candidate is kept
+    inside = np.mean(spy.log[0][2].value == labels[spy.parts.value == 0])
+    assert sizes[-1] == pytest.approx(second + inside * first, abs=20)
+
+
+def test_training_goes_on_with_the_mechanism_that_was_stored() -> None:
+    """Labels at epsilon = 5, found again, are not read as if they were at epsilon = 0.1."""
+    features, labels = blobs(600)
+    holder = Stored(curator(labels, epsilon=5.0))
+    model = fit_multistage(
+        features, holder, classifier=LogisticRegression(), epsilon=0.1, stages=1, rng=SIMULATED(0)
+    ).value
+    estimate = model.evaluation.accuracy()
+    assert estimate.high - estimate.low < 0.1
+    assert np.mean(model.predict(features) == labels) > 0.95
+
+
+def test_the_split_is_public_and_says_why() -> None:
+    features, labels = blobs(200)
+    splits = []
+    for noise in (0, 1):
+        spy = Spy(curator(labels))
+        release = fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(noise))
+        splits.append(spy.parts.value)
+        assert any("public seed 0" in text for text in release.certificate.assumptions)
+    np.testing.assert_array_equal(splits[0], splits[1])
+
+
+def test_a_prior_is_used_by_the_first_stage_and_certified() -> None:
+    features, labels = blobs(800, 3)
+    holder = curator(labels, 3, 2.0)
+    counts = ldp.LaplaceHistogram(
+        domain=holder.domain, epsilon=0.5, groups=ldp.Public(np.zeros(800, int), why="one group")
+    )
+    prior = holder.release(counts, rng=SIMULATED(0)).map(lambda _: np.tile([0.5, 0.3, 0.2], (800, 1)))
+    spy = Spy(holder)
+    release = fit_multistage(
+        features, spy, classifier=LogisticRegression(), epsilon=1.5, stages=1, prior=prior, rng=SIMULATED(0)
+    )
+    assert isinstance(spy.log[0][1], ldp.RandomizedResponseWithPrior)
+    assert [step for step, _, _ in spy.log] == ["stage 1", "evaluation"]
+    assert release.certificate.loss.epsilon() == pytest.approx(2.0)
+    assert np.mean(release.value.predict(features) == labels) > 0.85
+
+
+def test_classes_have_their_names() -> None:
+    features, labels = blobs(400)
+    names = np.array(["no", "yes"])[labels]
+    release = fit_multistage(
+        features, curator(names, ("no", "yes"), 3.0), classifier=KernelClassifier(), epsilon=3, rng=SIMULATED(0)
+    )
+    assert release.value.classes == ("no", "yes")
+    assert np.mean(release.value.predict(features) == names) > 0.95
+    assert repr(release.value) == "Model(domain=Classes(('no', 'yes')), estimator=KernelClassifier)"
+
+
+def test_the_default_takes_a_matrix_with_gaps() -> None:
+    features, labels = blobs(600)
+    features[::5, 0] = np.nan
+    model = fit_multistage(features, curator(labels, epsilon=2.0), epsilon=2, rng=SIMULATED(0)).value
+    assert np.mean(model.predict(features) == labels) > 0.85
+
+
+def test_rare_classes_that_are_never_answered_are_handled() -> None:
+    features, labels = blobs(400, 2)
+    model = fit_multistage(
+        features, curator(labels, 30, 8.0), classifier=LogisticRegression(), epsilon=8, stages=3, rng=SIMULATED(0)
+    ).value
+    assert model.predict_proba(features).shape == (400, 30)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "stages": ({"stages": 0}, "stages"),
+    "fractions": ({"fractions": (0.5, 0.4)}, "fractions"),
+    "evaluation": ({"evaluation": 1.0}, "evaluation"),
+    "temperature": ({"temperature": 0.0}, "temperature"),
+    "epsilon": ({"epsilon": -1}, "epsilon"),
+    "infinite epsilon": ({"epsilon": float("inf")}, "epsilon"),
+    "training": ({"training": "magic"}, "training"),
+    "classifier": ({"classifier": "logistic"}, "classifier"),
+    "raw prior": ({"prior": np.full((60, 2), 0.5)}, "prior"),
+    "prior of another size": ({"prior": ldp.Public(np.full((5, 2), 0.5), why="a test")}, "prior"),
+    "too few records": ({"stages": 100}, "records"),
+    "rng": ({"rng": None}, "rng"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_and_nothing_is_charged(name: str) -> None:
+    wrong, message = REFUSED[name]
+    features, labels = blobs(60)
+    holder = curator(labels)
+    arguments = {"classifier": LogisticRegression(), "epsilon": 1.0, "rng": SIMULATED(0)} | wrong
+    with pytest.raises(InputError, match=message):
+        fit_multistage(features, holder, **arguments)
+    assert not holder.ledger.charges
+
+
+def test_features_that_the_classifier_cannot_take_are_refused_before_anything_is_charged() -> None:
+    features, labels = blobs(60)
+    features[0, 0] = np.nan
+    holder = curator(labels)
+    with pytest.raises(InputError, match="cannot learn from these features"):
+        fit_multistage(features, holder, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    with pytest.raises(InputError, match="one row for each record"):
+        fit_multistage(features[:-1], holder, epsilon=1, rng=SIMULATED(0))
+    assert not holder.ledger.charges
+
+
+def test_the_debiased_loss_in_two_stages_is_refused_before_anything_is_charged() -> None:
+    features, labels = blobs(60)
+    holder = curator(labels)
+    with pytest.raises(NotInvertibleError, match="one stage"):
+        fit_multistage(
+            features, holder, classifier=KernelClassifier(), epsilon=1, training="debiased", rng=SIMULATED(0)
+        )
+    assert not holder.ledger.charges
+
+
+def test_numbers_on_an_interval_are_refused() -> None:
+    holder = ldp.Curator([0.5, 1.0], domain=ldp.Interval(0, 1, 5), budget=ldp.Budget(epsilon=1))
+    with pytest.raises(InputError, match="classes"):
+        fit_multistage(np.ones((2, 1)), holder, epsilon=1, rng=SIMULATED(0))
