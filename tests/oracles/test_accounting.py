@@ -163,3 +163,29 @@ def test_a_discrete_loss_is_what_it_says() -> None:
                     exact += p * q * max(mpmath.mpf(0), 1 - mpmath.exp(mpmath.mpf(at) - a - b))
             assert exact <= loss.delta(at) <= exact * TIGHT + FLOOR
     assert loss.epsilon() == 4.0
+
+
+@pytest.mark.parametrize("times", [8_000, 10_000, 100_000])
+def test_many_repetitions_stay_tight(times: int) -> None:
+    """Against the normal approximation of the summed loss, which is close here and no bound."""
+    epsilon = 0.02
+    loss = PrivacyLoss.pure(epsilon) * times
+    lean = math.tanh(epsilon / 2)
+    mean, spread = times * epsilon * lean, math.sqrt(times * (1 - lean**2)) * epsilon
+    for at in (mean, mean + spread, mean + 3 * spread):
+        # E (1 - e^(at - L))+ for a normal L.
+        near = norm.sf((at - mean) / spread) - math.exp(at - mean + spread**2 / 2) * norm.sf(
+            (at - mean) / spread + spread
+        )
+        assert loss.delta(at) == pytest.approx(near, rel=0.03)
+
+
+@pytest.mark.parametrize(("epsilon", "times"), [("0.02", 5000), ("0.5", 1500)])
+def test_trimmed_tails_are_never_lost(epsilon: str, times: int) -> None:
+    """`delta(epsilon)` is never below the true one, and what is moved to its tails is too little to see."""
+    loss = PrivacyLoss.pure(epsilon) * times
+    with mpmath.workdps(50):
+        for share in ("0", "0.01", "0.05", "0.2", "0.5", "0.9"):
+            at = format(float(Fraction(epsilon) * times * Fraction(share)), ".12f")
+            exact, ours = exact_response(epsilon, 2, times, at), loss.delta(at)
+            assert exact <= ours <= exact * TIGHT + 1e-35
