@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, RandomizedResponseWithPrior
-from labeldp.mechanisms.sampler import AliasTable, ResponseLaw, respond, rounded_up
+from labeldp.mechanisms.sampler import AliasTable, ResponseLaw, respond
 from labeldp.privacy import WORD, InputError, exp_bounds
 from mechanisms.examples import public
 from mechanisms.words import preimages
@@ -46,17 +46,6 @@ def test_equal_weights_of_any_number(size: int) -> None:
 def test_weights_that_do_not_sum_to_all_words_are_refused(weights: list[int]) -> None:
     with pytest.raises(ValueError, match="weights must be non-negative integers that sum to"):
         AliasTable.of(weights)
-
-
-@given(st.lists(st.integers(1, 10**9), min_size=2, max_size=20), st.data())
-def test_rounding_up_keeps_every_ratio(parts: list[int], data: st.DataObject) -> None:
-    """All but the peak gain, the peak loses: no ratio to the peak grows."""
-    peak = int(np.argmax(parts))
-    masses = [Fraction(part, sum(parts)) for part in parts]
-    weights = rounded_up(masses, peak)
-    assert sum(weights) == WORD
-    for i, mass in enumerate(masses):
-        assert (weights[i] <= mass * WORD) if i == peak else (0 <= weights[i] - mass * WORD < 1)
 
 
 SIZES = [1, 2, 3, 10, 100, 1000, 4096, 65534, 65535, 65536, 2**24]
