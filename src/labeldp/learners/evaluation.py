@@ -226,8 +226,11 @@ def _measured(release: Release[Any]) -> tuple[NDArray[np.intp], NDArray[np.float
 
 
 def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
-    """What an agreement and a disagreement stand for; symmetric noise has one of each."""
-    return float(inverse[0, 0]), float(inverse[0, 1])
+    """What an agreement and a disagreement stand for: one of each, as symmetric noise has."""
+    hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
+    if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):
+        raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
+    return hit, miss
 
 
 def _predicted(predictions: Any, count: int, classes: int) -> NDArray[np.intp]:

@@ -25,6 +25,9 @@ Method = Literal["posterior", "plain", "reweighted", "debiased"]
 PRUNED = 0.002
 """Weighted copies of a record that weigh less are left out."""
 
+REHEARSED = 1000
+"""Records on which a classifier is tried before anything is charged, or twenty for each class."""
+
 TEMPERATURES = np.geomspace(0.25, 2.0, 13)
 """Tried for the probabilities of held-out records."""
 
@@ -257,7 +260,7 @@ def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes
     Raises:
         InputError: nothing was charged, because no label was needed.
     """
-    rows = np.arange(min(rows_of(features), 20 * classes))
+    rows = np.arange(min(rows_of(features), max(20 * classes, REHEARSED)))
     table, codes = _safe_indexing(features, rows), np.arange(len(rows)) % classes
     for each in candidates:
         weights = np.ones(len(rows)) if recipe.method == "reweighted" else None

@@ -13,7 +13,17 @@ from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, class_w
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw, respond
-from labeldp.privacy import WORD, Ids, InputError, NotInvertibleError, PrivacyLoss, Public, Randomness, positive_epsilon
+from labeldp.privacy import (
+    WORD,
+    Ids,
+    InputError,
+    NotInvertibleError,
+    PrivacyLoss,
+    Public,
+    Randomness,
+    Release,
+    positive_epsilon,
+)
 
 
 @final
@@ -83,6 +93,7 @@ class _CandidateResponse(FiniteMechanism):
     domain: Classes
     candidates: CandidateSets
     why: str
+    late: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,7 +125,13 @@ class _CandidateResponse(FiniteMechanism):
         return class_words(self.domain.size)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """The worst of the sets' losses: that of randomized response over the smallest set with a choice."""
+        """The worst of the sets' losses: that of randomized response over the smallest set with a choice.
+
+        Where the prior was released, the sets may depend on earlier outputs about the same labels. Then the loss is
+        that of two answers, which covers any sets and so does not depend on them.
+        """
+        if self.late:
+            return PrivacyLoss.pure(self.epsilon)
         return reduce(or_, (PrivacyLoss.response(self.epsilon, size) for size in self.laws), PrivacyLoss.zero())
 
     def membership(self) -> NDArray[np.bool_]:
@@ -207,6 +224,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     k: InitVar[int]
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
+    late: bool = field(init=False, compare=False)
 
     def __post_init__(self, prior: Any, k: int) -> None:
         _require_classes(self.domain)
@@ -217,6 +235,7 @@ class RandomizedResponseTopK(_CandidateResponse):
             raise InputError(f"k must be an integer from 1 to {self.domain.size}")
         object.__setattr__(self, "candidates", CandidateSets.top(rows, int(k)))
         object.__setattr__(self, "why", getattr(prior, "why", ""))
+        object.__setattr__(self, "late", isinstance(prior, Release))
         super().__post_init__()
 
     def weights(self) -> Weights:
@@ -251,11 +270,13 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     prior: InitVar[Any]
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
+    late: bool = field(init=False, compare=False)
 
     def __post_init__(self, prior: Any) -> None:
         _require_classes(self.domain)
         object.__setattr__(self, "candidates", candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)))
         object.__setattr__(self, "why", getattr(prior, "why", ""))
+        object.__setattr__(self, "late", isinstance(prior, Release))
         super().__post_init__()
 
     @property
@@ -271,7 +292,9 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         """The same mechanism with candidate sets that were stored."""
         sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
         why = self.why or "the candidate sets were fixed by an earlier release"
-        return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=why))
+        again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=why))
+        object.__setattr__(again, "late", self.late)
+        return again
 
     def weights(self) -> Weights:
         """Exact weights, shape (n, K, K)."""
@@ -280,6 +303,8 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
     """(1{z = j} - lie) / (keep - lie): averaged over the noise, the indicator of the truth."""
+    if law.keep == law.lie:
+        raise NotInvertibleError("the noise has no inverse: epsilon is so small that every answer is equally likely")
     lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
     hits = codes[:, None] == np.arange(law.size)
     return Debiased((hits - lie) / gap, (1 + (law.size - 2) * lie) / gap)

@@ -132,14 +132,3 @@ def _fill_columns(rest: list[int], share: int) -> tuple[list[int], list[int]]:
         if rest[high] < share:
             small.append(large.pop())
     return thresholds, others
-
-
-def rounded_up(masses: Sequence[Fraction], peak: int) -> list[int]:
-    """Weights over 2**64: all but the peak rounded up, the peak takes what is left.
-
-    Rounding the others down instead, and giving the rest to the peak, would exceed epsilon.
-    """
-    weights = [-(-WORD * mass.numerator // mass.denominator) for mass in masses]
-    weights[peak] = 0
-    weights[peak] = WORD - sum(weights)
-    return weights

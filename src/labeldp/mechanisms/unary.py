@@ -12,7 +12,7 @@ from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_larg
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw
-from labeldp.privacy import WORD, Ids, InputError, PrivacyLoss, Randomness, positive_epsilon
+from labeldp.privacy import WORD, Ids, InputError, NotInvertibleError, PrivacyLoss, Randomness, positive_epsilon
 
 
 @final
@@ -78,5 +78,7 @@ class UnaryEncoding(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased class indicators, shape (n, K), from packed bits."""
+        if self.law.keep == self.law.lie:
+            raise NotInvertibleError("the noise has no inverse: epsilon is so small that every bit is a fair coin")
         flip = self.law.lie / WORD
         return Debiased(np.asarray((self.bits(noisy) - flip) / (1 - 2 * flip)), 1 / (1 - 2 * flip))

@@ -13,8 +13,14 @@ from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, n
 Sequence = tuple[tuple[Atom, int], ...]
 """Atoms with how often each occurs, in a canonical order."""
 
-MAX_POINTS = 1 << 14
+MAX_POINTS = 1 << 15
 """Lattices with more points are coarsened, losses rounded up."""
+
+UNTRIMMED = 1 << 10
+"""Lattices with at most so many points keep all of them."""
+
+TAIL = 1e-40
+"""Mass that may be moved off either end of a longer lattice: upwards, at the top to an infinite loss."""
 
 _NORMAL_ERROR = 1e-12
 _TINY = 1e-300
@@ -29,6 +35,7 @@ class _Lattice:
     first: int
     masses: NDArray[np.float64]
     relative_error: float
+    lost: float = 0.0
 
     def losses(self) -> NDArray[np.float64]:
         """The losses as floats, shape (points,)."""
@@ -36,9 +43,42 @@ class _Lattice:
 
     def __matmul__(self, other: "_Lattice") -> "_Lattice":
         """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
-        terms = min(len(self.masses), len(other.masses))
-        error = self.relative_error + other.relative_error + 1.01 * (terms + 1) * 2.0**-53
-        return _Lattice(self.step, self.first + other.first, np.convolve(self.masses, other.masses), error)
+        step = max(self.step, other.step)
+        left, right = self.on(step), other.on(step)
+        terms = min(len(left.masses), len(right.masses))
+        error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
+        lost = 1.001 * (left.lost + right.lost)
+        masses = np.convolve(left.masses, right.masses)
+        return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
+
+    def on(self, step: Fraction) -> "_Lattice":
+        """The same on a step that is this one times a power of two, losses rounded up."""
+        lattice = self
+        while lattice.step < step:
+            lattice = lattice.coarser()
+        return lattice
+
+    def coarser(self) -> "_Lattice":
+        """The same on twice the step: each odd cell joins the even one above it."""
+        padded = np.concatenate([np.zeros(1 - self.first % 2), self.masses])
+        padded = np.concatenate([padded, np.zeros(len(padded) % 2)])
+        masses = padded.reshape(-1, 2).sum(axis=1)
+        return _Lattice(2 * self.step, -(-self.first // 2), masses, self.relative_error + 2.0**-52, self.lost)
+
+    def trimmed(self) -> "_Lattice":
+        """A long lattice without its negligible ends, on a coarser step where it is still too long."""
+        if len(self.masses) <= UNTRIMMED:
+            return self
+        above, below = np.cumsum(self.masses[::-1]), np.cumsum(self.masses)
+        top = int(np.searchsorted(above, TAIL, side="right"))
+        bottom = int(np.searchsorted(below, TAIL, side="right"))
+        masses = self.masses[bottom : len(self.masses) - top].copy()
+        masses[0] += below[bottom - 1] if bottom else 0.0
+        lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
+        lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost)
+        while len(lattice.masses) > MAX_POINTS:
+            lattice = lattice.coarser()
+        return lattice
 
 
 def max_loss(sequence: Sequence) -> Fraction | None:
@@ -67,7 +107,7 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
     pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
     finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
-    return min(1.0, finite + _up(failure) + _TINY)
+    return min(1.0, finite + lattice.lost + _up(failure) + _TINY)
 
 
 def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
@@ -117,7 +157,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     Source: Balle and Wang (2018), Theorem 8.
     """
     gained = normal_cdf(mu / 2 - epsilon / mu)
-    lost = math.exp(epsilon) * normal_cdf(-mu / 2 - epsilon / mu) if epsilon < 700 else 0.0
+    reach = -mu / 2 - epsilon / mu
+    lost = math.exp(epsilon) * normal_cdf(reach) if epsilon < 700 and reach > -37 else 0.0
     return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _TINY)
 
 
@@ -131,11 +172,11 @@ def _lattice(sequence: Sequence) -> _Lattice:
 
 
 def _step(sequence: Sequence) -> Fraction:
-    """The largest step that all losses are multiples of; a coarser one where that needs too many points."""
+    """The largest step that all losses are multiples of; a coarser one where one atom would need too many points."""
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
     step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
-    reach = sum((2 * count * atom.max_loss for atom, count in sequence if atom.max_loss), Fraction(0))
-    return step if reach <= step * MAX_POINTS else reach / MAX_POINTS
+    reach = max((2 * atom.max_loss for atom, _ in sequence if atom.max_loss), default=step)
+    return max(step, 4 * reach / MAX_POINTS)
 
 
 def _gcd(a: Fraction, b: Fraction) -> Fraction:

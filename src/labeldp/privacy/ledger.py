@@ -17,6 +17,8 @@ from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_ep
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind
 
+KEY_SECRECY = "the key to the noise, and a ledger that holds it, stays as secret as the labels"
+
 ARRAY_DIGESTS = ("candidates", "groups")
 """Entries of a mechanism's specification that digest an array with one row for each record."""
 
@@ -102,6 +104,7 @@ class Request:
 
     def certificate(self, charge: Charge, mechanism: Any, dataset: str) -> Certificate:
         """The receipt of this request, charged as `charge` and answered by `mechanism`."""
+        keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
         return Certificate(
             entries=(charge,),
             dataset=dataset,
@@ -109,7 +112,7 @@ class Request:
             trust=mechanism.trust,
             randomness=self.randomness,
             published=mechanism.published,
-            assumptions=(*mechanism.assumptions, *self.conditions),
+            assumptions=(*mechanism.assumptions, *self.conditions, *keyed),
         )
 
 

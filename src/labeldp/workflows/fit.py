@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from labeldp.learners import Model, cluster_prior, default_clusters, default_epsilon, fit_multistage
 from labeldp.mechanisms import Classes
-from labeldp.privacy import Budget, Charge, InputError, PrivacyLoss, Release, check, positive_epsilon, shortest_float
+from labeldp.privacy import (
+    Budget,
+    Charge,
+    InputError,
+    PrivacyLoss,
+    Release,
+    all_digits,
+    check,
+    positive_epsilon,
+    shortest_float,
+)
 from labeldp.tables import TableEncoder, TableFile, open_table, whole_directory
 from labeldp.workflows.bundle import REPORT, SUMMARY, Bundle, certify, write_json, write_text
 from labeldp.workflows.classifiers import classifiers_of, indicators
@@ -85,7 +95,7 @@ class FitSettings:
             "--classes",
             ",".join(map(str, self.domain.names)),
         ]
-        words += ["--epsilon", f"{self.epsilon:g}", "--ledger", Path(ledger).name, "--dataset", self.dataset]
+        words += ["--epsilon", all_digits(self.epsilon), "--ledger", Path(ledger).name, "--dataset", self.dataset]
         words += ["--out", Path(out).name, "--model", self.model, "--stages", str(self.stages), "--prior", self.prior]
         words += ["--features", ",".join(self.features)] if self.features else []
         words += ["--revision", self.revision] if self.revision else []

@@ -1,6 +1,6 @@
 """What a ledger file says to people."""
 
-from labeldp.privacy import Budget, LedgerError, shortest_float
+from labeldp.privacy import Budget, LedgerError, all_digits, digits_above, shortest_float
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 
 SECRECY = (
@@ -26,11 +26,12 @@ def describe_ledger(path: str) -> str:
 def _dataset(account: DatasetLedger) -> str:
     """One dataset: its budget, what was spent, and each release in a line."""
     budget, spent = account.budget, account.spent
-    lines = [f"{account.name}: budget {budget}; spent epsilon = {spent.epsilon(budget.delta):.6g} at that delta"]
+    cost = digits_above(spent.epsilon(budget.delta), 12)
+    lines = [f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"]
     for entry in account.entries:
         charge = entry.certificate.entries[0]
         bound = charge.loss.max_loss
-        cost = "no finite epsilon at delta 0" if bound is None else f"epsilon {shortest_float(bound):g}"
+        cost = "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
         words = [entry.created[:19].replace("T", " "), str(charge.mechanism["mechanism"]), cost]
         words += [f"part {part} of split {split[:8]}" for split, part in charge.path]
         words += [f"revision {entry.revision}"] if entry.revision else []

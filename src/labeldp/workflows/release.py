@@ -51,8 +51,6 @@ from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
 
-_SECRECY = "the ledger, which holds the key to the noise, stays as secret as the labels"
-
 
 @dataclass(frozen=True)
 class Form:
@@ -249,7 +247,6 @@ class Stream:
             whole=digest.hexdigest(),
             scheme=scheme,
             randomness=RandomnessKind.KEYED,
-            conditions=(_SECRECY,),
         )
         return request, rows
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import labeldp
 from labeldp.learners import Estimate, Evaluation, Model, debiased_accuracy
-from labeldp.privacy import Certificate, Charge, Release, decimal, total_loss
+from labeldp.privacy import Certificate, Charge, Release, all_digits, decimal, shortest_float, total_loss
 from labeldp.tables import TableEncoder
 from labeldp.workflows.classifiers import MODELS
 from labeldp.workflows.ledger_file import DatasetLedger
@@ -194,8 +194,8 @@ def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:
 
 
 def _mechanism(entry: Charge) -> str:
-    epsilon = float(Fraction(entry.mechanism["epsilon"]))
-    return f"{entry.mechanism['mechanism']}, epsilon = {epsilon:g}"
+    epsilon = shortest_float(Fraction(entry.mechanism["epsilon"]))
+    return f"{entry.mechanism['mechanism']}, epsilon = {all_digits(epsilon)}"
 
 
 def _place(entry: Charge) -> str:
