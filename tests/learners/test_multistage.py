@@ -115,7 +115,8 @@ def test_evaluation_records_are_never_trained_on() -> None:
 
     class Watcher(ClassifierMixin, BaseEstimator):
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Watcher":
-            seen.update(X[:, 2].astype(int).tolist())
+            if not np.array_equal(y, np.arange(len(y)) % 2):  # not the rehearsal with made-up labels
+                seen.update(X[:, 2].astype(int).tolist())
             self.inner_ = LogisticRegression(max_iter=1000).fit(X[:, :2], y, sample_weight)
             self.classes_ = self.inner_.classes_
             return self
@@ -126,7 +127,7 @@ def test_evaluation_records_are_never_trained_on() -> None:
     fit_multistage(features, spy, classifier=Watcher(), epsilon=1, rng=SIMULATED(0))
     held = set(np.flatnonzero(spy.parts.value == 2).tolist())
     assert len(held) == 100
-    assert seen - set(range(40)) == set(range(1000)) - held - set(range(40))  # 40 are rehearsed with made-up labels
+    assert seen == set(range(1000)) - held
 
 
 def test_earlier_labels_outside_the_top_candidates_are_dropped_by_plain_training() -> None:

@@ -66,7 +66,8 @@ def fit_multistage(
         temperature: of the model's probabilities as a prior, positive; below 1 sharpens.
         prior: for the first stage, shape (n, K), such as `cluster_prior`.
         training: "posterior", "plain" (with which earlier labels outside a stage's top candidates are dropped, as
-            in the paper), "reweighted", or `Training(...)`. The posterior needs no dropping: it weighs every label.
+            in the paper), "reweighted", or `Training(...)`. The posterior needs no dropping: it weighs every label;
+            stages after the first take one round more.
         partition_seed: of the random split. It may be public: the guarantee holds for every split that was
             fixed without the labels.
         rng: randomness of the noise.
@@ -153,7 +154,7 @@ class _Plan:
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), _safe_indexing(self.features, rows)
         guess = first_guess(table, evidence, candidates, self.training, prior=known, always=always)
-        return self._state(rows, evidence, guess, releases)
+        return self._state("stage 1", rows, evidence, guess, releases)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], step: str) -> _State:
         """Labels with the last model as prior; then a model of all labels so far."""
@@ -169,7 +170,7 @@ class _Plan:
             state.guess if known is None else replace(state.guess, probabilities=np.concatenate([known, prior.value]))
         )
         evidence = old.joined(Evidence.of(release))
-        return self._state(np.concatenate([old_rows, rows]), evidence, guess, (*state.releases, release))
+        return self._state(step, np.concatenate([old_rows, rows]), evidence, guess, (*state.releases, release))
 
     def _inside(self, state: _State, mechanism: Any) -> NDArray[np.intp]:
         """Earlier labels among the classes that the last model ranks first, as many as this stage's mean set."""
@@ -179,10 +180,12 @@ class _Plan:
         return np.flatnonzero((order == state.evidence.codes[:, None]).any(axis=1))
 
     def _state(
-        self, rows: NDArray[np.intp], evidence: Evidence, guess: Guess, releases: tuple[Release[Any], ...]
+        self, step: str, rows: NDArray[np.intp], evidence: Evidence, guess: Guess, releases: tuple[Release[Any], ...]
     ) -> _State:
         table = _safe_indexing(self.features, rows)
-        model = gather(releases, lambda *_: learn(table, evidence, guess, self.training, self.domain))
+        # The first probabilities of later stages know little of the newest labels: one more round lets them in.
+        recipe = self.training if step == "stage 1" else replace(self.training, rounds=self.training.rounds + 1)
+        model = gather(releases, lambda *_: learn(table, evidence, guess, recipe, self.domain))
         return _State(rows, evidence, guess, model, releases)
 
     def _evaluated(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
