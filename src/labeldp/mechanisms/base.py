@@ -183,6 +183,11 @@ class FiniteMechanism(EpsilonMechanism):
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
         """The noisy labels of one block of records, of which the first is record `start`."""
 
+    @property
+    def block(self) -> int:
+        """Records handled at a time."""
+        return BLOCK
+
     def matrix(self) -> NDArray[np.float64]:
         """P(z | y), shape as `weights`; rows sum to 1 within rounding."""
         return (self.weights() / WORD).astype(np.float64)
@@ -193,11 +198,12 @@ class FiniteMechanism(EpsilonMechanism):
         self.check_records(len(codes))
         randomness = self.bound(rng)
         names = randomness.record_ids(ids, len(codes))
-        first = self.sample(codes[:BLOCK], 0, randomness, names[:BLOCK])
+        block = self.block
+        first = self.sample(codes[:block], 0, randomness, names[:block])
         noisy = np.empty((len(codes), *first.shape[1:]), dtype=first.dtype)
         noisy[: len(first)] = first
-        for start in range(BLOCK, len(codes), BLOCK):
-            stop = start + BLOCK
+        for start in range(block, len(codes), block):
+            stop = start + block
             noisy[start:stop] = self.sample(codes[start:stop], start, randomness, names[start:stop])
         return noisy
 

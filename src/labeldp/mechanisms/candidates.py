@@ -111,15 +111,15 @@ class CandidateSets:
         return cls(packed, classes)
 
     def words(self, start: int, stop: int) -> NDArray[np.uint64]:
-        """The sets of some records as 64-bit words, shape (stop - start, ceil(classes / 64)); see `class_words`."""
+        """The sets of some records as 64-bit words, shape (stop - start, ceil(classes / 64)); see `words_of_places`."""
         return _as_words(self.packed[start:stop])
 
 
-def class_words(classes: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """For each class the word that holds it alone, and the words that hold all smaller classes."""
-    each = np.eye(classes, dtype=np.uint8)
-    below = np.tri(classes, k=-1, dtype=np.uint8)
-    return _as_words(np.packbits(each, axis=1)), _as_words(np.packbits(below, axis=1))
+def words_of_places() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """For each of the 64 places in a word of a set: the word with that bit alone, and with all earlier places' bits."""
+    each = np.eye(64, dtype=np.uint8)
+    below = np.tri(64, k=-1, dtype=np.uint8)
+    return _as_words(np.packbits(each, axis=1))[:, 0], _as_words(np.packbits(below, axis=1))[:, 0]
 
 
 def _as_words(packed: NDArray[np.uint8]) -> NDArray[np.uint64]:

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, class_words, prior_rows
+from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, prior_rows, words_of_places
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw, respond
 from labeldp.privacy import (
+    BLOCK,
     WORD,
     Ids,
     InputError,
@@ -24,6 +25,8 @@ from labeldp.privacy import (
     Release,
     positive_epsilon,
 )
+
+_EACH, _BELOW = words_of_places()
 
 
 @final
@@ -120,9 +123,10 @@ class _CandidateResponse(FiniteMechanism):
                 steps[:, size] = law.uniform, law.lie
         return steps
 
-    @cached_property
-    def _class_words(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        return class_words(self.domain.size)
+    @property
+    def block(self) -> int:
+        """Records handled at a time: fewer where sets are large, so that memory stays small."""
+        return int(np.clip((1 << 24) // self.domain.size, 64, BLOCK))
 
     def privacy_loss(self) -> PrivacyLoss:
         """The worst of the sets' losses: that of randomized response over the smallest set with a choice.
@@ -187,11 +191,7 @@ class _CandidateResponse(FiniteMechanism):
 
     def _answer(self, codes: Codes, words: NDArray[np.uint64], sets: CandidateSets) -> Codes:
         """Answer within the candidates: places are counted within each record's set, in the order of the classes."""
-        each, below = self._class_words
-        bits = sets.words(0, len(codes))
-        inside = (bits & each[codes]).any(axis=1)
-        ranks = np.bitwise_count(bits & below[codes]).sum(axis=1, dtype=np.int32)
-        sizes = sets.sizes.astype(np.int32)
+        inside, ranks, sizes = _places(codes, sets)
         jumps = np.minimum(words // self._steps[inside.view(np.uint8), sizes], (sizes - 1).astype(np.uint64))
         places = jumps.astype(np.int32)
         places[inside] += ranks[inside] + 1
@@ -299,6 +299,17 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     def weights(self) -> Weights:
         """Exact weights, shape (n, K, K)."""
         return self._expand()
+
+
+def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArray[np.int32], NDArray[np.int32]]:
+    """Whether each label is in its set, how many candidates come before it, and how many there are, shapes (n,)."""
+    bits = sets.words(0, len(codes))
+    counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.int32)
+    rows, column = np.arange(len(codes)), codes >> 6
+    place, own = codes & 63, bits[rows, column]
+    earlier = counts[rows, column] - np.bitwise_count(own)
+    inside = (own & _EACH[place]).astype(np.bool_)
+    return inside, earlier + np.bitwise_count(own & _BELOW[place]), counts[:, -1]
 
 
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:

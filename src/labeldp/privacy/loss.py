@@ -5,12 +5,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any
 
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, atom_from_json
 from labeldp.privacy.curves import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
+
+MAX_ALTERNATIVES = 32
+"""More alternatives than this are joined, two at a time, into one that covers both."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +167,38 @@ def _canonical(atoms: Counter[Atom]) -> Sequence:
 
 
 def _reduced(rows: Iterable[Sequence]) -> tuple[Sequence, ...]:
-    """The alternatives without those that another one covers."""
+    """The alternatives without those that another one covers, and at most `MAX_ALTERNATIVES` of them."""
     kept: list[Sequence] = []
     for row in rows:
         if not any(_covers(other, row) for other in kept):
             kept = [other for other in kept if not _covers(row, other)] + [row]
+        if len(kept) > MAX_ALTERNATIVES:
+            first, second, *rest = sorted(kept, key=repr)
+            kept = [*rest, _both(first, second)]
     return tuple(sorted(kept, key=repr))
+
+
+def _both(one: Sequence, other: Sequence) -> Sequence:
+    """A sequence that covers two: what they share, and for the rest a larger atom in place of one of each."""
+    more, less = Counter(dict(one)), Counter(dict(other))
+    shared = more & less
+    left, right = (sorted((rest - shared).elements(), key=_size, reverse=True) for rest in (more, less))
+    pairs = zip_longest(left, right)
+    return _canonical(shared + sum((Counter(_larger(a, b)) for a, b in pairs), Counter()))
+
+
+def _larger(one: Atom | None, other: Atom | None) -> list[Atom]:
+    """Atoms that cover each of two: one where they are of a kind, else both."""
+    if isinstance(one, Response) and isinstance(other, Response):
+        return [Response(max(one.epsilon, other.epsilon), min(one.classes, other.classes))]
+    if one is not None and other is not None and (one.covers(other) or other.covers(one)):
+        return [one if one.covers(other) else other]
+    return [atom for atom in (one, other) if atom is not None]
+
+
+def _size(atom: Atom) -> tuple[str, Fraction | float]:
+    """Atoms of a kind together, and by how much they reveal."""
+    return type(atom).__name__, atom.mu if isinstance(atom, Gaussian) else atom.max_loss or Fraction(0)
 
 
 def _covers(large: Sequence, small: Sequence) -> bool:

@@ -247,8 +247,8 @@ class DatasetLedger:
         return derive(self._secret, b"labels")
 
     def enroll(self) -> str:
-        """The revision: within one, records are told apart by their ids, and labels may not change."""
-        return self.revision
+        """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
+        return derive(self._secret, b"population", self.revision.encode()).hex()[:16]
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return what the same request was answered before.
