@@ -17,7 +17,6 @@ from labeldp.mechanisms import (
     DiscreteLaplace,
     Domain,
     FiniteMechanism,
-    Interval,
     RandomizedResponse,
     UnaryEncoding,
 )
@@ -38,14 +37,13 @@ from labeldp.tables import (
     DistinctIds,
     ReleaseWriter,
     TableFile,
-    distinct_labels,
     is_as_certified,
-    label_numbers,
     open_table,
     read_certificate,
     record_ids,
     release_writer,
 )
+from labeldp.workflows.labels import codes_of, domain_in_file
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 
 Progress = Callable[[str, float], None]
@@ -268,23 +266,17 @@ class Stream:
         start = 0
         for batch in self.table.blocks(columns, block_rows=self.block_rows):
             numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
-            yield batch, self._codes(batch), numbers if self.id_column is None else record_ids(batch, self.id_column)
+            codes = codes_of(batch, self.label, self.in_file)
+            yield batch, codes, numbers if self.id_column is None else record_ids(batch, self.id_column)
             start += batch.num_rows
             if self.progress:
                 half = start / rows / 2 if rows else 0.0
                 self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
-    def _codes(self, batch: pa.RecordBatch) -> NDArray[Any]:
-        if isinstance(self.in_file, Interval):
-            return self.in_file.encode(label_numbers(batch, self.label))
-        texts, places = distinct_labels(batch, self.label)
-        return self.in_file.encode(texts)[places]
-
     @cached_property
     def in_file(self) -> Domain:
-        """The domain under the names that its labels have in a file: classes are texts there."""
-        domain = self.mechanism.domain
-        return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
+        """The domain under the names that its labels have in a file."""
+        return domain_in_file(self.mechanism.domain)
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
