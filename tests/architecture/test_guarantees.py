@@ -45,11 +45,6 @@ OPEN = {
     "labeldp/learners/clusters.py",
     "labeldp/learners/multistage.py",
     "labeldp/learners/training.py",
-    "labeldp/tables/released.py",
-    "labeldp/tables/whole.py",
-    "labeldp/workflows/fit.py",
-    "labeldp/workflows/ledger_file.py",
-    "labeldp/workflows/release.py",
 }
 
 

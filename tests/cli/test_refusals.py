@@ -49,6 +49,7 @@ CASES = [
 def test_wrong_options(
     labeldp: Callable[..., Ran], people: Path, command: str, changes: dict[str, str], words: tuple[str, ...]
 ) -> None:
+    """What is refused charges nothing, and the directory is whole or absent."""
     refused(labeldp(*arguments(command, "people.csv", **changes)), people, *words)
 
 

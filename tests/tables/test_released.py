@@ -106,6 +106,9 @@ def test_the_private_label_survives_nowhere(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_error_nothing_stands(tmp_path: Path, name: str, error: type[BaseException]) -> None:
+    """An output never stands without its certificate, and after any error nothing of it stands: the certificate of a
+    CSV file appears before the file.
+    """
     with pytest.raises(error), release_writer(tmp_path / name, ("y",), released="y") as writer:
         writer.write([1, 2])
         writer.certify(CERTIFICATE)
@@ -168,6 +171,7 @@ def test_an_existing_output_is_replaced_only_when_told(tmp_path: Path, name: str
 def test_a_replaced_csv_file_never_stands_beside_the_new_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """When a CSV output is replaced the old one goes first."""
     path = tmp_path / "r.csv"
     release(path, example_blocks(), [["a", "b"], ["c"]])
     certify = module._certify_first

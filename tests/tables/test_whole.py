@@ -24,6 +24,7 @@ def fill_a_disk() -> None:
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
+    """`path` is never seen half-written: it appears, on disk, when the body ends without an error."""
     target = tmp_path / "out.csv"
     with whole_or_nothing(target) as hidden:
         assert hidden.parent == tmp_path and hidden.name.startswith(".")
@@ -42,6 +43,7 @@ def _umask() -> int:
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, OSError])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_after_any_error_the_hidden_file_is_gone(tmp_path: Path, error: type[BaseException], overwrite: bool) -> None:
+    """After any error, Ctrl-C included, the hidden file is gone and what stood at `path` still stands."""
     target = tmp_path / "out.csv"
     if overwrite:
         target.write_text("old")
@@ -105,6 +107,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, overwrite: bool, small_disk:
 
 
 def test_a_directory_appears_whole(tmp_path: Path) -> None:
+    """`path` is never seen half-filled, and a directory that is not empty is never touched."""
     target = tmp_path / "run"
     with whole_directory(target) as hidden:
         assert hidden == tmp_path / ".run.partial"

@@ -63,6 +63,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, kind: str) -> None:
+    """What is refused charges nothing."""
     change, arguments, message = REFUSED[kind]
     change(people)
     if "out" in arguments:
@@ -134,6 +135,7 @@ def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_
 def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_same_bits(
     people: Path, name: str, stage: str
 ) -> None:
+    """Nothing is published before its charge is on disk, and the output is whole or absent."""
     LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=1))
     done = subprocess.run(
         [sys.executable, SCRIPTS / "killed_release.py", people, name, stage],
