@@ -126,7 +126,7 @@ Examples:
     show_default=True,
     help="The kind of classifier.",
 )
-@click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; chosen from the classes by default.")
+@click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
 @click.option("--prior", type=click.Choice(["none", "clusters"]), default="none", show_default=True)
 @click.option("--test", type=_DATA, help="A table with public labels, to measure the model on.")
 def fit(data: str, **options: Any) -> None:

@@ -34,6 +34,7 @@ def test_counts_without_mass_become_a_uniform_prior() -> None:
 
 
 def test_clusters_depend_on_the_features_alone() -> None:
+    """Clusters depend on the features alone."""
     features, labels = blobs(300)
     holders = [curator(labels), curator(1 - labels)]
     mechanisms = [

@@ -65,7 +65,7 @@ def test_any_classifier_learns_in_stages(classifier: Any, stages: int) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("training", ["posterior", "plain"])
 def test_every_label_is_released_once(stages: int, training: Any) -> None:
-    """epsilon-DP for each label: every label is released once."""
+    """Epsilon-DP for each label, beside what the prior cost: every label is released once."""
     features, labels = blobs(900, 3)
     spy = Spy(curator(labels, 3, 2.0))
     release = fit_multistage(

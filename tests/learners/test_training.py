@@ -63,6 +63,7 @@ def test_soft_labels_by_hand() -> None:
 
 
 def test_the_posterior_is_certified_by_all_that_it_rests_on() -> None:
+    """Computed from releases alone; the certificate holds the charges of both."""
     release, other = released([0, 1, 1]), released([1, 0, 1], epsilon=0.5)
     prior = other.map(lambda codes: np.full((len(codes), 2), 0.5))
     entries = posterior(release, prior).certificate.entries
@@ -200,7 +201,12 @@ def test_the_debiased_loss_is_refused_where_noise_has_no_inverse() -> None:
 
 
 def test_the_same_released_labels_give_the_same_model() -> None:
+    """The model depends on the labels only through the release: its certificate is the release's."""
     features, labels = blobs(300)
-    evidence = Evidence.of(released(labels))
+    release = released(labels)
+    evidence = Evidence.of(release)
+    models = [fit_noisy(features, release, classifier=LogisticRegression()) for _ in range(2)]
+    assert all(model.certificate == release.certificate for model in models)
+    np.testing.assert_array_equal(*(model.value.predict_proba(features) for model in models))
     guesses = [first_guess(features, evidence, [LogisticRegression()], Training()) for _ in range(2)]
     np.testing.assert_array_equal(guesses[0].probabilities, guesses[1].probabilities)

@@ -18,13 +18,16 @@ MODELS = {
 """What each name stands for, as the report says it."""
 
 
-def classifiers_of(model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_]) -> list[Any]:
+def classifiers_of(
+    model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_], classes: int
+) -> list[Any]:
     """Unfitted classifiers for a name of `MODELS`.
 
     Args:
         model: the name.
         features: shape (n, d), NaN where a value is missing; category codes in categorical columns.
         categorical: which columns hold category codes, shape (d,).
+        classes: K.
 
     Raises:
         InputError: an unknown name.
@@ -32,9 +35,9 @@ def classifiers_of(model: str, features: NDArray[np.float64], categorical: NDArr
     if model not in MODELS:
         raise InputError(f"--model must be one of {', '.join(MODELS)}")
     if model == "auto":
-        return list(default_classifiers(features, categorical))
+        return list(default_classifiers(features, categorical, classes))
     if model == "boosting":
-        return [boosted_trees(len(features), categorical)]
+        return [boosted_trees(len(features), categorical, classes)]
     if model == "kernel":
         return [KernelClassifier(categorical=categorical)]
     return [_logistic(categorical) if model == "logistic" else _forest()]

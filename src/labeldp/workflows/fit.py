@@ -38,7 +38,8 @@ from labeldp.workflows.watched import WatchedCurator
 
 Progress = Callable[[str, float], None]
 Render = Callable[[FitSummary], str]
-STAGES = 2
+STAGES = 1
+"""What measured best (`docs/results/learning.md`)."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def _learn(
     rng, prior = account.randomness, None
     if prior_epsilon is not None:
         prior = cluster_prior(indicators(features, encoder.categorical), curator, epsilon=prior_epsilon, rng=rng)
-    classifiers = classifiers_of(settings.model, features, encoder.categorical)
+    classifiers = classifiers_of(settings.model, features, encoder.categorical, settings.domain.size)
     return fit_multistage(
         features, curator, classifier=classifiers, epsilon=epsilon, stages=settings.stages, prior=prior, rng=rng
     )
