@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         Classes,
         DiscreteLaplace,
         ExponentialMechanism,
+        GaussianMoment,
         Interval,
         LaplaceHistogram,
+        LaplaceMoment,
         PermuteAndFlip,
         RandomizedResponse,
         RandomizedResponseTopK,
@@ -61,8 +63,8 @@ _ROOMS = {
         "NotInvertibleError PrivacyLoss Public Release SystemRandomness gather"
     ),
     "labeldp.mechanisms": (
-        "Classes DiscreteLaplace ExponentialMechanism Interval LaplaceHistogram PermuteAndFlip RandomizedResponse "
-        "RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
+        "Classes DiscreteLaplace ExponentialMechanism GaussianMoment Interval LaplaceHistogram LaplaceMoment "
+        "PermuteAndFlip RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
@@ -83,11 +85,13 @@ __all__ = [
     "DiscreteLaplace",
     "DomainError",
     "ExponentialMechanism",
+    "GaussianMoment",
     "InputError",
     "Interval",
     "KeyedRandomness",
     "LabelDPError",
     "LaplaceHistogram",
+    "LaplaceMoment",
     "Ledger",
     "LedgerError",
     "LedgerFile",

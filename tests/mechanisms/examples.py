@@ -9,8 +9,10 @@ from labeldp.mechanisms import (
     Classes,
     DiscreteLaplace,
     ExponentialMechanism,
+    GaussianMoment,
     Interval,
     LaplaceHistogram,
+    LaplaceMoment,
     Mechanism,
     PermuteAndFlip,
     RandomizedResponse,
@@ -30,6 +32,8 @@ GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
 
+ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
+
 EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two classes": lambda epsilon: RandomizedResponse(domain=Classes(("no", "yes")), epsilon=epsilon),
     "three classes": lambda epsilon: RandomizedResponse(domain=Classes(3), epsilon=epsilon),
@@ -44,4 +48,14 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
+    "gaussian moment": lambda epsilon: GaussianMoment(
+        domain=Classes(3), epsilon=epsilon, delta=1e-6, features=ROWS, clip=2.0, resolution=64
+    ),
+    "gaussian moment of numbers": lambda epsilon: GaussianMoment(
+        domain=Interval(-1, 1, grid=6), epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64
+    ),
+    "laplace moment": lambda epsilon: LaplaceMoment(domain=Classes(3), epsilon=epsilon, features=ROWS, resolution=64),
+    "laplace moment of numbers": lambda epsilon: LaplaceMoment(
+        domain=Interval(-1, 1, grid=6), epsilon=epsilon, features=ROWS, resolution=64
+    ),
 }

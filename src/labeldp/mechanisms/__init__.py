@@ -6,6 +6,7 @@ from labeldp.mechanisms.central import CountMechanism, ExponentialMechanism, Lap
 from labeldp.mechanisms.debias import Debiased, debias
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.laplace import DiscreteLaplace
+from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     RandomizedResponseTopK,
@@ -17,14 +18,17 @@ __all__ = [
     "CandidateSets",
     "Classes",
     "CountMechanism",
+    "CrossMoment",
     "Debiased",
     "DiscreteLaplace",
     "Domain",
     "EpsilonMechanism",
     "ExponentialMechanism",
     "FiniteMechanism",
+    "GaussianMoment",
     "Interval",
     "LaplaceHistogram",
+    "LaplaceMoment",
     "Mechanism",
     "PermuteAndFlip",
     "RandomizedResponse",

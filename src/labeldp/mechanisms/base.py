@@ -136,7 +136,7 @@ class Mechanism(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonMechanism(Mechanism):
-    """A mechanism with a pure guarantee.
+    """A mechanism whose noise is set by an epsilon: pure, unless it says that it has a delta, too.
 
     Args:
         epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is

@@ -55,13 +55,17 @@ class PrivacyLoss:
         return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
 
     @classmethod
+    def failure(cls, delta: Any) -> "PrivacyLoss":
+        """With probability delta anything may be revealed, otherwise nothing."""
+        exact = decimal(delta, "delta")
+        if not 0 <= exact <= 1:
+            raise InputError("delta must lie in [0, 1]")
+        return cls((((Failure(exact), 1),),)) if exact else cls()
+
+    @classmethod
     def approximate(cls, epsilon: Any, delta: Any) -> "PrivacyLoss":
         """(epsilon, delta)-DP and nothing else known."""
-        failure = decimal(delta, "delta")
-        if not 0 <= failure <= 1:
-            raise InputError("delta must lie in [0, 1]")
-        base = cls.pure(epsilon)
-        return base + cls((((Failure(failure), 1),),)) if failure else base
+        return cls.pure(epsilon) + cls.failure(delta)
 
     @classmethod
     def gaussian(cls, mu: float) -> "PrivacyLoss":

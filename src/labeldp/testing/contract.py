@@ -1,7 +1,4 @@
-"""The public contract of a mechanism: what `check_mechanism` checks, every mechanism keeps.
-
-Use it on your own mechanisms too. It needs no labels and no data.
-"""
+"""What every mechanism promises, checked: weights, claims, samplers, refusals, descriptions."""
 
 import json
 import math
@@ -14,28 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import CountMechanism, FiniteMechanism, Mechanism, Table
+from labeldp.mechanisms import CountMechanism, CrossMoment, FiniteMechanism, Mechanism, Table
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
-
-__all__ = ["ContractViolation", "check_mechanism", "check_release", "check_sampler", "joint_laws", "sample_size"]
-
-FALSE_ALARM = 1e-12
-"""Probability that one statistical check fails for a correct mechanism, and that it misses 10 % more epsilon."""
+from labeldp.testing.laws import ContractViolation, check_law, require
 
 MORE_EPSILON = 1.1
-LARGEST_SAMPLE = 1_000_000_000
-CHUNK = 1 << 20
-_QUANTILE = 7.04  # of the standard normal at FALSE_ALARM
-_SMALLEST_EXPECTATION = 20.0
 
 Row = list[int]
 Pair = tuple[tuple[tuple[int, int], int], ...]
 """The weights of each output under two inputs, with how many outputs have them."""
 Bounds = tuple[Fraction, Fraction]
-
-
-class ContractViolation(AssertionError):
-    """A mechanism does not keep the contract."""
 
 
 def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
@@ -45,8 +30,10 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     delta(epsilon) is never below the true one, compared in exact integers at every kink of both curves;
     the sampler passes a chi-squared test against the weights, and the same sample is rejected against
     the mechanism at 10 % more epsilon, with the sample size computed from that requirement. A mechanism
-    on counts: the same for its law in doubles. Any: the same rng draws the same; keyed noise follows the
-    record and not its place; what is outside of the domain is refused; the description is plain JSON.
+    on counts: the same for its law in doubles. On moments: no replaced label moves the sums further than the
+    mechanism says, and the sampler of the noise passes the same test. Any: the same rng draws the same; keyed
+    noise follows the record and not its place; what is outside of the domain is refused; the description is plain
+    JSON.
 
     Args:
         mechanism: with few outputs (at most some hundred), so that the exact check stays short.
@@ -65,20 +52,18 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
         check_sampler(mechanism, seed=seed)
     elif isinstance(mechanism, CountMechanism):
         _check_counts(mechanism, seed)
+    elif isinstance(mechanism, CrossMoment):
+        _check_refusals(mechanism)
+        _check_moments(mechanism, seed)
     else:
-        raise ContractViolation("a mechanism is either finite or works on counts")
-
-
-def _require(holds: bool, sentence: str) -> None:
-    if not holds:
-        raise ContractViolation(sentence)
+        raise ContractViolation("a mechanism is finite, or works on counts or on moments")
 
 
 def _check_description(mechanism: Mechanism) -> None:
     text = json.dumps(mechanism.specification(), sort_keys=True)
-    _require(json.loads(text) == mechanism.specification(), "the specification is plain JSON values")
-    _require("array(" not in repr(mechanism), "the repr shows no arrays")
-    _require(isinstance(mechanism.privacy_loss(), PrivacyLoss), "the mechanism owns its privacy loss")
+    require(json.loads(text) == mechanism.specification(), "the specification is plain JSON values")
+    require("array(" not in repr(mechanism), "the repr shows no arrays")
+    require(isinstance(mechanism.privacy_loss(), PrivacyLoss), "the mechanism owns its privacy loss")
 
 
 def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
@@ -100,8 +85,8 @@ def _two_bits(table: Table) -> list[Row]:
 
 def _check_rows(rows: list[Row]) -> None:
     totals = {sum(row) for row in rows}
-    _require(totals <= {WORD, WORD**2}, "weights sum to 2**64")
-    _require(all(weight >= 0 for row in rows for weight in row), "weights are not negative")
+    require(totals <= {WORD, WORD**2}, "weights sum to 2**64")
+    require(all(weight >= 0 for row in rows for weight in row), "weights are not negative")
 
 
 def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
@@ -112,7 +97,7 @@ def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
     pairs = {tuple(sorted(Counter(zip(one, other, strict=True)).items())) for one, other in permutations(distinct, 2)}
     for pair in pairs:
         covered = any(_covers(loss, kinks, pair) for loss, kinks in curves)
-        _require(covered, "the claimed delta(epsilon) is never below the true one")
+        require(covered, "the claimed delta(epsilon) is never below the true one")
 
 
 def _covers(loss: PrivacyLoss, kinks: list[tuple[Bounds, Fraction]], pair: Pair) -> bool:
@@ -145,11 +130,11 @@ def _log_above(ratio: Fraction) -> Fraction:
     return above
 
 
-def _labels(mechanism: FiniteMechanism, count: int, code: int) -> NDArray[Any]:
+def _labels(mechanism: Mechanism, count: int, code: int) -> NDArray[Any]:
     return np.full(count if mechanism.records is None else mechanism.records, code, dtype=mechanism.domain.dtype)
 
 
-def _check_refusals(mechanism: FiniteMechanism) -> None:
+def _check_refusals(mechanism: Mechanism) -> None:
     outside = np.full(mechanism.records or 1, mechanism.domain.size)
     try:
         mechanism.randomize(outside, rng=np.random.default_rng(0))
@@ -162,17 +147,17 @@ def _check_repeats(mechanism: FiniteMechanism, seed: int) -> None:
     count = mechanism.records or 1000
     codes = np.random.default_rng(seed).integers(0, mechanism.domain.size, count)
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
-    _require(np.array_equal(first, second), "the same rng draws the same")
+    require(np.array_equal(first, second), "the same rng draws the same")
     keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
     whole = mechanism.randomize(codes, rng=keyed)
     if mechanism.records is None:
         order = np.random.default_rng(seed).permutation(count)
-        _require(
+        require(
             np.array_equal(mechanism.randomize(codes[order], rng=keyed, ids=order), whole[order]),
             "keyed noise follows the record, not its place",
         )
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-    _require(mechanism.specification() != other.specification(), "another epsilon is another specification")
+    require(mechanism.specification() != other.specification(), "another epsilon is another specification")
 
 
 def check_sampler(mechanism: FiniteMechanism, *, seed: int = 0) -> None:
@@ -188,7 +173,7 @@ def check_sampler(mechanism: FiniteMechanism, *, seed: int = 0) -> None:
         for record, (law, wrong) in enumerate(zip(_outcomes(mechanism, code), _outcomes(other, code), strict=True)):
             if mechanism.records is None or record < 8:
                 draws = _drawer(mechanism, code, record, seed)
-                _check_law(draws, law, wrong)
+                check_law(draws, law, wrong)
 
 
 def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]]:
@@ -226,66 +211,6 @@ def _repeat_record(
     return many.randomize(np.full(count, code, dtype=mechanism.domain.dtype), rng=rng).astype(np.intp)
 
 
-def _check_law(draw: Callable[[int], NDArray[np.intp]], law: NDArray[np.float64], wrong: NDArray[np.float64]) -> None:
-    """A chi-squared test that must accept the law, and reject the wrong one where they differ."""
-    from scipy.stats import chi2
-
-    if np.count_nonzero(law) == 1:
-        _require(bool(np.all(draw(1000) == np.argmax(law))), "the sampler follows the weights")
-        return
-    differ = bool(np.any(np.abs(law - wrong) > 1e-15))
-    count = sample_size(law, wrong) if differ else CHUNK
-    if count > LARGEST_SAMPLE:
-        raise ContractViolation("epsilon is too small for the sampler check: choose a larger one for it")
-    counts = _tally(draw, count, len(law))
-    _require(len(counts) == len(law) and not np.any(counts[law == 0]), "the sampler draws what the weights allow")
-    cells = _cells(law, wrong, count)
-    limit = float(chi2.isf(FALSE_ALARM, int(cells.max())))
-    _require(_statistic(counts, law, cells) <= limit, "the sampler follows the weights")
-    _require(not differ or _statistic(counts, wrong, cells) > limit, "the sampler is told apart from 10 % more epsilon")
-
-
-def _tally(draw: Callable[[int], NDArray[np.intp]], count: int, outputs: int) -> NDArray[np.intp]:
-    """How often each output came in `count` draws; one cell more where an output is out of range."""
-    total = np.zeros(outputs + 1, dtype=np.intp)
-    for start in range(0, count, CHUNK):
-        drawn = draw(min(CHUNK, count - start))
-        total += np.bincount(np.minimum(drawn, outputs), minlength=outputs + 1)
-    return total if total[-1] else total[:-1]
-
-
-def sample_size(law: NDArray[np.float64], wrong: NDArray[np.float64]) -> int:
-    """Draws after which a chi-squared test tells `law` from `wrong` with both errors below `FALSE_ALARM`."""
-    from scipy.stats import chi2
-
-    used = (law > 0) & (wrong > 0)
-    freedom = max(int(np.count_nonzero(used)) - 1, 1)
-    limit = float(chi2.isf(FALSE_ALARM, freedom))
-    shift = limit - freedom
-    while freedom + shift - _QUANTILE * math.sqrt(2 * (freedom + 2 * shift)) < 1.2 * limit:
-        shift *= 1.1
-    distance = float(np.sum((law[used] - wrong[used]) ** 2 / wrong[used]))
-    return int(max(1.2 * shift / distance, 2 * _SMALLEST_EXPECTATION / float(law[used].max()))) + 1
-
-
-def _cells(law: NDArray[np.float64], wrong: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """A cell for each output; neighboring outputs share one until it is expected often enough under both laws."""
-    cells, cell, expected = np.zeros(len(law), dtype=np.intp), 0, 0.0
-    for i, share in enumerate(np.minimum(law, wrong)):
-        cells[i] = cell
-        expected += share * count
-        if expected >= _SMALLEST_EXPECTATION and i + 1 < len(law):
-            cell, expected = cell + 1, 0.0
-    if expected < _SMALLEST_EXPECTATION and cell:
-        cells[cells == cell] = cell - 1
-    return cells
-
-
-def _statistic(counts: NDArray[np.intp], law: NDArray[np.float64], cells: NDArray[np.intp]) -> float:
-    expected = np.bincount(cells, weights=law) * counts.sum()
-    return float(np.sum((np.bincount(cells, weights=counts) - expected) ** 2 / expected))
-
-
 def _check_counts(mechanism: CountMechanism, seed: int) -> None:
     """The law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
     size = mechanism.domain.size
@@ -298,19 +223,17 @@ def _check_counts(mechanism: CountMechanism, seed: int) -> None:
         laws[source, target] = mechanism.law(counts)
     for one, two in permutations(laws.values(), 2):
         # Two neighbors of the same counts differ by up to two replaced labels.
-        _require(
-            bool(np.all(one <= two * math.exp(2 * mechanism.epsilon) * (1 + 1e-9))), "two steps cost at most twice"
-        )
+        require(bool(np.all(one <= two * math.exp(2 * mechanism.epsilon) * (1 + 1e-9))), "two steps cost at most twice")
     for key, changed in laws.items():
         if key != (0, 0):
             ratio = float(np.max(changed / laws[0, 0]))
-            _require(ratio <= math.exp(mechanism.epsilon) * (1 + 1e-9), "replacing one label costs at most epsilon")
+            require(ratio <= math.exp(mechanism.epsilon) * (1 + 1e-9), "replacing one label costs at most epsilon")
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
     rng = np.random.default_rng(seed)
 
     for first in range(min(size, 8) if mechanism.release_counts(base[None], rng=rng).ndim == 2 else 1):
         turned = np.roll(base, -first)
-        _check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
+        check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
 
 
 def _turned(
@@ -326,6 +249,25 @@ def _turned(
     return draw
 
 
+def _check_moments(mechanism: CrossMoment, seed: int) -> None:
+    """How far one replaced label moves the sums, and the sampler of their noise."""
+    base = _labels(mechanism, 1, 0)
+    for record in range(min(mechanism.records, 8)):
+        for code in {1, mechanism.domain.size - 1}:
+            changed = base.copy()
+            changed[record] = code
+            move = mechanism.sums(changed) - mechanism.sums(base)
+            require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
+            require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
+    rng, edges = np.random.default_rng(seed), mechanism.edges()
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
+
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+
+
 def check_release(release: Release[Any]) -> None:
     """A release's repr shows no value, and its certificate survives JSON.
 
@@ -334,5 +276,5 @@ def check_release(release: Release[Any]) -> None:
     """
     certificate = release.certificate
     again = type(certificate).from_json(json.loads(json.dumps(certificate.to_json())))
-    _require(again == certificate, "a certificate survives JSON")
-    _require("array(" not in repr(release), "the repr of a release shows no value")
+    require(again == certificate, "a certificate survives JSON")
+    require("array(" not in repr(release), "the repr of a release shows no value")

@@ -1,0 +1,272 @@
+"""Mechanisms of a trusted curator: sums of public feature rows, weighted by private labels, with integer noise."""
+
+from abc import abstractmethod
+from dataclasses import InitVar, dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import sinh
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
+from labeldp.mechanisms.discrete_gaussian import discrete_gaussian, gaussian_loss, smallest_stddev
+from labeldp.mechanisms.domains import Classes, Interval
+from labeldp.mechanisms.gridrows import RESOLUTION, GridRows, wide
+from labeldp.privacy import (
+    BLOCK,
+    InputError,
+    PrivacyLoss,
+    Trust,
+    all_digits,
+    as_randomness,
+    decimal,
+    positive_epsilon,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossMoment(EpsilonMechanism):
+    """A mechanism on the sum of x tᵀ over all records: x a public feature row, t the private label as a number.
+
+    On `Classes` t is the indicator of the class, so the sum has one column for each class; on an `Interval` it is the
+    label's grid point, one column. Centering the labels changes the sum by a public amount.
+
+    Args:
+        domain: `Classes` or `Interval`.
+        epsilon: privacy parameter, positive.
+        features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`.
+        clip: longer rows are scaled down to this norm, which must be public; by default the longest row's.
+        resolution: grid steps in one clip. Rounding rows to the grid changes the public features, not the promise.
+    """
+
+    domain: Classes | Interval
+    features: InitVar[Any]
+    clip: InitVar[float | None] = None
+    resolution: InitVar[int] = RESOLUTION
+    rows: GridRows = field(init=False)
+    why: str = field(init=False, compare=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+
+    def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
+        super().__post_init__()
+        if not isinstance(self.domain, Classes | Interval):
+            raise InputError("domain must be Classes or Interval, such as Classes(10) or Interval(0, 100)")
+        object.__setattr__(self, "rows", GridRows.of(features, clip, resolution))
+        object.__setattr__(self, "why", getattr(features, "why", ""))
+        if not self.rows.square:
+            raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
+        if self.records * self.rows.length * self.largest_label >= 1 << 62:
+            raise InputError("the sums do not fit into 64 bits: take a coarser resolution or a coarser grid of labels")
+        self._calibrate()
+
+    @abstractmethod
+    def _calibrate(self) -> None:
+        """Refuse what no noise of 64 bits can promise."""
+
+    @abstractmethod
+    def draw(self, stream: WordStream) -> Integers:
+        """Noise in steps, one integer for each cell of the stream."""
+
+    @abstractmethod
+    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
+
+    @property
+    @abstractmethod
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each entry of `moment`."""
+
+    def edges(self) -> NDArray[np.int64]:
+        """Thirteen places, in steps, between which the noise's law is told apart: up to three standard deviations."""
+        stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
+        return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the features were public, in the caller's words."""
+        return (f"the features do not depend on the private labels ({self.why})",) if self.why else ()
+
+    @property
+    def records(self) -> int:
+        """One for each row."""
+        return len(self.rows.steps)
+
+    @property
+    def columns(self) -> int:
+        """K, or 1 on an interval."""
+        return self.domain.size if isinstance(self.domain, Classes) else 1
+
+    @property
+    def cells(self) -> int:
+        """How many integers are released: d times the columns."""
+        return self.rows.steps.shape[1] * self.columns
+
+    @property
+    def largest_label(self) -> int:
+        """The largest label as an integer: 1 for an indicator, grid size - 1 for a grid point."""
+        return 1 if isinstance(self.domain, Classes) else self.domain.size - 1
+
+    @property
+    def sensitivity_square(self) -> int:
+        """The squared length by which the sum can move when one label is replaced, in squared steps: exact."""
+        return 2 * self.rows.square if isinstance(self.domain, Classes) else self.largest_label**2 * self.rows.square
+
+    @property
+    def sensitivity_sum(self) -> int:
+        """The same as a sum of absolute changes, in steps: exact."""
+        return (2 if isinstance(self.domain, Classes) else self.largest_label) * self.rows.length
+
+    @property
+    def label_unit(self) -> float:
+        """One integer step of a label, in its own unit."""
+        return 1.0 if isinstance(self.domain, Classes) else self.domain.step
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon and a digest of the rows."""
+        return {**super().parameters(), "features": self.rows.digest}
+
+    def sums(self, labels: Any) -> Integers:
+        """The exact sums in steps, shape (d, columns). They are private."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        rows = self.rows.steps
+        if isinstance(self.domain, Classes):
+            parts = [rows[codes == k].sum(axis=0, dtype=np.int64) for k in range(self.domain.size)]
+            return np.stack(parts, axis=1)
+        total = np.zeros(rows.shape[1], dtype=np.int64)
+        for start in range(0, len(codes), BLOCK):
+            part = slice(start, start + BLOCK)
+            total += codes[part].astype(np.int64) @ wide(rows[part])
+        return total[:, None]
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+        """Noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
+        sums = self.sums(labels)
+        return sums + self.noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
+
+    def noise(self, count: int, *, rng: Any) -> Integers:
+        """Noise in steps, shape (count,): the bare map, without labels."""
+        randomness = as_randomness(rng)
+        return self.draw(WordStream(randomness, randomness.record_ids(None, count)))
+
+    def moment(self, released: Any) -> NDArray[np.float64]:
+        """What was released, in the unit of features times labels, shape (d, columns).
+
+        Unbiased for the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator of the class, or the
+        label itself.
+        """
+        moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.label_unit)
+        if isinstance(self.domain, Classes):
+            return moment
+        total = self.rows.steps.sum(axis=0, dtype=np.int64)[:, None]
+        return np.asarray(moment + self.domain.low * self.rows.unit * total, dtype=np.float64)
+
+    def values(self) -> NDArray[np.float64]:
+        """The clipped, rounded rows in the unit of the features, shape (n, d): public."""
+        return np.asarray(self.rows.steps * self.rows.unit, dtype=np.float64)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussianMoment(CrossMoment):
+    """The sum of x tᵀ with Gaussian noise on integers, as small as (epsilon, delta) allows.
+
+    Use it to learn linear models: its noise depends on the number of features only through the longest row.
+
+    Args:
+        delta: in (0, 1), the decimal as written.
+
+    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most
+    the length of two rows of the grid.
+
+    Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
+    Proof: `docs/proofs/cross_moment.md`.
+    """
+
+    delta: float
+
+    def _calibrate(self) -> None:
+        if not 0 < decimal(self.delta, "delta") < 1:
+            raise InputError("delta must lie in (0, 1), such as delta=1e-6; LaplaceMoment has delta = 0")
+        self.stddev  # refuses what does not fit  # noqa: B018
+
+    @cached_property
+    def stddev(self) -> int:
+        """Of the noise, in steps."""
+        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
+        return smallest_stddev(self.sensitivity_square, self.cells, *exact)
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each entry of `moment`."""
+        return self.stddev * self.rows.unit * self.label_unit
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """A Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
+        return gaussian_loss(self.sensitivity_square, self.stddev, self.cells)
+
+    def parameters(self) -> dict[str, Any]:
+        """Epsilon, delta, the noise and a digest of the rows."""
+        return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
+
+    def draw(self, stream: WordStream) -> Integers:
+        """See `discrete_gaussian`."""
+        return discrete_gaussian(stream, self.stddev)
+
+    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See `CrossMoment.noise_law`."""
+        support = np.arange(-12 * self.stddev, 12 * self.stddev + 1)
+        masses = np.exp(-0.5 * (support / self.stddev) ** 2)
+        return np.bincount(np.searchsorted(edges, support), weights=masses, minlength=len(edges) + 1) / masses.sum()
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LaplaceMoment(CrossMoment):
+    """The sum of x tᵀ with two-sided geometric noise: the pure guarantee, for few features.
+
+    Guarantee: epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at most twice the
+    largest sum of absolute values of a row.
+
+    Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/cross_moment.md`.
+    """
+
+    def _calibrate(self) -> None:
+        if self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for integer noise of 64 bits: take a coarser resolution")
+
+    @property
+    def rate(self) -> Fraction:
+        """Noise i has probability proportional to e^(-rate |i|)."""
+        return positive_epsilon(self.epsilon) / self.sensitivity_sum
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each entry of `moment`."""
+        half = float(self.rate) / 2
+        return float(self.rows.unit * self.label_unit / (2**0.5 * sinh(half)))
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
+
+    def draw(self, stream: WordStream) -> Integers:
+        """See `discrete_laplace`."""
+        return discrete_laplace(stream, self.rate)
+
+    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See `CrossMoment.noise_law`."""
+        decay = np.exp(-float(self.rate))
+        below = np.where(edges < 0, decay ** -edges.clip(max=0.0), 1 + decay - decay ** (edges.clip(min=0.0) + 1))
+        return np.diff(below / (1 + decay), prepend=0.0, append=1.0)
