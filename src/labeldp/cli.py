@@ -1,5 +1,6 @@
 """The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point: every user mistake ends in one line on stderr and exit status 1."""
+    # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         cli(standalone_mode=False)
     except click.ClickException as error:
