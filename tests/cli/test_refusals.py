@@ -28,6 +28,7 @@ def refused(ran: Ran, folder: Path, *words: str) -> None:
     assert "Traceback" not in ran.err and all(word in ran.err for word in words), ran.err
     assert not (folder / "l.ledger").exists()
     assert not (folder / "model").exists() and not (folder / "noisy.csv").exists()
+    assert not list(folder.glob(".*.partial"))
 
 
 CASES = [

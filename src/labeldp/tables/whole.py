@@ -1,9 +1,11 @@
 """Outputs that appear whole or not at all."""
 
+import errno
 import fcntl
 import os
+import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,39 +50,44 @@ def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -
 
 
 @contextmanager
-def whole_directory(path: str | os.PathLike[str]) -> Iterator[Path]:
+def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
     """Fill a directory under the hidden name `.NAME.partial` beside it, and give it its name when it is whole.
 
-    A run that died leaves the hidden directory; the next run with the same `path` finds there what
-    was finished and goes on. Two runs at a time are refused.
+    Two runs at a time are refused. What a killed run left under the hidden name is removed when the next one begins.
 
     Args:
         path: where the directory shall appear; an empty directory may stand there already.
+        names: the files that may stand in it, and no others.
 
     Yields:
-        The hidden directory to fill. Files in it should be written by `whole_or_nothing`.
+        The hidden directory to fill, empty. Files in it should be written by `whole_or_nothing`.
 
     Guarantee:
-        `path` is never seen half-filled, and a directory that is not empty is never touched.
+        `path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
+        directory is gone. A directory that is not empty is never touched, nor a file that is not ours.
 
     Raises:
-        InputError: `path` is a file or a directory that is not empty, or its parent does not exist.
-        LabelDPError: another run is at work on it, or the disk is full; what was finished stays in the
-            hidden directory.
+        InputError: `path` is a file or a directory that is not empty, its parent does not exist, or something else
+            than what a run leaves stands under the hidden name.
+        LabelDPError: another run is at work on it, or the disk is full.
     """
     target = Path(path)
     _refuse_directory(target)
     hidden = target.with_name(f".{target.name}.partial")
     with naming_full_disk(str(target)), _only_run(hidden, target):
-        yield hidden
-        for folder, _, names in os.walk(hidden):
-            for name in names:
-                sync(Path(folder, name))
-            sync(Path(folder))
         try:
-            hidden.rename(target)  # onto an empty directory, too
-        except OSError:
-            _refuse_directory(target)
+            _clear(hidden, names)
+            _refuse_strangers(hidden, ())
+            yield hidden
+            _refuse_strangers(hidden, names)
+            for place in hidden.iterdir():
+                sync(place)
+            sync(hidden)
+            _take_name(hidden, target)
+        except BaseException:
+            _clear(hidden, names)
+            with suppress(OSError):
+                hidden.rmdir()  # which is left where something in it is not ours
             raise
     sync(target.parent)
 
@@ -142,20 +149,60 @@ def _refuse_directory(target: Path) -> None:
         raise InputError(f"{target} cannot be made: there is no directory {target.parent}")
 
 
+def _clear(hidden: Path, names: Collection[str]) -> None:
+    """Remove what a run may have left: files of these names, and their drafts."""
+    ours = re.compile(rf"{_any_of(names)}|\.{_any_of(names)}\.[0-9a-f]{{8}}\.partial")
+    for place in hidden.iterdir():
+        if ours.fullmatch(place.name) and (place.is_symlink() or place.is_file()):
+            place.unlink()
+
+
+def _any_of(names: Collection[str]) -> str:
+    return f"({'|'.join(map(re.escape, names))})"
+
+
+def _refuse_strangers(hidden: Path, names: Collection[str]) -> None:
+    """Refuse everything but regular files of these names; nothing is removed."""
+    for place in sorted(hidden.iterdir()):
+        if place.name not in names or place.is_symlink() or not place.is_file():
+            raise InputError(f"{place} is not of this run; look at it, and remove it before the command is run again")
+
+
+def _take_name(hidden: Path, target: Path) -> None:
+    try:
+        hidden.rename(target)  # onto an empty directory, too
+    except OSError:
+        _refuse_directory(target)
+        raise
+
+
 @contextmanager
 def _only_run(hidden: Path, target: Path) -> Iterator[None]:
     """Hold the hidden directory, made if need be; the lock goes with the process, however that ends."""
-    try:
-        hidden.mkdir(exist_ok=True)
-        handle = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:
-        raise InputError(f"{target} cannot be made: permission denied") from None
+    handle = _opened(hidden, target)
     try:
         if not _locked(handle, hidden):
             raise LabelDPError(f"another run is at work on {target}")
         yield
     finally:
         os.close(handle)
+
+
+def _opened(hidden: Path, target: Path) -> int:
+    """The hidden directory, made if need be."""
+    try:
+        with suppress(FileExistsError):
+            hidden.mkdir()
+        return os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except PermissionError:
+        problem = f"{target} cannot be made: permission denied"
+    except FileNotFoundError:  # the run that held it ended between the two calls
+        problem = f"another run was at work on {target}: run again"
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        problem = f"{hidden} is not a directory of labeldp; look at it, and remove it before the command is run again"
+    raise InputError(problem)
 
 
 def _locked(handle: int, hidden: Path) -> bool:

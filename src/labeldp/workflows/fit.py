@@ -26,7 +26,7 @@ from labeldp.privacy import (
     shortest_float,
 )
 from labeldp.tables import TableEncoder, TableFile, open_table, whole_directory
-from labeldp.workflows.bundle import REPORT, SUMMARY, Bundle, certify, write_json, write_text
+from labeldp.workflows.bundle import CERTIFICATE, CERTIFIED, REPORT, SUMMARY, Bundle, certify, write_json, write_text
 from labeldp.workflows.classifiers import classifiers_of, indicators
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.labels import codes_of, domain_in_file
@@ -166,7 +166,7 @@ def fit_file(
     """
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
-    with whole_directory(out) as folder:
+    with whole_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
         encoder, features, codes = _read(open_table(data), settings)
         public = None if test is None else _public_rows(test, settings, encoder)
         account = LedgerFile(ledger).dataset(
