@@ -45,7 +45,8 @@ SETTINGS = [
 def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
     """epsilon-DP for each label, exactly, for the emitted bits.
 
-    epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
+    epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
+    stands in the certificate of the release, too.
     epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
     epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
     epsilon-DP for each label.

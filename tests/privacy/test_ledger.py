@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import Budget, BudgetExceeded, InputError, Ledger, PrivacyLoss, Request
 
 pure = PrivacyLoss.pure
@@ -59,10 +60,11 @@ def test_what_is_no_budget_is_refused(epsilon: object, delta: object, sentence: 
 def test_nothing_is_drawn_before_its_charge_is_recorded() -> None:
     """Nothing is drawn before its charge is recorded, and no charge passes the budget."""
     ledger, seen = Ledger(Budget(1)), []
-    drawn = ledger.draw(request(pure(1)), "mechanism", lambda: seen.append(len(ledger.charges)) or 7)
+    mechanism = RandomizedResponse(domain=Classes(2), epsilon=1)
+    drawn = ledger.draw(request(pure(1)), mechanism, lambda: seen.append(len(ledger.charges)) or 7)
     assert (drawn.value, seen) == (7, [1])
     with pytest.raises(BudgetExceeded):
-        ledger.draw(request(pure("1e-9")), "mechanism", lambda: seen.append("drawn"))
+        ledger.draw(request(pure("1e-9")), mechanism, lambda: seen.append("drawn"))
     assert seen == [1]
     assert ledger.spent.epsilon() == 1.0
 

@@ -27,6 +27,12 @@ def curator(path: Path, run: str) -> Curator:
     return Curator(np.arange(500) % 3, domain=ldp.Classes(3), ledger=ledger, run=run)
 
 
+def stage_mechanism(domain: ldp.Classes, epsilon: float) -> ldp.RandomizedResponseWithPrior:
+    """A mechanism with a candidate set for each record: its steps are releases of their own."""
+    uniform = ldp.Public(np.full((500, 3), 1 / 3), why="uniform")
+    return ldp.RandomizedResponseWithPrior(domain=domain, epsilon=epsilon, prior=uniform)
+
+
 def digest(release: ldp.Release) -> str:
     """Tells two outputs apart."""
     return hashlib.sha256(release.value.tobytes()).hexdigest()[:16]
@@ -35,7 +41,7 @@ def digest(release: ldp.Release) -> str:
 def release_on(path: Path, first: int, pipe: int) -> None:
     """Release stage after stage, and tell each one only when it was returned."""
     people = curator(path, "loop")
-    mechanism = ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON)
+    mechanism = stage_mechanism(people.domain, EPSILON)
     for stage in range(first, 10_000):
         release = people.release(mechanism, rng=ldp.SystemRandomness(), step=str(stage))
         [charge] = release.certificate.entries
@@ -92,7 +98,7 @@ def spend(path: Path) -> None:
 def spend_on(path: Path, run: str) -> int:
     """How many of five different releases the budget admitted."""
     people, admitted = curator(path, run), 0
-    mechanism = ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON)
+    mechanism = stage_mechanism(people.domain, EPSILON)
     for stage in range(5):
         try:
             people.release(mechanism, rng=ldp.SystemRandomness(), step=str(stage))

@@ -298,3 +298,34 @@ def test_a_refused_label_is_not_named() -> None:
         with pytest.raises(DomainError) as caught:
             Curator(labels, domain=Classes(("no", "yes")), budget=Budget(1))
         assert "SENTINEL" not in str(caught.value)
+
+
+def test_a_release_is_certified_with_what_its_prior_and_its_groups_cost() -> None:
+    holder = curator(np.arange(180) % 3, 20)
+    first = holder.release(response(12), rng=np.random.default_rng(0))
+    prior = first.map(lambda codes: np.eye(3)[codes])
+    second = holder.release(
+        RandomizedResponseWithPrior(domain=holder.domain, epsilon=0.1, prior=prior), rng=np.random.default_rng(0)
+    )
+    assert second.certificate.loss.epsilon() == 12.1
+    groups = first.map(lambda codes: codes.astype(int))
+    third = holder.release(
+        LaplaceHistogram(domain=holder.domain, epsilon=0.2, groups=groups), rng=np.random.default_rng(0)
+    )
+    assert third.certificate.loss.epsilon() == 12.2
+    assert holder.ledger.spent.epsilon() == 12.3
+
+
+def test_ids_that_change_later_are_not_used() -> None:
+    ids = np.arange(100)
+    holder = curator(np.arange(100) % 3, 9, ids=ids)
+    key = KeyedRandomness(b"k" * 32)
+    first = holder.release(response(), rng=key).value
+    ids[:] = 7
+    assert (holder.release(response(), rng=key).value == first).all()
+
+
+def test_repeated_ids_are_refused_wherever_noise_is_keyed() -> None:
+    for ids in ([7, 7], ["a", "a"], ["a", b"a"]):
+        with pytest.raises(InputError, match="distinct"):
+            response().randomize([0, 1], rng=KeyedRandomness(b"k" * 32), ids=ids)

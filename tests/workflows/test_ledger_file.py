@@ -303,6 +303,26 @@ def test_a_simulation_is_remembered_as_one(path: Path) -> None:
     assert people(path).spent.epsilon() == 2.0
 
 
-def test_keys_of_the_user_give_one_output_for_one_charge(path: Path) -> None:
-    values = [curator(path).release(response(), rng=KeyedRandomness(bytes([i]) * 32)).value for i in range(2)]
-    assert np.array_equal(*values)
+def test_each_key_of_the_user_gives_one_output_for_one_charge(path: Path) -> None:
+    values = [curator(path).release(response(), rng=KeyedRandomness(bytes([i]) * 32)).value for i in (0, 1, 0)]
+    assert np.array_equal(values[0], values[2]) and not np.array_equal(values[0], values[1])
+    assert len(people(path).charges) == 2
+
+
+def test_runs_share_a_release_that_has_no_array_of_its_own(path: Path) -> None:
+    runs = [
+        curator(path, run=run).release(response(), rng=KeyedRandomness(bytes(32)), step="stage 1")
+        for run in ("a fit", "another fit")
+    ]
+    assert np.array_equal(runs[0].value, runs[1].value)
+    assert len(people(path).charges) == 1
+
+
+def test_a_stage_found_again_keeps_the_certificate_of_that_time(path: Path) -> None:
+    loud = curator(path).release(response(2), rng=SYSTEM)
+    prior = loud.map(lambda codes: np.eye(3)[codes])
+    mechanism = ldp.RandomizedResponseWithPrior(domain=DOMAIN, epsilon=1, prior=prior)
+    first = curator(path, run="fit").release(mechanism, rng=SYSTEM, step="stage 2")
+    again = curator(path, run="fit").release(with_prior(2), rng=SYSTEM, step="stage 2")
+    assert again.certificate == first.certificate
+    assert again.certificate.loss.epsilon() == 3.0

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
-from labeldp.workflows import Curator, LedgerFile, verify_file
+from labeldp.workflows import Curator, LedgerFile, release_file, verify_file
 from workflows.files import DOMAIN, column, listing, release, spent
 
 SCRIPTS = Path(__file__).parent
@@ -200,3 +200,20 @@ def test_a_curator_needs_no_tables() -> None:
     code = "import sys, labeldp.workflows.curator, labeldp.workflows.ledger_file; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert not {"pyarrow", "sklearn"} & set(done.stdout.split())
+
+
+def test_the_labels_that_a_curator_released_are_published_at_no_cost(people: Path) -> None:
+    """What a fit learnt from can be published: the same request is the same release, held or streamed."""
+    labels = pd.read_csv(people / "people.csv")["bought"].to_numpy(str)
+    account = LedgerFile(people / "l.db").dataset("people", budget=ldp.Budget(1))
+    domain = ldp.Classes(("no", "yes"))
+    curator = ldp.Curator(labels, domain=domain, ledger=account, run="a fit")
+    mechanism = ldp.RandomizedResponse(domain=domain, epsilon=1)
+    held = curator.release(mechanism, rng=account.randomness, step="stage 1")
+    release_file(
+        people / "people.csv", label="bought", domain=domain, epsilon=1, ledger=people / "l.db", dataset="people",
+        out=people / "noisy.csv",
+    )  # fmt: skip
+    published = pd.read_csv(people / "noisy.csv")["bought"].tolist()
+    assert published == domain.decode(held.value).tolist()
+    assert account.spent.epsilon() == 1.0

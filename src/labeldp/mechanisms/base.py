@@ -14,6 +14,7 @@ from labeldp.mechanisms.domains import Codes, Domain
 from labeldp.privacy import (
     BLOCK,
     WORD,
+    Certificate,
     Ids,
     InputError,
     Neighbors,
@@ -117,6 +118,11 @@ class Mechanism(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The conditions of the guarantee, in words; empty where it is unconditional."""
+        return ()
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificates of releases that this mechanism was made from: what it publishes depends on them, too."""
         return ()
 
     def unbiased(self, noisy: Any) -> Debiased:

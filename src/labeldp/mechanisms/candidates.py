@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, InputError, Public, Release, exp_bounds
+from labeldp.privacy import BLOCK, Certificate, InputError, Public, Release, exp_bounds
 
 ROW_SUM_TOLERANCE = 1e-6
 
@@ -160,9 +160,15 @@ def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets
     """The sets of RRWithPrior for a released or public prior, or such sets as they are."""
     sets = prior.value if isinstance(prior, Public | Release) else None
     if isinstance(sets, CandidateSets):
-        sets.check(classes)
-        return sets
+        copied = CandidateSets(sets.packed.copy(), sets.classes)
+        copied.check(classes)
+        return copied
     return CandidateSets.best(prior_rows(prior, classes), epsilon)
+
+
+def basis_of(value: Any) -> tuple[Certificate, ...]:
+    """The certificate of a released value; nothing for a public one."""
+    return (value.certificate,) if isinstance(value, Release) else ()
 
 
 def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.float64]:

@@ -13,9 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.candidates import basis_of
 from labeldp.mechanisms.coins import MIN_RATE, WordStream, discrete_laplace, exp_coins, uniform
 from labeldp.mechanisms.domains import Classes
-from labeldp.privacy import InputError, PrivacyLoss, Public, Release, Trust, as_randomness, positive_epsilon
+from labeldp.privacy import (
+    Certificate,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    Trust,
+    as_randomness,
+    positive_epsilon,
+)
 
 Counts = NDArray[np.int64]
 
@@ -78,6 +88,7 @@ class CountMechanism(EpsilonMechanism):
     groups: InitVar[Any]
     partition: Groups = field(init=False)
     why: str = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
 
     def __post_init__(self, groups: Any) -> None:
@@ -86,6 +97,12 @@ class CountMechanism(EpsilonMechanism):
             raise InputError("domain must be Classes, such as Classes(10)")
         object.__setattr__(self, "partition", Groups.of(groups))
         object.__setattr__(self, "why", getattr(groups, "why", ""))
+        object.__setattr__(self, "sources", basis_of(groups))
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificate of the groups, where they were released."""
+        return self.sources
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -98,8 +115,10 @@ class CountMechanism(EpsilonMechanism):
 
     def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
         """The same mechanism with groups that were stored."""
-        why = self.why or "the groups were fixed by an earlier release"
-        return type(self)(domain=self.domain, epsilon=self.epsilon, groups=Public(np.array(arrays), why=why))
+        why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
+        again = type(self)(domain=self.domain, epsilon=self.epsilon, groups=Public(np.array(arrays), why=why))
+        object.__setattr__(again, "sources", self.sources)
+        return again
 
     @property
     def records(self) -> int:

@@ -95,7 +95,8 @@ class Classes(Domain):
 
     def encode(self, labels: Any) -> Codes:
         """Codes of class names, shape (n,); see `Domain.encode`."""
-        array = _without_mask(labels, self)
+        mixed = len({type(name) for name in self.names}) > 1
+        array = _without_mask(labels, self, object if mixed else None)
         if array.ndim != 1:
             raise InputError("labels must be one-dimensional")
         if self.names == tuple(range(self.size)):
@@ -150,15 +151,24 @@ class Classes(Domain):
         return f"Classes({self.names!r})"
 
 
-def _without_mask(labels: Any, domain: Domain) -> NDArray[Any]:
+def _without_mask(labels: Any, domain: Domain, dtype: Any = None) -> NDArray[Any]:
     """Labels as an array; a masked label is a missing one, whatever stands below the mask.
 
     Raises:
-        DomainError: a label is masked.
+        DomainError: a label is masked, or labels of different kinds do not make an array.
     """
-    if np.ma.is_masked(labels):
+    array = None if np.ma.is_masked(labels) else _as_array(labels, dtype)
+    if array is None:
         raise DomainError(_OUTSIDE.format(domain=domain))
-    return np.asarray(labels)
+    return array
+
+
+def _as_array(labels: Any, dtype: Any) -> NDArray[Any] | None:
+    """An array, or None where labels do not make one: the exception would hold a label."""
+    try:
+        return np.asarray(labels, dtype=dtype)
+    except (TypeError, ValueError):
+        return None
 
 
 def _as_texts(array: NDArray[Any]) -> NDArray[np.str_] | None:

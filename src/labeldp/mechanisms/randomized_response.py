@@ -9,22 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, prior_rows, words_of_places
+from labeldp.mechanisms.candidates import CandidateSets, basis_of, candidate_sets, prior_rows, words_of_places
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw, respond
 from labeldp.privacy import (
     BLOCK,
     WORD,
+    Certificate,
     Ids,
     InputError,
     NotInvertibleError,
     PrivacyLoss,
     Public,
     Randomness,
-    Release,
     positive_epsilon,
 )
+
+EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
 
 _EACH, _BELOW = words_of_places()
 
@@ -96,7 +98,7 @@ class _CandidateResponse(FiniteMechanism):
     domain: Classes
     candidates: CandidateSets
     why: str
-    late: bool
+    sources: tuple[Certificate, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,7 +136,7 @@ class _CandidateResponse(FiniteMechanism):
         Where the prior was released, the sets may depend on earlier outputs about the same labels. Then the loss is
         that of two answers, which covers any sets and so does not depend on them.
         """
-        if self.late:
+        if self.basis:
             return PrivacyLoss.pure(self.epsilon)
         return reduce(or_, (PrivacyLoss.response(self.epsilon, size) for size in self.laws), PrivacyLoss.zero())
 
@@ -153,6 +155,11 @@ class _CandidateResponse(FiniteMechanism):
             Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
             for size, law in self.laws.items()
         ]
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificate of the prior, where it was released."""
+        return self.sources
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -215,7 +222,8 @@ class RandomizedResponseTopK(_CandidateResponse):
         prior: class prior, shape (K,), a `Release` or `Public(array, why="…")`; ties by class index.
         k: candidates, 1 to K.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
+        stands in the certificate of the release, too.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
     """
@@ -224,7 +232,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     k: InitVar[int]
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
-    late: bool = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self, prior: Any, k: int) -> None:
         _require_classes(self.domain)
@@ -235,7 +243,7 @@ class RandomizedResponseTopK(_CandidateResponse):
             raise InputError(f"k must be an integer from 1 to {self.domain.size}")
         object.__setattr__(self, "candidates", CandidateSets.top(rows, int(k)))
         object.__setattr__(self, "why", getattr(prior, "why", ""))
-        object.__setattr__(self, "late", isinstance(prior, Release))
+        object.__setattr__(self, "sources", basis_of(prior))
         super().__post_init__()
 
     def weights(self) -> Weights:
@@ -262,7 +270,8 @@ class RandomizedResponseWithPrior(_CandidateResponse):
             one candidate set for each record: noise depends on nothing else. Candidate sets that were
             stored may stand in its place.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, for every prior that is independent of it.
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
+        stands in the certificate of the release, too.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
     """
@@ -270,13 +279,13 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     prior: InitVar[Any]
     candidates: CandidateSets = field(init=False)
     why: str = field(init=False, compare=False)
-    late: bool = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self, prior: Any) -> None:
         _require_classes(self.domain)
         object.__setattr__(self, "candidates", candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)))
         object.__setattr__(self, "why", getattr(prior, "why", ""))
-        object.__setattr__(self, "late", isinstance(prior, Release))
+        object.__setattr__(self, "sources", basis_of(prior))
         super().__post_init__()
 
     @property
@@ -291,9 +300,8 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
         """The same mechanism with candidate sets that were stored."""
         sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
-        why = self.why or "the candidate sets were fixed by an earlier release"
-        again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=why))
-        object.__setattr__(again, "late", self.late)
+        again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=EARLIER))
+        object.__setattr__(again, "sources", self.sources)
         return again
 
     def weights(self) -> Weights:

@@ -38,7 +38,7 @@ def decimal(value: Any, name: str) -> Fraction:
     except InvalidOperation:
         raise InputError(f"{name} must be a number, such as 1.0") from None
     if not parsed.is_finite():
-        raise InputError(f"{name} must be finite; a release without noise is called NoPrivacy, not an infinite {name}")
+        raise InputError(f"{name} must be finite")
     if parsed and abs(parsed.adjusted()) > MAX_DIGITS:
         raise InputError(f"{name} must be a number of ordinary size, such as 1.0")
     return Fraction(parsed)

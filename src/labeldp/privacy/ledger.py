@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate
+from labeldp.privacy.certificate import Certificate, joined
 from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
 from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
@@ -64,6 +64,7 @@ class Request:
         step: names a stage of a longer run, so that it is found again after a crash.
         scheme: how the dataset's records are identified: "row numbers", "integers" or "texts".
         randomness: where the noise will come from.
+        source: tells keys apart; `Randomness.identity`.
         whole: the same digest of all labels of the dataset, by which changed labels are recognized; secret.
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
@@ -77,6 +78,7 @@ class Request:
     step: str | None = None
     scheme: str = "row numbers"
     randomness: RandomnessKind = RandomnessKind.SYSTEM
+    source: str = RandomnessKind.SYSTEM.name
     whole: str = field(default="", repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
@@ -84,18 +86,22 @@ class Request:
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
         """All of it as plain JSON values; the noise key is a function of this.
 
+        A step counts only where the mechanism has an array with a row for each record: any other is found again by
+        whoever asks for the same, so that several runs share one release.
+
         Args:
             with_arrays: False leaves out the digests of per-record arrays (candidate sets, groups) that a stage
                 of training cannot reproduce to the bit.
         """
+        stepwise = any(name in self.mechanism for name in ARRAY_DIGESTS)
         mechanism = {name: value for name, value in self.mechanism.items() if with_arrays or name not in ARRAY_DIGESTS}
         return {
             "mechanism": mechanism,
             "path": [list(part) for part in self.path],
             "labels": self.labels,
-            "step": self.step,
+            "step": self.step if stepwise else None,
             "scheme": self.scheme,
-            "randomness": self.randomness.name,
+            "randomness": self.source,
         }
 
     def context(self) -> bytes:
@@ -103,9 +109,9 @@ class Request:
         return json.dumps(self.identity(), sort_keys=True).encode()
 
     def certificate(self, charge: Charge, mechanism: Any, dataset: str) -> Certificate:
-        """The receipt of this request, charged as `charge` and answered by `mechanism`."""
+        """The receipt of this request, charged as `charge` and answered by `mechanism`, and of what that rests on."""
         keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
-        return Certificate(
+        own = Certificate(
             entries=(charge,),
             dataset=dataset,
             neighbors=mechanism.neighbors,
@@ -114,15 +120,16 @@ class Request:
             published=mechanism.published,
             assumptions=(*mechanism.assumptions, *self.conditions, *keyed),
         )
+        return joined([own, *mechanism.basis])
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came out of a charged draw: the value, the mechanism that made it, the charge."""
+    """What came out of a charged draw: the value, the mechanism that made it, and its receipt as it was first given."""
 
     value: Any = field(repr=False)
     mechanism: Any
-    charge: Charge
+    certificate: Certificate
 
 
 class LedgerLike(Protocol):
@@ -196,7 +203,7 @@ class Ledger:
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge first, then draw."""
         charge = self.record(request)
-        return Drawn(make(), mechanism, charge)
+        return Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
 
     def __repr__(self) -> str:
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"

@@ -44,6 +44,16 @@ class Randomness(ABC):
     def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
         """Fill `words` (n,) with uniform words for the records `ids`; another lane is another word of the record."""
 
+    @property
+    def identity(self) -> str:
+        """What two sources have in common that draw the same words for the same release: public."""
+        return self.kind.name
+
+    @property
+    def digest_key(self) -> bytes | None:
+        """A secret key for digests of labels, where noise depends on one."""
+        return None
+
     def bind(self, context: bytes) -> "Randomness":
         """The randomness of one release. Only keyed noise depends on it."""
         return self
@@ -148,13 +158,26 @@ class KeyedRandomness(Randomness):
             words[start : start + BLOCK] = secret[:, lane % 2]
 
     @property
+    def identity(self) -> str:
+        """The kind, and a fingerprint of key and context that reveals nothing of them."""
+        return f"{self.kind.name} {derive(self._key, b'fingerprint').hex()[:16]}"
+
+    @property
     def digest_key(self) -> bytes:
         """The key of label digests under this key; secret."""
         return derive(self._key, b"digest")
 
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Integer ids as they are; texts as a 96-bit hash under the key."""
-        return record_words(ids, count, self._key)
+        """Integer ids as they are; texts as a 96-bit hash under the key.
+
+        Raises:
+            InputError: ids are repeated; the message does not say which.
+        """
+        words = record_words(ids, count, self._key)
+        keys = words if words.ndim == 1 else np.ascontiguousarray(words).view("V12")[:, 0]
+        if ids is not None and len(np.unique(keys)) < count:
+            raise InputError("ids must be distinct: records with the same id would share their noise")
+        return words
 
     def __repr__(self) -> str:
         return "KeyedRandomness(key=<secret>)"

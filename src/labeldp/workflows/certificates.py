@@ -1,20 +1,11 @@
 """Is a published thing still what was certified?"""
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from labeldp.privacy import Certificate, InputError
+from labeldp.privacy import InputError
 from labeldp.workflows.bundle import read_certified
 from labeldp.workflows.release import verify_file
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A certificate, whether the published thing still is what it covers, and that in words."""
-
-    certificate: Certificate
-    holds: bool
-    sentence: str
+from labeldp.workflows.verdict import Verdict
 
 
 def verify(path: str) -> Verdict:
@@ -27,8 +18,7 @@ def verify(path: str) -> Verdict:
     if not place.exists():
         raise InputError(f"there is no file or directory {path}")
     if not place.is_dir():
-        certificate, holds, sentence = verify_file(place)
-        return Verdict(certificate, holds, sentence.removeprefix(certificate.at(0.0)).strip())
+        return verify_file(place)
     certificate, changed = read_certified(place)
     if changed:
         return Verdict(

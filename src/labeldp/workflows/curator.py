@@ -18,7 +18,6 @@ from labeldp.privacy import (
     Path,
     Public,
     Randomness,
-    RandomnessKind,
     Release,
     Request,
     as_randomness,
@@ -130,8 +129,7 @@ class Curator:
         drawn = self._ledger.draw(
             request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=self._ids)
         )
-        certificate = request.certificate(drawn.charge, drawn.mechanism, self._ledger.name)
-        return Release(drawn.value, certificate, drawn.mechanism)
+        return Release(drawn.value, drawn.certificate, drawn.mechanism)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
         """One curator for each part of the records; the ledger charges the worst of the parts.
@@ -165,7 +163,7 @@ class Curator:
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
-        key = self._digest_key(randomness)
+        key = self._ledger.digest_key or randomness.digest_key
         return Request(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
@@ -174,6 +172,7 @@ class Curator:
             step=None if self._run is None or step is None else f"{self._run}: {step}",
             scheme=_scheme(self._whole._ids),
             randomness=randomness.kind,
+            source=randomness.identity,
             whole=self._whole._digest(key),
             conditions=self._reasons,
             order=self._order,
@@ -184,13 +183,6 @@ class Curator:
         """The rows by id, where a ledger keeps values and the rows may stand in another order next time."""
         named = self._whole._ids is not None and self._ledger.digest_key is not None
         return _by_id(self._ids) if named else None
-
-    def _digest_key(self, randomness: Randomness) -> bytes | None:
-        """The key of label digests, where the ledger or the noise must know whether the labels changed."""
-        key = self._ledger.digest_key
-        if key is None and randomness.kind is RandomnessKind.KEYED:
-            key = getattr(randomness, "digest_key")  # noqa: B009
-        return key
 
     def _digest(self, key: bytes | None) -> str:
         """A keyed digest of the labels here."""
@@ -212,7 +204,7 @@ def _distinct(ids: Any, count: int) -> Any:
     Raises:
         InputError: the message does not say which.
     """
-    values: Any = np.asarray(ids)
+    values: Any = np.array(ids)  # a copy: ids that change later would share their noise
     if values.shape != (count,):
         raise InputError("ids must be one integer, or one text, for each record")
     if values.dtype.kind in "iu":

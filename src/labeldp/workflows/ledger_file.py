@@ -264,9 +264,12 @@ class DatasetLedger:
         """
         with self._shelf(request) as shelf:
             found = shelf.held(request, mechanism)
-            if found is None:
+            known = None if found else shelf.recomputable(request)
+            if known:
+                found = Drawn(make(), mechanism, known[1])
+            elif found is None:
                 charge = self._charge(shelf, request)
-                found = Drawn(make(), mechanism, charge)
+                found = Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
                 shelf.write(request, mechanism, charge, found.value)
         return found
 
@@ -279,8 +282,10 @@ class DatasetLedger:
             BudgetExceeded, LedgerError: as `draw`.
         """
         with self._shelf(request) as shelf:
-            charge = shelf.streamed(request)
-            if charge is None:
+            known = shelf.recomputable(request)
+            if known:
+                charge = known[0]
+            else:
                 charge = self._charge(shelf, request)
                 shelf.write(request, mechanism, charge)
         return charge
@@ -289,7 +294,7 @@ class DatasetLedger:
         """The charge of a stream that was charged before; nothing is charged or written."""
         rows = self._store.rows(
             "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
-            "AND revision = ? AND form = 'stream' AND identity = ?",
+            "AND revision = ? AND identity = ?",
             (self.name, self.revision, text_of(request.identity())),
         )
         return charge_from(rows[0][0]) if rows else None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import Budget, Charge, Drawn, LedgerError, Request, Trust, decimal
+from labeldp.privacy import Budget, Certificate, Charge, Drawn, LedgerError, RandomnessKind, Request, Trust, decimal
 from labeldp.workflows.ledger_store import pack, unpack
 
 SECRET_BYTES = 32
@@ -47,7 +47,8 @@ class Shelf:
 
     def held(self, request: Request, mechanism: Any) -> Drawn | None:
         """What the same request was answered before; else the same stage, with its stored mechanism."""
-        query = "SELECT value, charge, arrays FROM release WHERE dataset = ? AND revision = ? AND form = 'held' AND "
+        query = "SELECT value, certificate, arrays FROM release "
+        query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
         place = (self.dataset.id, self.revision)
         row = self.connection.execute(query + "identity = ?", (*place, text_of(request.identity()))).fetchone()
         if row is None and request.step is not None:
@@ -57,15 +58,18 @@ class Shelf:
         if row is None:
             return None
         value = unpack(row[0])
-        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, charge_from(row[1]))
+        certificate = Certificate.from_json(json.loads(row[1]))
+        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
-    def streamed(self, request: Request) -> Charge | None:
-        """The charge of the same stream."""
+    def recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+        """Charge and certificate of the same request, held or streamed: its keyed noise gives the same bits again."""
+        if request.randomness is not RandomnessKind.KEYED:
+            return None
         row = self.connection.execute(
-            "SELECT charge FROM release WHERE dataset = ? AND revision = ? AND form = 'stream' AND identity = ?",
+            "SELECT charge, certificate FROM release WHERE dataset = ? AND revision = ? AND identity = ?",
             (self.dataset.id, self.revision, text_of(request.identity())),
         ).fetchone()
-        return None if row is None else charge_from(row[0])
+        return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> None:
         """Remember a release; a stream has no value."""

@@ -27,7 +27,6 @@ from labeldp.privacy import (
     InputError,
     LabelDigest,
     LabelDPError,
-    RandomnessKind,
     Request,
     record_words,
     shortest_float,
@@ -37,14 +36,17 @@ from labeldp.tables import (
     DistinctIds,
     ReleaseWriter,
     TableFile,
+    as_text,
     is_as_certified,
     open_table,
+    plain,
     read_certificate,
     record_ids,
     release_writer,
 )
 from labeldp.workflows.labels import codes_of, domain_in_file
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.verdict import Verdict, certificate_in
 
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
@@ -160,22 +162,21 @@ def release_file(
     return certificate
 
 
-def verify_file(path: str | os.PathLike[str], *, delta: Any = 0.0) -> tuple[Certificate, bool, str]:
-    """The certificate of a released file, whether the file still is what was certified, and both as sentences.
+def verify_file(path: str | os.PathLike[str]) -> Verdict:
+    """The certificate of a released file, and whether the file still is what was certified.
 
     Args:
         path: a CSV or Parquet file that `release_file` wrote.
-        delta: at which the guarantee is put into words.
 
     Raises:
         InputError: no such file, or no certificate of ours in or beside it.
     """
     content = read_certificate(path)
-    certificate = Certificate.from_json(content["certificate"])
+    certificate = certificate_in(content["certificate"])
     unchanged = is_as_certified(path)
     column = f"The column {content['column']!r} of {path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return certificate, unchanged, f"{certificate.at(delta)} {column} {verdict}."
+    return Verdict(certificate, unchanged, f"{column} {verdict}.")
 
 
 @dataclass(frozen=True)
@@ -223,10 +224,11 @@ class Stream:
         if target.suffix.lower() in (".parquet", ".pq"):
             return
         for column in self.table.schema():
-            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
             kept = column.name in self.columns and column.name != self.label
-            if kept and (pa.types.is_nested(kind) or "binary" in str(kind)):
-                raise InputError(f"a CSV file cannot hold the column {column.name!r} ({kind}): write .parquet instead")
+            if kept and not _has_text(column):
+                raise InputError(
+                    f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
+                )
 
     def check(self, account: DatasetLedger) -> tuple[Request, int]:
         """Read every label and id once, and count the rows: what is wrong is refused here."""
@@ -244,7 +246,8 @@ class Stream:
             labels=digest.hexdigest(),
             whole=digest.hexdigest(),
             scheme=scheme,
-            randomness=RandomnessKind.KEYED,
+            randomness=account.randomness.kind,
+            source=account.randomness.identity,
         )
         return request, rows
 
@@ -284,6 +287,15 @@ def _whole_cost(mechanism: FiniteMechanism) -> Budget:
     bound = mechanism.privacy_loss().max_loss
     assert bound is not None, "every mechanism offered here has a pure guarantee"
     return Budget(shortest_float(bound))
+
+
+def _has_text(column: pa.Field) -> bool:
+    """Whether the cells of a column can be written as text."""
+    try:
+        as_text(plain(pa.nulls(1, column.type)), column.name)
+    except InputError:
+        return False
+    return True
 
 
 def _form(mechanism: str) -> Form:
