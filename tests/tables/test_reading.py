@@ -30,7 +30,7 @@ def written(path: Path, content: str | bytes) -> Path:
 def refusal(path: Path) -> str:
     """What the one error says when `path` is opened and read, with nothing private on it or behind it."""
     with pytest.raises(InputError) as caught:
-        open_table(path).read_through()
+        open_table(path).read()
     assert caught.value.__cause__ is None and caught.value.__context__ is None
     assert SECRET not in str(caught.value)
     return str(caught.value)
@@ -95,8 +95,9 @@ def test_csv_written_is_csv_read(tmp_path: Path, rows: list[tuple[str | None, st
         ("t.csv.gz", gzip.compress(b""), "is empty"),
         ("t.csv", "id,age\n", "has a header row but no other row"),
         ("t.csv", "id,age", "has a header row but no other row"),
-        ("t.csv", "id,age,id\n1,2,3\n", "more than one column named 'id'"),
-        ("t.csv", f"1,1,{SECRET}\n1,2,{SECRET}\n", "repeated column names: does it have a header row?"),
+        ("t.csv", "id,age,id\n1,2,3\n", "repeated column names"),
+        ("t.csv", f"x,{SECRET},{SECRET}\n1,2,3\n", "does it have a header row?"),
+        ("t.csv", f"1,1,{SECRET}\n1,2,{SECRET}\n", "does it have a header row?"),
         ("t.csv", bytes(range(256)) * 40, "is not a table"),
         ("t.csv", b"a,b\n1,\xff" + SECRET.encode(), "is not a table"),
         ("t.csv", f"a,b\n1,{SECRET}\n{SECRET}\n", "a row has more or fewer cells than the header"),
@@ -161,10 +162,8 @@ def test_bad_paths_are_refused(tmp_path: Path) -> None:
 
 def test_a_wrong_column_name_is_refused_at_once(tmp_path: Path) -> None:
     table = open_table(written(tmp_path / "t.csv", TEXT))
-    with pytest.raises(InputError, match=r"label: .* no column 'diagnosys'; did you mean 'diagnosis'\? It has 'id', "):
+    with pytest.raises(InputError, match=r"label: .* no column 'diagnosys'; did you mean 'diagnosis'\?$"):
         table.require("diagnosys", "label")
-    with pytest.raises(InputError, match=r"columns: .* no column 'zip'; it has 'id', 'age', 'diagnosis'$"):
-        table.blocks(["zip"])
     with pytest.raises(InputError, match="different column names"):
         table.blocks(["id", "id"])
     with pytest.raises(InputError, match="different column names"):
@@ -174,11 +173,22 @@ def test_a_wrong_column_name_is_refused_at_once(tmp_path: Path) -> None:
     assert table.require("id", "id") == "id"
 
 
-def test_the_first_row_of_a_file_without_header_stays_unsaid(tmp_path: Path) -> None:
-    table = open_table(written(tmp_path / "t.csv", TEXT.split("\n", 1)[1]))
-    with pytest.raises(InputError, match="does it have a header row") as caught:
-        table.require("diagnosis", "label")
-    assert SECRET not in str(caught.value)
-    wide = open_table(written(tmp_path / "w.csv", ",".join(f"c{i}" for i in range(40)) + "\n" + "1," * 39 + "1\n"))
+def test_a_parquet_file_lists_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"id": [1], "7": [31], "diagnosis": [SECRET]}), path)
+    with pytest.raises(InputError, match=r"columns: .* no column 'zip'; it has 'id', '7', 'diagnosis'$"):
+        open_table(path).blocks(["zip"])
+    with pytest.raises(InputError, match=r"did you mean 'diagnosis'\? It has 'id', '7', 'diagnosis'$"):
+        open_table(path).require("diagnosys", "label")
+    parquet.write_table(pa.table({f"c{place}": [1] for place in range(40)}), path)
     with pytest.raises(InputError, match=r"'c11' and 28 more$"):
-        wide.require("label", "label")
+        open_table(path).require("label", "label")
+
+
+@pytest.mark.parametrize("record", [f"007,31,{SECRET}", f"blue,{SECRET},smith"])
+def test_the_first_row_of_a_file_without_header_stays_unsaid(tmp_path: Path, record: str) -> None:
+    table = open_table(written(tmp_path / "t.csv", record + "\n" + record + "\n"))
+    for ask in (lambda: table.require("diagnosis", "label"), lambda: table.blocks(["zip"])):
+        with pytest.raises(InputError, match="does it have a header row") as caught:
+            ask()
+        assert not any(cell in str(caught.value) for cell in record.split(","))

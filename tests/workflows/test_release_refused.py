@@ -53,7 +53,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "empty file": (lambda folder: (folder / "people.csv").write_text(""), {}, "is empty"),
     "no rows": (lambda folder: (folder / "people.csv").write_text("id,bought\n"), {}, "no other row"),
     "out ends in nothing": (nothing, {"out": Path("out.txt")}, "must end in .parquet or .csv"),
-    "out is nowhere": (nothing, {"out": Path("nowhere/out.csv")}, "no directory"),
+    "out is nowhere": (nothing, {"out": Path("nowhere/out.csv")}, r"out\.csv cannot be written: there is no directory"),
     "out is the data": (nothing, {"out": Path("people.csv")}, "exists already"),
     "out is the ledger": (nothing, {"out": Path("ledger.db")}, "different files"),
     "bad name": (nothing, {"dataset": ""}, "name must be a printable text"),
@@ -111,6 +111,14 @@ def test_a_column_that_the_output_cannot_hold_is_refused_before_the_charge(peopl
     release(people, data=people / "odd.parquet")
     release(people, data=people / "odd.parquet", in_place=True, out=people / "odd_out.parquet")
     assert parquet.read_table(people / "odd_out.parquet").column("tags").to_pylist() == [["a"], []]
+
+
+def test_times_in_an_unknown_zone_are_refused_before_the_charge(people: Path) -> None:
+    times = pa.array([0, 1]).cast(pa.timestamp("us", tz="Nowhere/Land"))
+    parquet.write_table(pa.table({"bought": ["no", "yes"], "at": times}), people / "odd.parquet")
+    with pytest.raises(ldp.InputError, match=r"a CSV file cannot hold the column 'at'"):
+        release(people, data=people / "odd.parquet", in_place=True)
+    assert not (people / "ledger.db").exists()
 
 
 def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(people: Path) -> None:

@@ -1,14 +1,14 @@
 """Big data in and out: tables read by blocks, features as a matrix, released columns with their certificates."""
 
 from labeldp.tables.columns import FeatureColumn
-from labeldp.tables.digest import ColumnDigest, column_digest, digest_of
+from labeldp.tables.digest import ColumnDigest, column_digest
 from labeldp.tables.features import TableEncoder
 from labeldp.tables.ids import DistinctIds, record_ids
 from labeldp.tables.opening import open_table
 from labeldp.tables.plain import table_writer
 from labeldp.tables.reading import BLOCK_ROWS, TableFile
 from labeldp.tables.released import ReleaseWriter, is_as_certified, read_certificate, release_writer
-from labeldp.tables.values import distinct_labels, label_codes, label_numbers, label_values
+from labeldp.tables.values import as_text, distinct_labels, label_numbers, plain
 from labeldp.tables.whole import whole_directory, whole_or_nothing
 
 __all__ = [
@@ -19,14 +19,13 @@ __all__ = [
     "ReleaseWriter",
     "TableEncoder",
     "TableFile",
+    "as_text",
     "column_digest",
-    "digest_of",
     "distinct_labels",
     "is_as_certified",
-    "label_codes",
     "label_numbers",
-    "label_values",
     "open_table",
+    "plain",
     "read_certificate",
     "record_ids",
     "release_writer",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 from pyarrow import csv
@@ -29,6 +29,7 @@ class CsvFile(TableFile):
     cell is the empty text; blank lines are skipped. `TableEncoder` finds out which columns are numbers.
     """
 
+    declares_names: ClassVar[bool] = False
     delimiter: str = ","
     compression: str | None = None
 
@@ -70,7 +71,7 @@ def open_csv(path: Path, head: bytes) -> CsvFile:
     quietly(lambda: _scan(path, compression, delimiter), explain)
     draft = CsvFile(path, (), None, delimiter, compression)
     schema = quietly(lambda: draft._reader(()).schema, explain)
-    table = CsvFile(path, check_names(path, schema.names), None, delimiter, compression)
+    table = CsvFile(path, check_names(path, schema.names, declared=False), None, delimiter, compression)
     if next(table.blocks(block_rows=1), None) is None:
         raise InputError(f"{path} has a header row but no other row")
     return table

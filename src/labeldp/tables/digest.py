@@ -1,14 +1,12 @@
 """A digest of a released column that does not depend on the file format or on the size of the blocks."""
 
 import hashlib
-import os
 from collections.abc import Iterable
 from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 
-from labeldp.tables.opening import open_table
 from labeldp.tables.values import as_text, plain
 
 MISSING = 0xFFFFFFFF
@@ -60,21 +58,3 @@ def column_digest(blocks: Iterable[Any]) -> str:
     for values in blocks:
         digest.add(values)
     return digest.value()
-
-
-def digest_of(path: str | os.PathLike[str], column: str) -> str:
-    """The digest of a column of a CSV or Parquet file, equal for the same values in either format.
-
-    Args:
-        path: the file.
-        column: the name of the column.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Raises:
-        InputError: no such file or column, or not a table.
-    """
-    table = open_table(path)
-    table.require(column, "column")
-    return column_digest(batch.column(0) for batch in table.blocks([column]))

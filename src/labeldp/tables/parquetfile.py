@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import ClassVar, final
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -22,6 +22,7 @@ BUFFER_BYTES = 1 << 20
 class ParquetFile(TableFile):
     """A Parquet file. Pages are read through small buffers, so a row group need not fit in memory."""
 
+    declares_names: ClassVar[bool] = True
     types: pa.Schema
 
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -43,7 +44,7 @@ class ParquetFile(TableFile):
 def open_parquet(path: Path) -> ParquetFile:
     """The Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
     with quietly(lambda: _open(path), lambda error: _complaint(path, error)) as file:
-        names = check_names(path, file.schema_arrow.names)
+        names = check_names(path, file.schema_arrow.names, declared=True)
         types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
         rows = int(file.metadata.num_rows)
     if not rows:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from labeldp.privacy import InputError
 
 BLOCK_ROWS = 1 << 18
 SHOWN_COLUMNS = 12
+NO_HEADER = "its first row was read as the column names: does it have a header row?"
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,9 @@ class TableFile(ABC):
         columns: the names of its columns, in order, all different.
         rows: the number of rows where the file says so (Parquet), else None.
     """
+
+    declares_names: ClassVar[bool]
+    """Whether the format itself names the columns, so that an error may list them."""
 
     path: Path
     columns: tuple[str, ...]
@@ -61,16 +66,8 @@ class TableFile(ABC):
         """The named columns (all by default) in memory at once, under the same types as `blocks`."""
         return pa.Table.from_batches(self.blocks(columns), schema=self.schema(columns))
 
-    def read_through(self) -> int:
-        """Read every cell once, keep none, and return the number of rows.
-
-        A damaged end (a truncated gzip, a ragged row) shows only where it is reached: call this before
-        anything that must not fail half-way, unless another full pass comes first anyway.
-        """
-        return sum(batch.num_rows for batch in self.blocks())
-
     def require(self, column: str, argument: str) -> str:
-        """`column` itself where the table has it; else an InputError that names `argument` and the columns."""
+        """`column` itself where the table has it; else an InputError that names `argument` and what is close."""
         if column in self.columns:
             return column
         raise InputError(f"{argument}: {self.path} has no column {column!r}{self._known(column)}")
@@ -83,31 +80,23 @@ class TableFile(ABC):
         return tuple(self.require(column, "columns") for column in columns)
 
     def _known(self, column: str) -> str:
-        """The rest of the sentence. A file without a header has private cells for names: those stay unsaid."""
-        if any(_is_number(name) for name in self.columns):
-            return "; its first row was read as the column names: does it have a header row?"
+        """The rest of the sentence. The first row of a CSV file may be a record: its cells stay unsaid."""
         close = get_close_matches(column, self.columns, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
+        if not self.declares_names:
+            return hint or f"; {NO_HEADER}"
         shown = ", ".join(repr(name[:40]) for name in self.columns[:SHOWN_COLUMNS])
         more = f" and {len(self.columns) - SHOWN_COLUMNS} more" if len(self.columns) > SHOWN_COLUMNS else ""
         return f"{hint} It has {shown}{more}" if hint else f"; it has {shown}{more}"
 
 
-def check_names(path: Path, columns: Sequence[str]) -> tuple[str, ...]:
+def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[str, ...]:
     """The column names of a file, refused where there are none or two are the same."""
     if not columns:
         raise InputError(f"{path} has no columns")
     if len(set(columns)) == len(columns):
         return tuple(columns)
-    if any(_is_number(name) for name in columns):
-        raise InputError(f"{path} has repeated column names: does it have a header row?")
+    if not declared:
+        raise InputError(f"{path} has repeated column names, and each must stand once; {NO_HEADER}")
     twice = next(name for place, name in enumerate(columns) if name in columns[:place])
     raise InputError(f"{path} has more than one column named {twice!r}; rename all but one")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -89,9 +89,7 @@ class ReleaseWriter:
 
 
 @contextmanager
-def release_writer(
-    path: str | os.PathLike[str], columns: Sequence[str], *, released: str, overwrite: bool = False
-) -> Iterator[ReleaseWriter]:
+def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, released: str) -> Iterator[ReleaseWriter]:
     """Write a released column, with other columns or alone, and its certificate: whole or not at all.
 
     `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label
@@ -103,14 +101,13 @@ def release_writer(
         path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
         columns: the names of the output columns in order, `released` among them.
         released: the name of the released column.
-        overwrite: whether an existing output may be replaced.
 
     Yields:
         A writer. Its `certify` must be called before the body ends.
 
     Guarantee:
         An output never stands without its certificate, and after any error nothing of it stands: the
-        certificate of a CSV file appears before the file. When a CSV output is replaced the old one goes first.
+        certificate of a CSV file appears before the file.
 
     Raises:
         InputError: the target exists or cannot be written, or its name asks for another format.
@@ -120,9 +117,10 @@ def release_writer(
     beside = None if is_parquet(target) else document_beside(target)
     if released not in columns or len(set(columns)) != len(columns):
         raise InputError("columns must be different names, with the released column among them")
+    refuse_target(target, overwrite=False)
     if beside is not None:
         refuse_target(beside, overwrite=True)
-    with whole_or_nothing(target, overwrite=overwrite) as hidden:
+    with whole_or_nothing(target) as hidden:
         sink = open_sink(target, hidden)
         try:
             writer = ReleaseWriter(sink, columns, released)
@@ -133,16 +131,14 @@ def release_writer(
             sink.abandon()
             raise
         if beside is not None:
-            _certify_first(document, beside, target, hidden)
+            _certify_first(document, beside, hidden)
 
 
-def _certify_first(document: str, beside: Path, target: Path, hidden: Path) -> None:
+def _certify_first(document: str, beside: Path, hidden: Path) -> None:
     """Put the certificate in its place while the output is whole but not yet in its own."""
     sync(hidden)
     with whole_or_nothing(beside, overwrite=True) as draft:
         draft.write_text(document + "\n", encoding="utf-8")
-        sync(draft)
-        target.unlink(missing_ok=True)
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:

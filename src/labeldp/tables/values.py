@@ -1,6 +1,5 @@
 """Columns of a block as the values that the core takes: label texts, numbers, their plain text form."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -11,71 +10,30 @@ from numpy.typing import NDArray
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables.quiet import quietly
 
-CODE = re.compile(r"0|[1-9][0-9]{0,17}")
-
-
-def label_values(batch: pa.RecordBatch, column: str) -> NDArray[np.str_]:
-    """The labels of a block as texts, for `Classes.encode`.
-
-    Integers read '0', booleans 'true' and 'false', whole floats '1'; texts stay as they are, spaces
-    included. Dictionary-encoded columns are decoded.
-
-    Args:
-        batch: a block of a table.
-        column: the name of the label column.
-
-    Returns:
-        Texts, shape (batch.num_rows,).
-
-    Raises:
-        DomainError: a label is missing (null, an empty cell, NaN). The message says neither where nor how many.
-        InputError: the column is not there, or holds lists, structures or raw bytes.
-    """
-    texts, places = distinct_labels(batch, column)
-    return texts[places]
-
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
     """The labels of a block as its few distinct texts and, for each row, which of them.
 
-    `domain.encode(texts)[places]` equals `domain.encode(label_values(...))` and is many times faster.
-    Both arrays are as private as the labels.
+    `domain.encode(texts)[places]` are the codes: few texts are looked up, however many rows there are.
+    Integers read '0', booleans 'true' and 'false', whole floats '1'; texts stay as they are, spaces
+    included. Both arrays are as private as the labels.
 
     Args:
         batch: a block of a table.
-        column: the name of the label column.
+        column: the name of the label column; it may be dictionary-encoded.
 
     Returns:
         texts, shape (d,), in order of appearance, and places, shape (batch.num_rows,), in [0, d).
 
     Raises:
-        DomainError, InputError: as `label_values`.
+        DomainError: a label is missing (null, an empty cell, NaN). The message says neither where nor how many.
+        InputError: the column is not there, or holds lists, structures or raw bytes.
     """
     encoded = as_text(_whole_column(batch, column), column).dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     if any("\0" in text for text in texts):  # numpy would drop it at the end of a text
         raise InputError(f"column {column!r} holds NUL characters")
     return np.array(texts, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
-
-
-def label_codes(batch: pa.RecordBatch, column: str) -> NDArray[np.int64]:
-    """The labels of a block as integers, for `Classes(k)`.
-
-    Args:
-        batch: a block of a table.
-        column: the name of the label column: integers, whole floats, or texts such as '0' and '12' (not '00').
-
-    Returns:
-        Codes, shape (batch.num_rows,); whether they are below k is left to the domain.
-
-    Raises:
-        DomainError: a label is missing.
-        InputError: the column is not there, or holds something else than codes.
-    """
-    texts, places = distinct_labels(batch, column)
-    if not all(CODE.fullmatch(text) for text in texts.tolist()):
-        raise InputError(f"the label column {column!r} must hold codes only: whole numbers from 0 on")
-    return texts.astype(np.int64)[places]
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
@@ -126,7 +84,8 @@ def as_text(values: Any, column: str) -> Any:
         unsigned_zero = pc.add(values.cast(pa.float64()), 0.0)
         return unsigned_zero.cast(pa.large_string())
     if is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
-        return values.cast(pa.large_string())
+        problem = f"column {column!r} holds {kind}, which cannot be written as text: is its time zone known here?"
+        return quietly(lambda: values.cast(pa.large_string()), lambda error: problem)
     raise InputError(f"column {column!r} holds {kind}; texts, numbers, booleans or dates are needed")
 
 
