@@ -108,7 +108,7 @@ def _note(sentence: str) -> None:
 FIT_EXAMPLES = """\b
 Examples:
   labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
-      --ledger people.ledger --dataset people --out model
+      --ledger people.ledger --dataset people --id id --out model
   labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
       --stages 2 --prior clusters --test public.csv --ledger people.ledger --dataset people --out model2
 """
@@ -131,12 +131,16 @@ Examples:
 )
 @click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
 @click.option("--prior", type=click.Choice(["none", "clusters"]), default="none", show_default=True)
-@click.option("--test", type=_DATA, help="A table with public labels, to measure the model on.")
+@click.option("--test", type=_DATA, help="A table of other records with public labels, to measure the model on.")
+@click.option(
+    "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
+)
 def fit(data: str, **options: Any) -> None:
     """Learn a classifier from DATA (CSV, CSV.gz or Parquet) whose label column is private.
 
-    Writes the model, certificate.json and report.html into a new directory. Asking for the same fit
-    again costs nothing, and finishes one that was interrupted.
+    Writes the model, certificate.json and report.html into a new directory. The same command again costs
+    nothing, and finishes one that was interrupted. Every column but the label is a feature unless --features or
+    --id say otherwise.
     """
     from labeldp.report import render_report
     from labeldp.workflows import FitSettings, fit_file

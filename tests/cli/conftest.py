@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import table_of_people
 from labeldp.cli import main
 
 
@@ -21,7 +22,8 @@ class Ran:
 
 @pytest.fixture
 def labeldp(people: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    """Run `labeldp ARGUMENTS` in the folder of the people's tables."""
+    """Run `labeldp ARGUMENTS` in the folder of the people's tables, with a table of others in public.csv."""
+    table_of_people(200, seed=3).to_csv(people / "public.csv", index=False)
     monkeypatch.chdir(people)
 
     def run(*arguments: str) -> Ran:

@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from labeldp.workflows.certificates import Verdict, verify
+    from labeldp.workflows.certificates import verify
     from labeldp.workflows.curator import Curator
     from labeldp.workflows.demo import run_demo
-    from labeldp.workflows.fit import FitSettings, fit_file
+    from labeldp.workflows.fit import fit_file
+    from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
     from labeldp.workflows.ledger_view import add_dataset, describe_ledger
     from labeldp.workflows.predict import predict_file
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
         PublicTest,
         Stage,
     )
+    from labeldp.workflows.verdict import Verdict
 
 _FILES = {
-    "certificates": "Verdict verify",
+    "certificates": "verify",
     "curator": "Curator",
     "demo": "run_demo",
-    "fit": "FitSettings fit_file",
+    "fit": "fit_file",
+    "fit_settings": "FitSettings",
     "ledger_file": "DatasetLedger Entry LedgerFile",
     "ledger_view": "add_dataset describe_ledger",
     "predict": "predict_file",
@@ -42,6 +45,7 @@ _FILES = {
         "BudgetUse CertificateRow Confusion Cost Curve CurvePoint Dropped Estimated FitSummary Importance PublicTest "
         "Stage"
     ),
+    "verdict": "Verdict",
 }
 _HOME = {name: file for file, names in _FILES.items() for name in names.split()}
 

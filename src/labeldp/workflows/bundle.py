@@ -11,6 +11,7 @@ import numpy as np
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Certificate, InputError
 from labeldp.tables import TableEncoder, whole_or_nothing
+from labeldp.workflows.verdict import certificate_in
 
 if TYPE_CHECKING:
     from labeldp.learners import Model
@@ -92,7 +93,7 @@ def certify(folder: Path, certificate: Certificate) -> None:
 
 
 def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
-    """The certificate of a directory, and the names of covered files that changed or are gone.
+    """The certificate of a directory, and the names of files that changed or are gone, its own among them.
 
     Raises:
         InputError: the directory has no certificate of ours.
@@ -101,9 +102,17 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     files = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):
         raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
-    certificate = Certificate.from_json(content.get("certificate") or {})
+    certificate = certificate_in(content.get("certificate"))
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
+    if SUMMARY not in changed:
+        known = read_json(folder / SUMMARY).get("certificate_digest")
+        changed += [] if known == certificate_digest(content["certificate"]) else [CERTIFICATE]
     return certificate, tuple(changed)
+
+
+def certificate_digest(content: Any) -> str:
+    """SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str | None:

@@ -7,11 +7,17 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from labeldp.privacy import InputError
+from labeldp.privacy import Budget, InputError, all_digits
+from labeldp.tables import whole_or_nothing
 from labeldp.workflows.bundle import REPORT
-from labeldp.workflows.fit import FitSettings, Progress, Render, fit_file
+from labeldp.workflows.fit import Progress, Render, fit_file
+from labeldp.workflows.fit_settings import FitSettings
+from labeldp.workflows.ledger_file import LedgerFile
 
 CLASSES = "malignant,benign"
+DATASET = "patients"
+BUDGET = Budget(10)
+"""For life: some demos at different epsilons, and then no more."""
 
 
 def run_demo(
@@ -24,7 +30,8 @@ def run_demo(
 ) -> str:
     """Learn who is ill from scikit-learn's breast cancer table, with the diagnosis as the private label.
 
-    A part of the table plays a public test file. The same demo again finishes at once: its labels were
+    A part of the table plays a public test file. All demos in a directory are charged to one dataset, whatever
+    their epsilon, because they are about the same labels. The same demo again finishes at once: its labels were
     released already, and its report stands.
 
     Args:
@@ -36,6 +43,10 @@ def run_demo(
 
     Returns:
         The path of the report.
+
+    Raises:
+        InputError: the directory cannot be used, or holds other tables under the demo's names.
+        BudgetExceeded: earlier demos left too little.
     """
     say = note or (lambda sentence: None)
     settings = _settings(epsilon)
@@ -44,13 +55,11 @@ def run_demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(f"--out {out} cannot be made: give a directory that can be written to") from None
-    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{epsilon}"
-    if (model / REPORT).exists():
-        say(f"The demo's model stands already in {model}; another directory, or another epsilon, makes another.")
-        return str(model / REPORT)
+    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{all_digits(settings.epsilon)}"
     train, test = folder / "patients.csv", folder / "public_patients.csv"
-    _tables(train, test)
-    say(f"Wrote {train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
+    _write_tables(train, test)
+    say(f"{train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
+    _set_budget(ledger, say)
     files = {"ledger": str(ledger), "out": str(model), "test": str(test)}
     summary = fit_file(str(train), settings, **files, render=render, note=note, progress=progress)
     say(summary.sentence)
@@ -68,7 +77,7 @@ def _settings(epsilon: str) -> FitSettings:
         classes=CLASSES,
         epsilon=epsilon,
         delta="0",
-        dataset=f"patients at epsilon {epsilon}",
+        dataset=DATASET,
         revision=None,
         features=None,
         model="auto",
@@ -77,8 +86,16 @@ def _settings(epsilon: str) -> FitSettings:
     )
 
 
-def _tables(train: Path, test: Path) -> None:
-    """The table, a quarter of it as the public test file."""
+def _set_budget(path: Path, say: Callable[[str], None]) -> None:
+    """Give the labels their budget before the first demo; a budget that stands is kept."""
+    ledger = LedgerFile(path)
+    if not ledger.exists or DATASET not in ledger.datasets():
+        ledger.add(DATASET, BUDGET)
+        say(f"{DATASET!r} in {path} has the budget {BUDGET}, for all demos in {path.parent} together.")
+
+
+def _write_tables(train: Path, test: Path) -> None:
+    """The table, a quarter of it as the public test file. Files that stand are never replaced."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
@@ -88,5 +105,18 @@ def _tables(train: Path, test: Path) -> None:
     table = pa.table(columns)
     rows = np.random.default_rng(0).permutation(table.num_rows)
     held = table.num_rows // 4
-    csv.write_csv(table.take(rows[held:]), train)
-    csv.write_csv(table.take(rows[:held]), test)
+    wanted = {train: _text(table.take(rows[held:])), test: _text(table.take(rows[:held]))}
+    for path, text in wanted.items():
+        if path.exists() and not (path.is_file() and path.read_bytes() == text):
+            raise InputError(f"{path} exists already and is not the demo's table: give another --out")
+    for path, text in wanted.items():
+        if not path.exists():
+            with whole_or_nothing(path) as hidden:
+                hidden.write_bytes(text)
+
+
+def _text(table: pa.Table) -> bytes:
+    """A table as CSV."""
+    sink = pa.BufferOutputStream()
+    csv.write_csv(table, sink)
+    return sink.getvalue().to_pybytes()

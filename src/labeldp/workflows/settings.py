@@ -11,7 +11,7 @@ def classes_of(text: str) -> Classes:
         InputError: fewer than two classes, or a name twice.
     """
     names = [name.strip() for name in text.split(",")]
-    if len(names) == 1 and names[0].isdigit():
+    if len(names) == 1 and names[0].isascii() and names[0].isdecimal():
         return Classes(int(names[0]))
     if not all(names):
         raise InputError("--classes must hold names separated by commas, such as no,yes, or a number of classes")

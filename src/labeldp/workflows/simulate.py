@@ -21,7 +21,8 @@ LARGEST = 20_000
 TWO_SIDED = 1.96
 CURVE_METHOD = (
     "simulation on released data: labels were drawn from this model's own probabilities, randomized anew at each "
-    "epsilon and learnt from in one stage; the band is the spread of {} repetitions and of the simulated test records. "
+    "epsilon and learnt from in one stage by plain training of the classifier that was chosen; the band is the spread "
+    "of {} repetitions and of the simulated test records. "
     "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give."
 )
 

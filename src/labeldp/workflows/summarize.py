@@ -1,5 +1,6 @@
 """A finished fit in public terms: every number here is computed from releases, features and public files."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +32,9 @@ from labeldp.workflows.summary import (
 WIDE = 0.2
 """An accuracy interval wider than this is called too wide to tell."""
 
+LEFT_OUT = "left out "
+"""How the encoder's notes on columns that it does not use begin."""
+
 SECRET = (
     "The labels themselves: they were read on this machine and written nowhere.",
     "Which of the randomized labels are true.",
@@ -45,6 +49,7 @@ class Job:
     settings: Any
     file: str
     command: str
+    columns: tuple[str, ...]
     encoder: TableEncoder
     features: NDArray[np.float64]
     account: DatasetLedger
@@ -58,6 +63,10 @@ class PublicRows:
     file: str
     features: NDArray[np.float64]
     codes: NDArray[Any]
+
+    def digest(self) -> str:
+        """Tells this file from another one of the same name."""
+        return hashlib.sha256(self.features.tobytes() + self.codes.tobytes()).hexdigest()
 
 
 def summarize(
@@ -96,12 +105,13 @@ def summarize(
         command=job.command,
         sentence=release.certificate.at(settings.delta),
         certificate=_rows(release.certificate, settings.delta),
-        published=_published(release.certificate),
+        published=_published(release, public),
         secret=SECRET,
         budget=_budget(job.account, release.certificate),
         accuracy=_share(accuracy, f"debiased from {_many(evaluation)}"),
         baseline=_share(baseline, "debiased, for always answering the most frequent released class"),
-        dropped=tuple(_dropped(note) for note in job.encoder.notes),
+        dropped=_dropped(job),
+        notes=_notes(job.encoder),
         log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
         auc=_finite(evaluation.auc(), "debiased over pairs of records") if binary else None,
         confusion=_confusion(evaluation),
@@ -194,18 +204,27 @@ def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:
 
 
 def _mechanism(entry: Charge) -> str:
-    epsilon = shortest_float(Fraction(entry.mechanism["epsilon"]))
-    return f"{entry.mechanism['mechanism']}, epsilon = {all_digits(epsilon)}"
+    """Its name, with its epsilon where it has one."""
+    name, epsilon = str(entry.mechanism.get("mechanism", "a mechanism")), entry.mechanism.get("epsilon")
+    return name if epsilon is None else f"{name}, epsilon = {all_digits(shortest_float(Fraction(epsilon)))}"
 
 
 def _place(entry: Charge) -> str:
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in entry.path) or "all records"
 
 
-def _published(certificate: Certificate) -> tuple[str, ...]:
-    """What left the private side, a sentence each."""
-    releases = tuple(text[0].upper() + text[1:] + "." for text in certificate.published.split("; "))
-    return (*releases, "The model and every number in this report: all computed from these releases and the features.")
+def _published(release: Release[Model], public: PublicRows | None) -> tuple[str, ...]:
+    """What left the private side, a sentence each, and what else the written files hold."""
+    texts = release.certificate.published.split("; ")
+    sentences = [text[0].upper() + text[1:] + "." for text in texts]
+    sentences.append("The model and the numbers in this report: computed from these releases and the features.")
+    if public is not None:
+        sentences.append(
+            f"Accuracy and confusion on {public.file}: computed from its labels, which were said to be public."
+        )
+    if type(release.value.estimator).__name__ == "KernelClassifier":
+        sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
+    return tuple(sentences)
 
 
 def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
@@ -221,10 +240,20 @@ def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
     return BudgetUse(total, earlier, run, rest)
 
 
-def _dropped(note: str) -> Dropped:
-    """A note of the encoder, taken apart where it names a column that was left out."""
-    column, colon, why = note.removeprefix("left out ").partition(": ")
-    return Dropped(column.strip("'"), why) if colon else Dropped("", note)
+def _dropped(job: Job) -> tuple[Dropped, ...]:
+    """The columns that were asked for and are not used; the encoder says why."""
+    found = []
+    for column in job.columns:
+        if column not in job.encoder.names:
+            start = f"{LEFT_OUT}{column!r}: "
+            why = [note.removeprefix(start) for note in job.encoder.notes if note.startswith(start)]
+            found.append(Dropped(column, "; ".join(why) or "it cannot be used"))
+    return tuple(found)
+
+
+def _notes(encoder: TableEncoder) -> tuple[str, ...]:
+    """What the encoder says of the columns that are used, as sentences."""
+    return tuple(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT))
 
 
 def _warnings(accuracy: Estimate, baseline: Estimate) -> tuple[str, ...]:

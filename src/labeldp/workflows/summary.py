@@ -230,6 +230,9 @@ class FitSummary(_Finite):
         test: result on a public test file.
         stages: the parts of the records.
         warnings: sentences that a reader must see before believing a number.
+        notes: sentences on how feature columns were read.
+        request: a digest of what was asked for, by which the same fit is known again.
+        certificate_digest: of the certificate beside the summary, so that a change of either shows.
 
     Raises:
         InputError: a number is not finite, a file has a folder, fewer than two classes, or a confusion matrix of
@@ -263,6 +266,9 @@ class FitSummary(_Finite):
     test: PublicTest | None = None
     stages: tuple[Stage, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    request: str = ""
+    certificate_digest: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()

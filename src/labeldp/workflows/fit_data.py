@@ -1,0 +1,134 @@
+"""What a fit reads: the private file, and a test file whose labels are public."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import Classes
+from labeldp.privacy import InputError
+from labeldp.tables import DistinctIds, TableEncoder, TableFile, open_table, record_ids
+from labeldp.workflows.fit_settings import FitSettings, Ids
+from labeldp.workflows.labels import codes_of
+from labeldp.workflows.summarize import PublicRows
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """The private file, in the order of its record ids where it has some.
+
+    Args:
+        columns: the feature columns that were asked for.
+        encoder: of those that are used.
+        features: shape (n, d).
+        ids: record ids, or None for row numbers.
+        codes: of the private labels, shape (n,).
+    """
+
+    columns: tuple[str, ...]
+    encoder: TableEncoder = field(repr=False)
+    features: NDArray[np.float64] = field(repr=False)
+    ids: Ids | None = field(repr=False)
+    codes: NDArray[Any] = field(repr=False)
+
+    @classmethod
+    def read(cls, data: str, settings: FitSettings) -> "PrivateRows":
+        """Read and check a whole file: what is wrong is refused here, and nothing was charged.
+
+        Raises:
+            InputError: a column, a label or an id is not as it should be.
+        """
+        table = open_table(data)
+        columns = _feature_columns(table, settings)
+        others = [settings.label, *([settings.id_column] if settings.id_column else [])]
+        content: pa.Table = table.read([*columns, *others])
+        codes, ids = codes_in(content, settings.label, settings.domain), None
+        if settings.id_column is not None:
+            ids = _distinct_ids(content, settings.id_column)
+            order = _by_id(ids)
+            content, codes = content.take(pa.array(order)), codes[order]
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        features = content.select(list(columns))
+        encoder = TableEncoder.fit(features)
+        return cls(columns, encoder, encoder.transform(features), ids, codes)
+
+
+def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRows) -> PublicRows:
+    """A test file: its labels are public, and never trained on.
+
+    Raises:
+        InputError: it holds the private records, or a column or label is not as it should be.
+    """
+    table, encoder = open_table(path), private.encoder
+    refusal = InputError(
+        f"--test: the test file holds the private records: the labels of {path} must be public, and of other records"
+    )
+    if os.path.samefile(path, data):
+        raise refusal
+    columns = [column.name for column in encoder.columns]
+    for name in [*columns, settings.label]:
+        table.require(name, "--test")
+    content: pa.Table = table.read([*columns, settings.label])
+    features = encoder.transform(content.select(columns))
+    if same_rows(features, private.features):
+        raise refusal
+    return PublicRows(Path(path).name, features, codes_in(content, settings.label, settings.domain))
+
+
+def codes_in(content: pa.Table, label: str, domain: Classes) -> NDArray[Any]:
+    """The codes of a table's labels, shape (rows,)."""
+    return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
+
+
+def same_rows(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
+    """Whether two matrices hold the same rows, in whatever order and however often."""
+    return set(_row_digests(one)) == set(_row_digests(other))
+
+
+def _row_digests(matrix: NDArray[np.float64]) -> Iterator[bytes]:
+    """A digest of each row; the two zeros are one number, and so is everything that is none."""
+    plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0)
+    return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
+
+
+def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
+    """The columns that were asked for; without a word all but label and ids."""
+    table.require(settings.label, "--label")
+    others = {settings.label, settings.id_column}
+    if settings.id_column is not None:
+        table.require(settings.id_column, "--id")
+    if len(others) == 1:
+        raise InputError("--id must be another column than the label")
+    columns = settings.features or tuple(name for name in table.columns if name not in others)
+    if settings.label in columns:
+        raise InputError("--features must not hold the label column")
+    if settings.id_column in columns:
+        raise InputError("--features must not hold the id column")
+    for name in columns:
+        table.require(name, "--features")
+    if not columns:
+        raise InputError(f"{table.path} must have feature columns beside the label")
+    return columns
+
+
+def _distinct_ids(content: pa.Table, column: str) -> Ids:
+    """The record ids of a table, all different."""
+    found: list[Any] = []
+    with DistinctIds() as seen:
+        for batch in content.select([column]).to_batches():
+            found.append(record_ids(batch, column))
+            seen.add(found[-1])
+    return [each for ids in found for each in ids] if isinstance(found[0], list) else np.concatenate(found)
+
+
+def _by_id(ids: Ids) -> NDArray[np.intp]:
+    """The row numbers in the order of the ids."""
+    if isinstance(ids, list):
+        return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
+    return np.argsort(ids)

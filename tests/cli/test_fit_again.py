@@ -1,0 +1,148 @@
+"""The same fit again: finished at no cost, recognized where it stands, and refused where it is another."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cli.conftest import Ran
+from labeldp.workflows import LedgerFile
+
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
+STAGES = ("--stages", "2")
+
+
+def steps(people: Path) -> list[tuple[str, str]]:
+    """The stages that the ledger was charged for, with the charges' ids."""
+    entries = LedgerFile(people / "l.ledger").dataset("people").entries
+    return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
+
+
+@pytest.mark.parametrize("options", [(), STAGES, ("--prior", "clusters"), ("--id", "id"), ("--test", "public.csv")])
+def test_the_same_command_again_says_the_same_at_no_cost(
+    labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
+) -> None:
+    first = labeldp(*QUICK, *options)
+    assert first.status == 0, first.err
+    files = {path.name: path.read_bytes() for path in (people / "model").iterdir()}
+    charged = steps(people)
+    again = labeldp(*QUICK, *options)
+    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert {path.name: path.read_bytes() for path in (people / "model").iterdir()} == files
+    assert steps(people) == charged
+
+
+def test_another_command_does_not_take_a_model_that_stands(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "9").status == 0
+    assert labeldp(*QUICK).status == 0
+    charged = steps(people)
+    for change in [("--epsilon", "2"), ("--model", "forest"), ("--test", "public.csv"), ("--ledger", "m.ledger")]:
+        ran = labeldp(*QUICK, *change)
+        assert ran.status == 1 and "not empty" in ran.err, ran
+    with (people / "model" / "report.html").open("a") as file:
+        file.write(" ")
+    assert "not empty" in labeldp(*QUICK).err
+    assert steps(people) == charged and not (people / "m.ledger").exists()
+
+
+def test_labels_that_changed_are_refused_although_a_model_stands(labeldp: Callable[..., Ran], people: Path) -> None:
+    for options in [(), STAGES]:
+        shutil.rmtree(people / "model", ignore_errors=True)
+        (people / "l.ledger").unlink(missing_ok=True)
+        assert labeldp(*QUICK, *options).status == 0
+        charged, table = steps(people), pd.read_csv(people / "people.csv")
+        table["bought"] = table["bought"].map({"no": "yes", "yes": "no"})
+        table.to_csv(people / "people.csv", index=False)
+        ran = labeldp(*QUICK, *options)
+        assert ran.status == 1 and "--revision" in ran.err, ran
+        assert steps(people) == charged
+
+
+KILLED = """
+import os, signal, sys
+from labeldp import cli
+from labeldp.workflows import bundle, fit, ledger_rows, watched
+
+def dying(function, when):
+    def run(*arguments, **options):
+        if when == "before": os.kill(os.getpid(), signal.SIGKILL)
+        function(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run
+
+moment = sys.argv.pop(1)
+if moment == "the ledger appeared":
+    ledger_rows.Shelf.write = dying(ledger_rows.Shelf.write, "before")
+elif moment == "between stages":
+    watched.WatchedCurator.release = dying(watched.WatchedCurator.release, "after")
+else:
+    fit.write_json = dying(fit.write_json, "before")
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("moment", "known"),
+    [
+        ("the ledger appeared", []),
+        ("between stages", ["stage 1"]),
+        ("the directory is half full", ["stage 1", "stage 2", "evaluation"]),
+    ],
+)
+def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
+    labeldp: Callable[..., Ran], people: Path, moment: str, known: list[str]
+) -> None:
+    command = [sys.executable, "-c", KILLED, moment, *QUICK, *STAGES]
+    killed = subprocess.run(command, cwd=people, capture_output=True, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (people / "l.ledger").exists() and not (people / "model").exists()
+    charged = steps(people) if known else []
+    assert [step for step, _ in charged] == known
+    assert (people / ".model.partial" / "model.skops").exists() == (len(known) == 3)
+    done = labeldp(*QUICK, *STAGES)
+    assert done.status == 0, done.err
+    assert [step for step, _ in steps(people)] == ["stage 1", "stage 2", "evaluation"]
+    assert steps(people)[: len(known)] == charged
+    assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
+    assert labeldp("certificate", "model").status == 0 and not list(people.glob(".*.partial"))
+
+
+def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callable[..., Ran], people: Path) -> None:
+    """The part that another release used up in between is missing: no further stage is charged."""
+    prior = ("--prior", "clusters")
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "1").status == 0
+    command = [sys.executable, "-c", KILLED, "between stages", *QUICK, *prior]
+    assert subprocess.run(command, cwd=people, check=False).returncode == -signal.SIGKILL
+    charged = steps(people)
+    assert [step for step, _ in charged] == ["cluster prior"]
+    other = ("release", "people.csv", *FIT, "--epsilon", "0.5", "--out", "noisy.csv")
+    assert labeldp(*other).status == 0
+    ran = labeldp(*QUICK, *prior)
+    assert ran.status == 1 and "this fit would bring it" in ran.err and ran.err.count("\n") == 1, ran
+    assert steps(people)[:1] == charged and len(steps(people)) == 2
+
+
+def test_a_certificate_that_was_edited_is_not_what_was_certified(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp(*QUICK).status == 0
+    place = people / "model" / "certificate.json"
+    written = json.loads(place.read_text())
+    for field, value in [("published", "nothing"), ("assumptions", []), ("dataset", "others")]:
+        place.write_text(json.dumps({**written, "certificate": {**written["certificate"], field: value}}))
+        said = labeldp("certificate", "model")
+        assert said.status == 1 and "NOT what was certified: certificate.json" in said.out, said
+        assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv").status == 1
+    for field, value in [("assumptions", [3]), ("assumptions", "text"), ("published", None), ("dataset", 1)]:
+        place.write_text(json.dumps({**written, "certificate": {**written["certificate"], field: value}}))
+        said = labeldp("certificate", "model")
+        assert said.status == 1 and said.err.startswith("Error: ") and said.err.count("\n") == 1, said
+    place.write_text(json.dumps({**written, "certificate": [1]}))
+    assert labeldp("certificate", "model").err.startswith("Error: ")
+    place.write_text(json.dumps(written, indent=3))
+    assert labeldp("certificate", "model").status == 0

@@ -1,0 +1,110 @@
+"""What a fit takes from files: public tests, record ids, columns; and what it says of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from cli.conftest import Ran
+from labeldp.workflows import LedgerFile
+
+FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
+QUICK = (*FIT, "--model", "logistic", "--out", "model")
+
+
+def summary(people: Path) -> Any:
+    return json.loads((people / "model" / "summary.json").read_text())
+
+
+def test_a_test_file_that_holds_the_private_records_is_refused(labeldp: Callable[..., Ran], people: Path) -> None:
+    table = pd.read_csv(people / "people.csv")
+    table.sample(frac=1, random_state=0).assign(bought="no").to_csv(people / "others.csv", index=False)
+    pd.concat([table, table.head(7)]).to_csv(people / "more.csv", index=False)
+    (people / "link.csv").symlink_to("people.csv")
+    for test in ("people.csv", "link.csv", "people.parquet", "others.csv", "more.csv"):
+        ran = labeldp("fit", "people.csv", *QUICK, "--test", test)
+        assert ran.status == 1 and "holds the private records" in ran.err and ran.err.count("\n") == 1, ran
+        assert not (people / "l.ledger").exists() and not (people / "model").exists()
+
+
+def test_public_labels_of_a_test_file_are_a_condition_of_the_certificate(
+    labeldp: Callable[..., Ran], people: Path
+) -> None:
+    assert labeldp("fit", "people.csv", *QUICK, "--test", "public.csv").status == 0
+    assert "the labels of public.csv are public" in labeldp("certificate", "model").out
+    published = summary(people)["published"]
+    assert any("public.csv" in sentence and "said to be public" in sentence for sentence in published)
+    assert "the labels of public.csv are public" in summary(people)["certificate"][0]["assumptions"]
+
+
+def test_ids_are_no_feature_and_the_same_records_in_another_order_are_the_same_fit(
+    labeldp: Callable[..., Ran], people: Path
+) -> None:
+    assert labeldp("fit", "people.csv", *QUICK, "--id", "id").status == 0
+    assert "id" not in summary(people)["features"] and "--id id" in summary(people)["command"]
+    first = (people / "model" / "model.skops").read_bytes()
+    pd.read_csv(people / "people.csv").sample(frac=1, random_state=0).to_csv(people / "people.csv", index=False)
+    again = labeldp("fit", "people.csv", *QUICK[:-1], "again", "--id", "id")
+    assert again.status == 0, again.err
+    assert len(LedgerFile(people / "l.ledger").dataset("people").entries) == 1
+    one, two = (json.loads((people / name / "model.json").read_text()) for name in ("model", "again"))
+    assert one == two and len(first) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--id", "region"), "repeated"),
+        (("--id", "bought"), "another column than the label"),
+        (("--id", "name"), "no column 'name'"),
+        (("--id", "id", "--features", "id,age"), "must not hold the id column"),
+    ],
+)
+def test_wrong_ids_charge_nothing(
+    labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...], words: str
+) -> None:
+    ran = labeldp("fit", "people.csv", *QUICK, *options)
+    assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1, ran
+    assert not (people / "l.ledger").exists()
+
+
+def test_columns_that_are_used_do_not_stand_among_those_that_are_not(labeldp: Callable[..., Ran], people: Path) -> None:
+    table = pd.read_csv(people / "people.csv")
+    table["zip: 'new'"] = [f"z{number % 300}" for number in range(len(table))]
+    table['it\'s: "one"'] = 1
+    table["left out 'age'"] = [f"{number % 5}" if number % 7 else "few" for number in range(len(table))]
+    table.to_csv(people / "people.csv", index=False)
+    assert labeldp("fit", "people.csv", *QUICK, "--id", "id").status == 0
+    found = summary(people)
+    assert found["dropped"] == [{"column": 'it\'s: "one"', "why": "every value is the same"}]
+    assert len(found["notes"]) == 2 and all(note.endswith(".") for note in found["notes"])
+    assert any("most frequent categories are kept" in note for note in found["notes"])
+    report = (people / "model" / "report.html").read_text()
+    assert "most frequent categories are kept" in report
+    assert "most frequent" not in report.partition("Columns not used")[2].partition("</ul>")[0]
+
+
+def test_the_command_that_repeats_a_fit_names_its_delta(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("fit", "people.csv", *QUICK, "--delta", "1e-6").status == 0
+    assert "--delta 1e-6" in summary(people)["command"]
+
+
+@pytest.mark.parametrize("classes", ["²", "٣", "1²"])
+def test_a_number_of_classes_is_written_in_plain_digits(
+    labeldp: Callable[..., Ran], people: Path, classes: str
+) -> None:
+    ran = labeldp("fit", "people.csv", *QUICK, "--classes", classes)
+    assert ran.status == 1 and ran.err.startswith("Error: ") and ran.err.count("\n") == 1, ran
+
+
+def test_a_kernel_model_says_that_its_file_holds_public_rows(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("fit", "people.csv", *FIT, "--model", "kernel", "--out", "model", "--id", "id").status == 0
+    assert any("feature rows" in sentence for sentence in summary(people)["published"])
+
+
+def test_the_curve_says_how_the_simulated_labels_are_learnt_from(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp("fit", "people.csv", *QUICK).status == 0
+    assert "plain training of the classifier that was chosen" in summary(people)["curve"]["method"]
