@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import labeldp as ldp
-from labeldp.workflows import Curator, LedgerFile
+from labeldp.workflows import Curator, LedgerFile, ledger_store
 
 ROUNDS = 20
 EPSILON = 0.01
@@ -108,5 +108,16 @@ def spend_on(path: Path, run: str) -> int:
     return admitted
 
 
+def intrude(path: Path) -> None:
+    """One release, of a process that does not wait long for others."""
+    ledger_store.PATIENCE = 0.2
+    people = curator(path, "intruder")
+    try:
+        people.release(ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON), rng=ldp.SystemRandomness())
+        print(json.dumps("released"))
+    except ldp.LedgerError as error:
+        print(json.dumps(str(error)))
+
+
 if __name__ == "__main__":
-    {"kill": kill, "spend": spend}[sys.argv[1]](Path(sys.argv[2]))
+    {"kill": kill, "spend": spend, "intrude": intrude}[sys.argv[1]](Path(sys.argv[2]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def test_the_file_is_readable_by_its_owner_alone_at_every_moment(path: Path) -> 
         holder.ledger.draw(request, response(), make)
     finally:
         os.umask(before)
-    assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
+    assert modes == {"ledger.db": 0o600, "ledger.db-journal": 0o600}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -70,7 +71,7 @@ WRONG_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another database": (another_database, "is not a ledger of labeldp"),
     "another version": (another_version, "is of version 99, and this labeldp reads version 1"),
     "open to others": (opened_to_others, "run chmod 600"),
-    "cut short": (cut_short, "is not a ledger of labeldp"),
+    "cut short": (cut_short, "is damaged"),
     "dangling link": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read: No such file"),
 }
 
@@ -122,6 +123,48 @@ def test_every_error_of_the_file_is_a_ledger_error(path: Path, code: int) -> Non
     error.sqlite_errorcode = code
     with pytest.raises(ldp.LedgerError, match="the ledger"), ledger_store._explained(path):
         raise error
+
+
+def test_the_file_alone_holds_every_charge_whoever_else_has_it_open(path: Path, tmp_path: Path) -> None:
+    LedgerFile(path).add("people", ldp.Budget(epsilon=4))
+    other = sqlite3.connect(path)  # stands for a process that is killed later
+    try:
+        other.execute("SELECT * FROM dataset").fetchall()
+        curator(path).release(response(), rng=SYSTEM)
+        assert os.listdir(tmp_path) == ["ledger.db"]
+        copy = tmp_path / "copy.db"
+        shutil.copy(path, copy)
+    finally:
+        other.close()
+    assert people(copy).spent.epsilon() == 1.0
+
+
+def test_a_write_ahead_log_of_an_earlier_ledger_is_folded_in(path: Path, tmp_path: Path) -> None:
+    curator(path).release(response(), rng=SYSTEM)
+    other = sqlite3.connect(path)
+    other.execute("PRAGMA journal_mode = WAL")
+    other.execute("SELECT * FROM dataset").fetchall()
+    curator(path).release(response(0.5), rng=SYSTEM)
+    assert "ledger.db-wal" in os.listdir(tmp_path)  # another process is at work: it goes on as before
+    other.close()
+    curator(path).release(response(0.25), rng=SYSTEM)
+    assert os.listdir(tmp_path) == ["ledger.db"] and people(path).spent.epsilon() == 1.75
+
+
+def test_looking_at_a_ledger_does_not_let_another_process_in(path: Path) -> None:
+    """A file that is opened and closed beside SQLite would drop the locks of the whole process."""
+    holder = curator(path)
+    holder.release(response(), rng=SYSTEM)
+    said = []
+
+    def make() -> np.ndarray:
+        assert LedgerFile(path).datasets() == ("people",)
+        said.extend(run_processes("intrude", path))
+        return LABELS
+
+    holder.ledger.draw(holder._request(response(0.5), SYSTEM, None), response(0.5), make)
+    assert len(said) == 1 and "in use by another process" in said[0]
+    assert people(path).spent.epsilon() == 1.5
 
 
 def run_processes(mode: str, path: Path) -> list[Any]:

@@ -48,8 +48,7 @@ PRAGMA user_version = {VERSION};
 COMMIT;
 """
 
-_HEADER = 100  # bytes, of which the last of interest are the version at 60 and the application at 68
-_MAGIC = b"SQLite format 3\0"
+_MARKS = ("application_id", "user_version")
 _REASONS = {
     sqlite3.SQLITE_BUSY: "is in use by another process; wait until that is done and run again",
     sqlite3.SQLITE_LOCKED: "is in use by another process; wait until that is done and run again",
@@ -68,13 +67,16 @@ _REASONS = {
 class Store:
     """One ledger file. No connection outlives a call, so threads and forked processes may share a store.
 
-    A file that does not exist is created by the first writing that may create it, whole or not at all.
+    A file that does not exist is created by the first writing that may create it, whole or not at all. After every
+    transaction the file alone is complete: SQLite's rollback journal stands beside it only during one.
+    The file is never opened but by SQLite, since closing it would drop the locks that other threads hold on it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         if self.exists:
-            _check(self.path)
+            with self._connected():
+                pass
         elif not self.path.parent.is_dir():
             raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
 
@@ -104,6 +106,7 @@ class Store:
             with _explained(self.path):
                 _create(self.path)
         with self._connected() as connection:
+            _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -117,8 +120,9 @@ class Store:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         if not self.exists:
             raise LedgerError(f"there is no ledger {self.path}")
-        _check(self.path)
+        _check_file(self.path)
         with _explained(self.path), closing(_connect(self.path)) as connection:
+            _check_content(self.path, connection)
             yield connection
 
 
@@ -140,49 +144,55 @@ def unpack(packed: bytes) -> NDArray[Any]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
-    for setting in ("synchronous = FULL", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+    for setting in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")
     return connection
 
 
-def _check(path: Path) -> None:
-    """Refuse what is not a ledger of this version, from its first bytes: nothing is opened for writing yet."""
+def _check_file(path: Path) -> None:
+    """Refuse what is not a regular file, before SQLite looks at it."""
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise LedgerError(f"the ledger {path} is not a file")
-        with path.open("rb") as file:
-            header = file.read(_HEADER)
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be read: {error.strerror}") from error
-    application = int.from_bytes(header[68:72], "big")
-    if len(header) < _HEADER or not header.startswith(_MAGIC) or application != APPLICATION:
+    if not stat.S_ISREG(status.st_mode):
+        raise LedgerError(f"the ledger {path} is not a file")
+
+
+def _check_content(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse what is not a ledger of this version, for its owner alone; nothing is written."""
+    [application], [version] = (connection.execute(f"PRAGMA {name}").fetchone() for name in _MARKS)
+    if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
-    version = int.from_bytes(header[60:64], "big")
     if version != VERSION:
         raise LedgerError(
             f"the ledger {path} is of version {version}, and this labeldp reads version {VERSION}; it was left as it is"
         )
-    if os.name == "posix" and status.st_mode & 0o077:
+    if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerError(
             f"the ledger {path} holds the key to the noise and may be opened by other users: run chmod 600 on it first"
         )
+
+
+def _keep_complete(connection: sqlite3.Connection) -> None:
+    """A write-ahead log, as earlier ledgers kept one, is folded into the file, unless another process is at work."""
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _create(path: Path) -> None:
     """Make an empty ledger under a hidden name and give it its own when it is whole, unless another did so first."""
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
-        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -wal and -shm the same mode
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -journal the same mode
         with closing(_connect(hidden)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(SCHEMA)
         _appear(hidden, path)
         _sync(path.parent)
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be made: {error.strerror}") from error
     finally:
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("", "-journal"):
             hidden.with_name(hidden.name + suffix).unlink(missing_ok=True)
 
 
