@@ -57,6 +57,33 @@ def test_it_learns_the_true_class() -> None:
     assert model.predict_proba(features).max(axis=1).mean() > 0.8 > release.mechanism.keep_probability
 
 
+def test_a_release_is_all_it_needs_and_names_come_out() -> None:
+    features, labels = blobs(1200)
+    names = np.array(["yes", "no"])[labels]
+    release = released(names, ("yes", "no"), 2.0)
+    model = NoisyLabelClassifier(LogisticRegression()).fit(features, release)
+    assert model.classes_.tolist() == ["yes", "no"]
+    assert np.mean(model.predict(features) == names) > 0.95
+
+
+def test_released_codes_do_for_names_in_sorted_order() -> None:
+    features, labels = blobs(600)
+    release = released(np.array(["no", "yes"])[labels], ("no", "yes"), 2.0)
+    model = NoisyLabelClassifier(LogisticRegression(), mechanism=release.mechanism)
+    by_code = model.fit(features, release.value).predict_proba(features)
+    by_name = model.fit(features, release.mechanism.domain.decode(release.value)).predict_proba(features)
+    np.testing.assert_array_equal(by_code, by_name)
+
+
+def test_on_a_release_its_score_is_the_debiased_accuracy_and_on_labels_it_is_agreement() -> None:
+    features, labels = blobs(4000)
+    seen, held = released(labels[:2000], 2, 1.0), released(labels[2000:], 2, 1.0, seed=1)
+    model = NoisyLabelClassifier(LogisticRegression()).fit(features[:2000], seen)
+    assert model.score(features[2000:], labels[2000:]) > 0.99
+    assert model.score(features[2000:], held.value) == pytest.approx(held.mechanism.keep_probability, abs=0.05)
+    assert model.score(features[2000:], held) == pytest.approx(1.0, abs=0.08)
+
+
 def test_it_clones_and_keeps_its_parameters() -> None:
     mechanism = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1.0)
     model = NoisyLabelClassifier(LogisticRegression(C=3.0), mechanism=mechanism, training="reweighted")
@@ -128,4 +155,21 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="likelihood"):
         wrapped(classes=2).fit(features, labels, likelihood=np.ones((3, 2)))
     with pytest.raises(InputError, match="declared domain"):
-        wrapped(classes=["a", "b"]).fit(features, labels)
+        wrapped(classes=["a", "b"]).fit(features, labels + 1)
+    with pytest.raises(InputError, match="left out where y is a release"):
+        wrapped().fit(features, released(labels))
+    with pytest.raises(InputError, match=r"Curator\.release"):
+        NoisyLabelClassifier(LogisticRegression()).fit(features, released(labels).map(lambda codes: codes))
+    with pytest.raises(InputError, match=r"domain\.decode"):
+        wrapped(classes=["yes", "no"]).fit(features, labels)
+    with pytest.raises(InputError, match="TableEncoder"):
+        NoisyLabelClassifier(epsilon=1.0).fit(np.array([["a"], ["b"]]), [0, 1])
+
+
+def test_a_score_on_a_release_of_other_classes_or_with_weights_is_refused() -> None:
+    features, labels = blobs(60)
+    model = wrapped().fit(features, labels)
+    with pytest.raises(InputError, match="sample_weight"):
+        model.score(features, released(labels), sample_weight=np.ones(60))
+    with pytest.raises(InputError, match="that the model was fitted on"):
+        model.score(features, released(np.array(["no", "yes"])[labels], ("no", "yes")))

@@ -5,6 +5,7 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp.learners import (
     Estimate,
+    Evaluation,
     debiased_accuracy,
     debiased_auc,
     debiased_confusion,
@@ -153,3 +154,15 @@ def test_bad_input_is_refused() -> None:
 
 def test_an_estimate_reads_as_a_sentence() -> None:
     assert str(Estimate(0.8, 0.75, 0.85)) == "0.8 (95 % interval 0.75 to 0.85)"
+    assert str(debiased_confusion(released([0, 1, 1]), np.array([0, 1, 1]))).startswith("Estimate(value=array(")
+
+
+def test_an_evaluation_reads_as_a_sentence() -> None:
+    rows = np.eye(2)[np.arange(200) % 2]
+    evaluation = Evaluation(fixed([0, 1] * 100), rows, "a model")
+    assert evaluation.accuracy().value == pytest.approx(1.5)  # an estimate outside of its interval is not printed
+    assert str(evaluation) == (
+        "estimated accuracy 100.0 %, 95 % interval 100.0 % to 100.0 %, from 200 released labels; "
+        "what was evaluated: a model"
+    )
+    assert repr(evaluation) == "Evaluation(of='a model')"

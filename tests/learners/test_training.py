@@ -1,5 +1,9 @@
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -10,11 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_noisy, posterior
+from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_multistage, fit_noisy, posterior
+from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.training import as_candidates, calibrated, cross_fit, first_guess, fit_codes, fit_soft
+from labeldp.learners.training import calibrated, cross_fit, first_guess, fit_codes, fit_soft
 from labeldp.privacy import InputError, NotInvertibleError
-from learners.data import blobs, released, with_prior
+from labeldp.tables import TableEncoder
+from learners.data import blobs, curator, released, with_prior
 
 CLASSIFIERS = [
     LogisticRegression(),
@@ -174,11 +180,35 @@ def test_the_default_classifiers_take_gaps_and_categories() -> None:
         assert np.mean(clone(each).fit(table, labels).predict(table) == labels) > 0.9
 
 
+def test_without_a_classifier_the_default_ones_are_tried() -> None:
+    features, labels = blobs(400)
+    model = fit_noisy(features, released(labels, 2, 2.0)).value
+    assert np.mean(model.predict(features) == labels) > 0.95
+
+
+MIXED = {"age": [31, 24] * 30, "job": ["smith", "baker"] * 30}
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_a_mixed_table_without_a_classifier_is_pointed_to_the_encoder(kind: Callable[..., object]) -> None:
+    table, labels = kind(MIXED), np.arange(60) % 2
+    with pytest.raises(InputError, match="TableEncoder"):
+        fit_noisy(table, released(labels))
+    holder = curator(labels)
+    with pytest.raises(InputError, match="TableEncoder"):
+        fit_multistage(table, holder, epsilon=1, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="TableEncoder"):
+        fit_multistage(table, holder, classifier=LogisticRegression(), epsilon=1, rng=np.random.default_rng(0))
+    assert not holder.ledger.charges
+    numbers = TableEncoder.fit(table).transform(table)
+    assert fit_noisy(numbers, released(labels)).value.predict_proba(numbers).shape == (60, 2)
+
+
 def test_classifiers_and_recipes_that_cannot_work_are_refused() -> None:
     features, labels = blobs(60)
     release = released(labels)
     with pytest.raises(InputError, match="predict_proba"):
-        as_candidates(object())
+        as_candidates(object(), features, 2)
     with pytest.raises(InputError, match="training must be one of"):
         Training("guessing")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rounds"):

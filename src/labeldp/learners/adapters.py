@@ -9,24 +9,27 @@ from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from labeldp.learners.defaults import default_classifiers
-from labeldp.learners.evidence import Evidence
+from labeldp.learners.defaults import as_candidates
+from labeldp.learners.evaluation import debiased_accuracy
+from labeldp.learners.evidence import Evidence, released_codes
+from labeldp.learners.features import check_rows
 from labeldp.learners.probabilities import Probabilities
-from labeldp.learners.training import Training, as_candidates, check_rows, first_guess, learn
+from labeldp.learners.training import Training, first_guess, learn
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, Release
 
 
 class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A noise-aware classifier around any other, for released labels, in scikit-learn's terms.
 
-    It adds no noise and protects nothing: give it labels that `Curator.release` returned (decoded, or as codes of
-    `Classes(k)`), and it fits in pipelines, `cross_val_score` and `GridSearchCV` at no further cost.
+    It adds no noise and protects nothing: give it what `Curator.release` returned. `fit(X, release)` needs no more.
+    With `mechanism`, the labels alone will do, as codes (`release.value`) or as names: so it fits in pipelines,
+    `cross_val_score` and `GridSearchCV` at no further cost.
 
     Args:
         estimator: classifier with `predict_proba`, or a list of such to choose from; by default
             `default_classifiers` (numeric features).
-        mechanism: what made the labels, such as `release.mechanism`; or
+        mechanism: what made the labels, such as `release.mechanism`, unless `fit` is given the release; or
         epsilon: that of plain randomized response over `classes`.
         classes: class names in order; by default the distinct labels given to `fit`, which are released and so public.
         training: "posterior", "plain", "reweighted" or "debiased"; see `Training`.
@@ -59,19 +62,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: features, shape (n, d), any table that the estimator takes.
-            y: released labels, shape (n,).
+            y: a `Release`, or released labels, shape (n,): names, or codes (see `mechanism`).
             likelihood: P(released label | true class) of each record, shape (n, K), where records had different
                 mechanisms; it takes the place of `mechanism`. Metadata: `set_fit_request(likelihood=True)`.
         """
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
+        domain, evidence = self._evidence(y, likelihood)
         X = _table(X)
-        check_rows(X, len(labels))
-        domain, evidence = self._evidence(labels, likelihood)
+        check_rows(X, len(evidence))
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
-        candidates = as_candidates(
-            default_classifiers(X, classes=domain.size) if self.estimator is None else self.estimator
-        )
+        candidates = as_candidates(self.estimator, X, domain.size)
         guess = first_guess(X, evidence, candidates, recipe)
         self.model_ = learn(X, evidence, guess, recipe, domain)
         self.classes_ = np.asarray(domain.names)
@@ -90,14 +89,39 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self, "model_")
         return self.model_.predict_proba(_table(X))
 
-    def _evidence(self, labels: NDArray[Any], likelihood: Any) -> tuple[Classes, Evidence]:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy that records show.
+
+        Args:
+            X: features, shape (n, d), that `fit` did not see.
+            y: a `Release`: the debiased accuracy, an unbiased estimate of that on the true labels. Or labels by name,
+                shape (n,): how often the predictions agree with them, as in all of scikit-learn. Agreement with noisy
+                labels is less than the accuracy; `debiased_scorer` puts it right.
+            sample_weight: of labels, shape (n,).
+        """
+        if not isinstance(y, Release):
+            return float(super().score(X, y, sample_weight))
+        if sample_weight is not None:
+            raise InputError("sample_weight cannot go with a release: its records count alike")
+        if y.mechanism is None or y.mechanism.domain.names != tuple(self.classes_.tolist()):
+            raise InputError("y must be a release of the classes that the model was fitted on")
+        return float(debiased_accuracy(y, self.predict_proba(X).argmax(axis=1)).value)
+
+    def _evidence(self, y: Any, likelihood: Any) -> tuple[Classes, Evidence]:
         """The classes, and what the labels say about the true ones."""
+        if isinstance(y, Release):
+            if any(given is not None for given in (self.mechanism, self.epsilon, self.classes, likelihood)):
+                raise InputError("mechanism, epsilon, classes and likelihood must be left out where y is a release")
+            evidence = Evidence.of(y)
+            return y.mechanism.domain, evidence
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
         names = self.classes
         if self.mechanism is not None:
             domain: Classes = self.mechanism.domain
         else:
             domain = Classes(np.unique(labels).tolist() if names is None else names)
-        codes = domain.encode(labels)
+        codes = released_codes(domain, labels)
         if likelihood is not None:
             rows = np.asarray(likelihood, dtype=np.float64)
             if rows.shape != (len(labels), domain.size) or not np.all(rows >= 0):

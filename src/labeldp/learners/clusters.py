@@ -9,8 +9,8 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
+from labeldp.learners.features import MIXED, check_rows
 from labeldp.learners.probabilities import Probabilities, normalized
-from labeldp.learners.training import check_rows
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import CuratorLike, InputError, Public, Release
 
@@ -79,7 +79,7 @@ def feature_clusters(features: Any, clusters: int, seed: int) -> NDArray[np.int6
     try:
         table = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("features must be numbers: code categories as indicators") from None
+        raise InputError(f"features must be numbers, categories as indicators: {MIXED}") from None
     if table.ndim != 2 or np.any(np.isinf(table)):
         raise InputError("features must be a finite array of numbers, shape (n, d)")
     scaled = np.nan_to_num(StandardScaler().fit_transform(table))

@@ -5,14 +5,26 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from labeldp.learners.features import check_numbers, rows_of
 from labeldp.learners.kernel import KernelClassifier
-from labeldp.learners.training import rows_of
+from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
 """Fewer records for each class leave too few held out to stop by: the number of trees is fixed."""
 
 SMOOTH_LIMIT = 100_000
 """Kernel features of more records than this are left out: trees win there, and take less memory."""
+
+
+def as_candidates(classifier: Any, features: Any, classes: int) -> list[Any]:
+    """The classifiers that were named, one or several, each able to give probabilities; else the default ones."""
+    if classifier is None:
+        check_numbers(features)
+        return default_classifiers(features, classes=classes)
+    candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
+    if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
+        raise InputError("classifier must be a scikit-learn classifier with predict_proba, or a list of such")
+    return candidates
 
 
 def default_classifiers(features: Any, categorical: Any = None, classes: int = 10) -> list[Any]:

@@ -31,6 +31,8 @@ class Estimate:
     level: float = LEVEL
 
     def __str__(self) -> str:
+        if np.ndim(self.value):
+            return repr(self)
         return f"{self.value:.4g} ({100 * self.level:g} % interval {self.low:.4g} to {self.high:.4g})"
 
 
@@ -54,6 +56,15 @@ class Evaluation:
     def predictions(self) -> NDArray[np.intp]:
         """Predicted codes, shape (n,)."""
         return self.probabilities.argmax(axis=1)
+
+    def __str__(self) -> str:
+        found = self.accuracy()
+        value = np.clip(found.value, found.low, found.high)  # taking the noise out may leave the interval
+        percent = [f"{100 * share:.1f} %" for share in (value, found.low, found.high)]
+        return (
+            f"estimated accuracy {percent[0]}, {100 * found.level:g} % interval {percent[1]} to {percent[2]}, from "
+            f"{len(self.release.value):,} released labels; what was evaluated: {self.of}"
+        )
 
     def accuracy(self, level: float = LEVEL) -> Estimate:
         """See `debiased_accuracy`."""

@@ -86,6 +86,23 @@ class Evidence:
         return prior
 
 
+def released_codes(domain: Classes, labels: Any) -> NDArray[Any]:
+    """Codes of released labels, which may be names, or codes already, shape (n,).
+
+    Integers are codes where all names are texts in sorted order. In any other order they might as well be
+    scikit-learn's own numbers, which count names as sorted: then names are asked for.
+    """
+    given = np.asarray(labels)
+    if given.dtype.kind not in "iu" or not all(isinstance(name, str) for name in domain.names):
+        return domain.encode(labels)
+    if list(domain.names) != sorted(map(str, domain.names)):
+        raise InputError(
+            "labels must be class names, as in domain.decode(release.value), or the release itself: integers could "
+            "mean the order of the domain or scikit-learn's sorted one"
+        )
+    return domain.check_codes(given)
+
+
 def answers(mechanism: Any, noisy: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
     """Released codes, checked, and their likelihood under each true class, shapes (n,) and (n, K)."""
     tables = mechanism.tables() if hasattr(mechanism, "tables") else []

@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from labeldp.learners.defaults import default_classifiers
+from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.evidence import Evidence
+from labeldp.learners.features import check_rows
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import Probabilities, tempered
 from labeldp.learners.training import (
     Guess,
     Method,
     Training,
-    as_candidates,
-    check_rows,
     first_guess,
     learn,
     prior_rows,
@@ -58,7 +57,7 @@ def fit_multistage(
         features: public table or array, one row for each record, whatever the classifier accepts.
         curator: holds the labels.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept; by default `default_classifiers(features)`.
+            held-out released labels best is kept; by default `default_classifiers`, for numeric features.
         epsilon: of every label's one release. A prior that was released before costs its own on top.
         stages: 1, 2, …
         fractions: shares of the training records for each stage, sum 1; by default a little more than half first.
@@ -87,9 +86,7 @@ def fit_multistage(
         raise InputError("curator must hold classes: its domain is not Classes")
     if not 0 < temperature < np.inf:
         raise InputError("temperature must be positive and finite")
-    candidates = as_candidates(
-        default_classifiers(features, classes=curator.domain.size) if classifier is None else classifier
-    )
+    candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
     plan = _Plan(features, curator.domain, epsilon, temperature, Training.of(training), rng, rows, prior)
     _refuse_early(plan, candidates, stages)

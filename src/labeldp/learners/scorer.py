@@ -8,16 +8,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import make_scorer
 
 from labeldp.learners.evaluation import auc_estimate, log_losses
-from labeldp.learners.evidence import inverse_table
+from labeldp.learners.evidence import inverse_table, released_codes
 from labeldp.mechanisms import Classes
 from labeldp.privacy import InputError
 
-Metric = Literal["accuracy", "log_loss", "auc"]
+Metric = Literal["accuracy", "neg_log_loss", "roc_auc", "log_loss", "auc"]
 METHODS: dict[str, Any] = {
     "accuracy": "predict",
-    "log_loss": "predict_proba",
-    "auc": ("decision_function", "predict_proba"),
+    "neg_log_loss": "predict_proba",
+    "roc_auc": ("decision_function", "predict_proba"),
 }
+SHORT = {"log_loss": "neg_log_loss", "auc": "roc_auc"}
 
 
 def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domain: Classes | None = None) -> Any:
@@ -29,14 +30,16 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     `params={"indicators": values}` and metadata routing enabled.
 
     Args:
-        metric: "accuracy"; "log_loss" (its negative, in nats); "auc", two classes.
-        mechanism: what made the labels that are scored: class names, or codes, in the domain's names.
+        metric: by scikit-learn's name, larger is better: "accuracy"; "neg_log_loss", the negative log loss in nats;
+            "roc_auc", the area under the ROC curve, two classes. "log_loss" and "auc" are other names of the last two.
+        mechanism: what made the labels that are scored, which are class names or codes.
         domain: the declared classes, where `indicators` are passed.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    if metric not in METHODS:
+    measure = SHORT.get(metric, metric)
+    if measure not in METHODS:
         raise InputError(f"metric must be one of {', '.join(METHODS)}")
     if (mechanism is None) == (domain is None):
         raise InputError("give either the mechanism that made all labels, or the domain and indicators as metadata")
@@ -44,8 +47,8 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     if not isinstance(names, Classes):
         raise InputError("the domain must be Classes")
     inverse = None if mechanism is None else inverse_table(mechanism)
-    function = partial(_score, metric=metric, domain=names, inverse=inverse)
-    return make_scorer(function, response_method=METHODS[metric], greater_is_better=metric != "log_loss")
+    function = partial(_score, metric=measure, domain=names, inverse=inverse)
+    return make_scorer(function, response_method=METHODS[measure], greater_is_better=measure != "neg_log_loss")
 
 
 def _score(
@@ -60,13 +63,14 @@ def _score(
     """One fold's score, from released labels and what the model answered."""
     if indicators is None and inverse is None:
         raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
-    values = inverse[domain.encode(labels)] if inverse is not None else np.asarray(indicators, dtype=np.float64)
+    known = indicators if inverse is None else inverse[released_codes(domain, labels)]
+    values = np.asarray(known, dtype=np.float64)
     if values.shape != (len(labels), domain.size):
         raise InputError("indicators must have one row for each label and one column for each class")
     if metric == "accuracy":
-        return float(values[np.arange(len(values)), domain.encode(answers)].mean())
+        return float(values[np.arange(len(values)), released_codes(domain, answers)].mean())
     answers = np.asarray(answers, dtype=np.float64)
-    if metric == "auc":
+    if metric == "roc_auc":
         return auc_estimate(values, answers if answers.ndim == 1 else answers[:, 1])
     return float((values * log_losses(_columns(answers, domain))).sum(axis=1).mean())
 

@@ -14,7 +14,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
+from labeldp.learners.features import MIXED, REHEARSED, are_numbers, check_rows, rows_of
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import Probabilities, expanded, tempered, unmixed
 from labeldp.mechanisms import Classes
@@ -24,10 +26,6 @@ Method = Literal["posterior", "plain", "reweighted", "debiased"]
 
 PRUNED = 0.002
 """Weighted copies of a record that weigh less are left out."""
-
-REHEARSED = 1000
-"""Records on which a classifier is tried before anything is charged, or twenty for each class."""
-
 TEMPERATURES = np.geomspace(0.25, 2.0, 13)
 """Tried for the probabilities of held-out records."""
 
@@ -73,7 +71,7 @@ def fit_noisy(
     features: Any,
     release: Release[Any],
     *,
-    classifier: Any,
+    classifier: Any = None,
     training: Training | Method = "posterior",
     prior: Any = None,
 ) -> Release[Model]:
@@ -85,7 +83,7 @@ def fit_noisy(
         features: table or array of n records, whatever the classifier accepts.
         release: n released classes, as `Curator.release` returned them.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is chosen.
+            held-out released labels best is chosen; by default `default_classifiers`, for numeric features.
         training: method, or `Training(...)`.
         prior: what was known of the labels beforehand, shape (n, K), a `Release` or `Public`.
 
@@ -95,10 +93,10 @@ def fit_noisy(
     check_rows(features, len(evidence))
     recipe, known = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
-    domain = release.mechanism.domain
+    domain, candidates = release.mechanism.domain, as_candidates(classifier, features, evidence.classes)
 
     def build(*_: Any) -> Model:
-        guess = first_guess(features, evidence, as_candidates(classifier), recipe, prior=rows)
+        guess = first_guess(features, evidence, candidates, recipe, prior=rows)
         return learn(features, evidence, guess, recipe, domain)
 
     return gather([release, *known], build)
@@ -246,14 +244,6 @@ def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
     return np.linalg.inv(evidence.matrix)[evidence.codes]
 
 
-def as_candidates(classifier: Any) -> list[Any]:
-    """One or several classifiers, each able to give probabilities."""
-    candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
-    if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
-        raise InputError("classifier must be a scikit-learn classifier with predict_proba, or a list of such")
-    return candidates
-
-
 def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes: int) -> None:
     """Try every classifier on some of the features with made-up labels: what it cannot take is refused here.
 
@@ -269,19 +259,9 @@ def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes
         except InputError:
             raise
         except Exception as error:
-            raise InputError(f"classifier {type(each).__name__} cannot learn from these features: {error}") from error
-
-
-def rows_of(features: Any) -> int:
-    """How many records a table or an array holds."""
-    shape = getattr(features, "shape", None)
-    return int(shape[0]) if shape else len(features)
-
-
-def check_rows(features: Any, count: int) -> None:
-    """Refuse features of another number of records than there are labels."""
-    if rows_of(features) != count:
-        raise InputError("features must have one row for each record of the labels")
+            hint = "" if are_numbers(features) else f" ({MIXED})"
+            message = f"classifier {type(each).__name__} cannot learn from these features: {error}{hint}"
+            raise InputError(message) from error
 
 
 def prior_rows(prior: Any, count: int, classes: int) -> Probabilities:
