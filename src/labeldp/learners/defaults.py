@@ -48,7 +48,8 @@ def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> His
     """Many slow trees for `count` records with noisy labels.
 
     A noisy label carries little: few features are tried at each split, and growing stops where held-out released
-    labels are no longer predicted better. Trained on soft labels, which are less noisy, it grows all trees.
+    labels are no longer predicted better. Trained on soft labels, which are less noisy, it grows all trees. The sizes
+    were chosen on data sets that no table of results shows (`docs/results/defaults.md`).
     """
     enough = count >= STOPPING_RECORDS * classes
     return HistGradientBoostingClassifier(
@@ -56,7 +57,7 @@ def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> His
         max_iter=300 if enough else 50,
         max_leaf_nodes=31,
         min_samples_leaf=int(np.clip(count // 60, 5, 30)),
-        l2_regularization=5.0,
+        l2_regularization=20.0,
         max_features=0.3,
         early_stopping=enough,
         n_iter_no_change=20,
