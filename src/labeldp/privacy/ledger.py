@@ -65,7 +65,8 @@ class Request:
         scheme: how the dataset's records are identified: "row numbers", "integers" or "texts".
         randomness: where the noise will come from.
         source: tells keys apart; `Randomness.identity`.
-        whole: the same digest of all labels of the dataset, by which changed labels are recognized; secret.
+        whole: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
+            labels, keyed digest); secret.
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
             is found again by records whose rows stand in another order.
@@ -79,7 +80,7 @@ class Request:
     scheme: str = "row numbers"
     randomness: RandomnessKind = RandomnessKind.SYSTEM
     source: str = RandomnessKind.SYSTEM.name
-    whole: str = field(default="", repr=False)
+    whole: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
 

@@ -12,7 +12,6 @@ from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import (
     Budget,
     InputError,
-    LabelDigest,
     Ledger,
     LedgerLike,
     Path,
@@ -21,8 +20,8 @@ from labeldp.privacy import (
     Release,
     Request,
     as_randomness,
-    record_words,
 )
+from labeldp.workflows.fingerprint import Fingerprint
 
 
 class Curator:
@@ -81,7 +80,7 @@ class Curator:
     def _set(self, codes: NDArray[Any], ids: Any, path: Path, reasons: tuple[str, ...]) -> None:
         """What a part has of its own; it shares everything else with the curator that it came from."""
         self._codes, self._ids, self._path, self._reasons = codes, ids, path, reasons
-        self._digests: dict[bytes, str] = {}
+        self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
     def records(self) -> int:
@@ -163,17 +162,17 @@ class Curator:
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
-        key = self._ledger.digest_key or randomness.digest_key
+        key, scheme = self._ledger.digest_key or randomness.digest_key, _scheme(self._whole._ids)
         return Request(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
             path=self._path,
-            labels=self._digest(key),
+            labels="" if key is None else self._fingerprint(key).labels,
             step=None if self._run is None or step is None else f"{self._run}: {step}",
-            scheme=_scheme(self._whole._ids),
+            scheme=scheme,
             randomness=randomness.kind,
             source=randomness.identity,
-            whole=self._whole._digest(key),
+            whole=() if key is None else self._whole._fingerprint(key).traces(scheme),
             conditions=self._reasons,
             order=self._order,
         )
@@ -184,15 +183,12 @@ class Curator:
         named = self._whole._ids is not None and self._ledger.digest_key is not None
         return _by_id(self._ids) if named else None
 
-    def _digest(self, key: bytes | None) -> str:
-        """A keyed digest of the labels here."""
-        if key is None:
-            return ""
-        if key not in self._digests:
-            digest = LabelDigest(key)
-            digest.update(record_words(self._ids, len(self._codes), key), self._codes)
-            self._digests[key] = digest.hexdigest()
-        return self._digests[key]
+    def _fingerprint(self, key: bytes) -> Fingerprint:
+        """Keyed digests of the labels here."""
+        if key not in self._fingerprints:
+            self._fingerprints[key] = Fingerprint(key, self._domain)
+            self._fingerprints[key].update(self._ids, self._codes)
+        return self._fingerprints[key]
 
     def __repr__(self) -> str:
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"

@@ -36,14 +36,18 @@ class Shelf:
     revision: str
 
     def is_of(self, request: Request) -> bool:
-        """Whether the request is about the labels of earlier ones, which are remembered at the first."""
-        place = (self.dataset.id, self.revision, request.scheme, text_of(request.mechanism["domain"]))
-        row = self.connection.execute(
-            "SELECT digest FROM labels WHERE dataset = ? AND revision = ? AND scheme = ? AND domain = ?", place
-        ).fetchone()
-        if row is None:
-            self.connection.execute("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", (*place, request.whole))
-        return row is None or row[0] == request.whole
+        """Whether the request is about the labels of earlier ones, whose traces are kept."""
+        place = (self.dataset.id, self.revision)
+        rows = self.connection.execute(
+            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?", place
+        )
+        known = {(ids, labels): digest for ids, labels, digest in rows}
+        traces = {(ids, labels): digest for ids, labels, digest in request.whole}
+        if any(known.get(kinds, digest) != digest for kinds, digest in traces.items()):
+            return False
+        new = [(*place, *kinds, digest) for kinds, digest in traces.items() if kinds not in known]
+        self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
+        return True
 
     def held(self, request: Request, mechanism: Any) -> Drawn | None:
         """What the same request was answered before; else the same stage, with its stored mechanism."""

@@ -25,10 +25,8 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     InputError,
-    LabelDigest,
     LabelDPError,
     Request,
-    record_words,
     shortest_float,
 )
 from labeldp.tables import (
@@ -44,6 +42,7 @@ from labeldp.tables import (
     record_ids,
     release_writer,
 )
+from labeldp.workflows.fingerprint import Fingerprint
 from labeldp.workflows.labels import codes_of, domain_in_file
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.verdict import Verdict, certificate_in
@@ -232,19 +231,19 @@ class Stream:
 
     def check(self, account: DatasetLedger) -> tuple[Request, int]:
         """Read every label and id once, and count the rows: what is wrong is refused here."""
-        digest, scheme, rows = LabelDigest(account.digest_key), "row numbers", 0
+        found, scheme, rows = self._fingerprint(account), "row numbers", 0
         with DistinctIds() if self.id_column else nullcontext() as seen:
             for _, codes, ids in self._blocks("checked", self.table.rows):
                 rows += len(codes)
-                digest.update(record_words(ids, len(codes), account.digest_key), codes)
+                found.update(ids, codes)
                 if seen is not None:
                     seen.add(ids)
                     scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
         request = Request(
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
-            labels=digest.hexdigest(),
-            whole=digest.hexdigest(),
+            labels=found.labels,
+            whole=found.traces(scheme),
             scheme=scheme,
             randomness=account.randomness.kind,
             source=account.randomness.identity,
@@ -253,14 +252,18 @@ class Stream:
 
     def draw(self, account: DatasetLedger, request: Request, rows: int, writer: ReleaseWriter) -> None:
         """Read every label again and write what the mechanism answers; refused if the labels are others now."""
-        digest = LabelDigest(account.digest_key)
+        found = self._fingerprint(account)
         noise = account.randomness.bind(request.context())
         for batch, codes, ids in self._blocks("released", rows):
-            digest.update(record_words(ids, len(codes), account.digest_key), codes)
+            found.update(ids, codes)
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
             writer.write(self.form.published(self.mechanism, noisy), batch)
-        if digest.hexdigest() != request.labels:
+        if found.labels != request.labels:
             raise LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+
+    def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
+        """An empty one, of no labels yet."""
+        return Fingerprint(account.digest_key, self.in_file)
 
     def _blocks(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Any]]:
         """Blocks with codes and record ids. Both passes read the same columns, so the first finds what is damaged."""
