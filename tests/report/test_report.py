@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.report import render_report, write_report
-from labeldp.workflows.summary import FitSummary
+from labeldp.workflows.summary import FitSummary, Importance
 
 Samples = dict[str, Callable[[], FitSummary]]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -165,8 +165,34 @@ def test_many_classes_become_a_picture_and_the_most_confused_pairs(samples: Samp
 
 def test_a_wide_interval_is_not_hidden(samples: Samples) -> None:
     text = Page(render_report(samples["unclear"]())).text
-    assert "too wide to tell" in text and "79.0% to 107.0%" in text and "times in 100" not in text
+    assert "too wide to tell" in text and "79.0% to 100.0%" in text and "times in 100" not in text
     assert "intervals overlap" in text and "outside 0 to 100%" in text
+
+
+def test_a_share_is_shown_inside_its_interval_and_the_reader_is_told(samples: Samples) -> None:
+    summary = samples["complete"]()
+    assert summary.auc and "nearest possible" not in Page(render_report(summary)).text
+    summary = dataclasses.replace(summary, auc=dataclasses.replace(summary.auc, value=1.067, low=0.91, high=1.0))
+    text = Page(render_report(summary)).text
+    assert "106.7" not in text and "100.0% 91.0% to 100.0% (95%)" in text and "nearest possible" in text
+
+
+def test_features_without_any_effect_are_one_line(samples: Samples) -> None:
+    summary = samples["complete"]()
+    idle = tuple(Importance(f"idle {number}", 0.0, 0.0, 0.0) for number in range(40))
+    page = Page(render_report(dataclasses.replace(summary, importance=(*idle, *summary.importance))))
+    assert "40 features whose shuffling changes nothing" in page.text and "3 more features" in page.text
+    assert "(0.0 to 0.0)" not in page.text
+    text = Page(render_report(dataclasses.replace(summary, importance=idle[:1]))).text
+    assert "1 feature whose shuffling changes nothing" in text and "when a feature’s values are shuffled" not in text
+
+
+def test_two_sentences_do_not_run_together(samples: Samples) -> None:
+    summary = samples["complete"]()
+    assert summary.confusion
+    confusion = dataclasses.replace(summary.confusion, method="debiased; shares may be negative")
+    text = Page(render_report(dataclasses.replace(summary, confusion=confusion))).text
+    assert "Debiased; shares may be negative. Margin of error" in text
 
 
 def test_conditions_are_lettered_only_where_entries_differ(samples: Samples) -> None:

@@ -56,11 +56,12 @@ def _axes(x: Scale, y: Scale, epsilons: list[float]) -> Markup:
     for share in round_ticks(y.start, y.end):
         pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=y(share), y2=y(share)))
         pieces.append(tag("text", f"{100 * share:g}%", x=LEFT - 8, y=y(share) + 5, text_anchor="end"))
-    for epsilon in apart(sorted(set(epsilons)), x, 52):
+    for epsilon in apart(sorted(set(epsilons)), x, 72):
         pieces.append(tag("line", class_="tick", x1=x(epsilon), x2=x(epsilon), y1=BOTTOM, y2=BOTTOM + 5))
-        pieces.append(tag("text", spent(epsilon), x=x(epsilon), y=BOTTOM + 23, text_anchor="middle"))
+        pieces.append(tag("text", spent(epsilon), class_="below", x=x(epsilon), y=BOTTOM + 23, text_anchor="middle"))
     pieces.append(tag("line", class_="axis", x1=LEFT, x2=RIGHT, y1=BOTTOM, y2=BOTTOM))
-    pieces.append(tag("text", "ε, logarithmic scale", x=(LEFT + RIGHT) / 2, y=HEIGHT - 12, text_anchor="middle"))
+    title, middle = "ε, logarithmic scale", (LEFT + RIGHT) / 2
+    pieces.append(tag("text", title, class_="below", x=middle, y=HEIGHT - 12, text_anchor="middle"))
     return tag("g", *pieces)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from labeldp.report import charts, matrix, words
 from labeldp.report.entries import entries
-from labeldp.workflows import FitSummary
+from labeldp.workflows import FitSummary, Importance
 
 MANY_NAMES = 24
 """Longer lists of names are folded."""
@@ -58,7 +59,7 @@ def _environment() -> Environment:
     )
     shown = (words.percent, words.points, words.spent, words.left, words.interval, words.fixed, words.upward)
     environment.filters.update({function.__name__: function for function in shown})
-    environment.filters["letter"] = words.letter
+    environment.filters.update(letter=words.letter, sentence=words.sentence)
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
     return environment
@@ -69,16 +70,17 @@ def _harmless(value: Any) -> Any:
     return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _context(summary: FitSummary) -> dict[str, Any]:
+def _context(given: FitSummary) -> dict[str, Any]:
     """What the template may use: the summary, and what the charts and words make of it."""
-    importance = tuple(sorted(summary.importance, key=lambda item: -item.drop))
+    summary = _possible(given)
+    importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
     curve = summary.curve if summary.curve and summary.curve.points else None
     return {
         "s": summary,
         "date": _date(summary.created),
         "times": words.times_in_hundred(summary.accuracy),
         "comparison": words.comparison(summary.accuracy, summary.baseline),
-        "impossible": words.impossible([summary.accuracy, summary.baseline, summary.auc]),
+        "moved": summary != given,
         "entries": entries(summary.certificate),
         "budget_bar": charts.budget_bar(summary.budget),
         "additive": words.adds_up(summary.budget),
@@ -87,10 +89,23 @@ def _context(summary: FitSummary) -> dict[str, Any]:
         and charts.curve_chart(curve, summary.budget.run.epsilon, summary.accuracy, summary.baseline.value),
         "importance": importance[:MOST_BARS],
         "rest": importance[MOST_BARS:],
+        "idle": [item.feature for item in summary.importance if not _matters(item)],
         "importance_scale": charts.importance_scale(importance) if importance else None,
         "matrix": matrix,
         "many": MANY_NAMES,
     }
+
+
+def _possible(summary: FitSummary) -> FitSummary:
+    """The summary with every estimated share as it is shown."""
+    auc = summary.auc and words.possible(summary.auc)
+    accuracy, baseline = words.possible(summary.accuracy), words.possible(summary.baseline)
+    return replace(summary, accuracy=accuracy, baseline=baseline, auc=auc)
+
+
+def _matters(item: Importance) -> bool:
+    """Whether shuffling the feature changed any answer that was looked at."""
+    return any((item.drop, item.low, item.high))
 
 
 def _date(created: str) -> str:

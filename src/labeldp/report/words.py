@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from labeldp.workflows import BudgetUse, Estimated
@@ -82,9 +83,15 @@ def comparison(accuracy: Estimated, baseline: Estimated) -> str:
     return "The two intervals overlap, so these numbers alone do not settle whether the model does better."
 
 
-def impossible(estimates: list[Estimated | None]) -> bool:
-    """Whether some estimated share lies outside 0 to 100%, which a reader must have explained."""
-    return any(not 0 <= end <= 1 for e in estimates if e is not None for end in (e.low, e.value, e.high))
+def possible(estimate: Estimated) -> Estimated:
+    """A share as it is shown: from 0 to 100% and inside its interval, which taking the noise out may leave."""
+    low, high = (min(1.0, max(0.0, end)) for end in (estimate.low, estimate.high))
+    return replace(estimate, value=min(high, max(low, estimate.value)), low=low, high=high)
+
+
+def sentence(text: str) -> str:
+    """A text with a capital letter and a full stop, so that another may follow."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def adds_up(budget: BudgetUse) -> bool:
