@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         debiased_confusion,
         debiased_log_loss,
         debiased_scorer,
+        fit_linear,
         fit_multistage,
         fit_noisy,
         posterior,
@@ -68,7 +69,7 @@ _ROOMS = {
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
-        "debiased_scorer fit_multistage fit_noisy posterior"
+        "debiased_scorer fit_linear fit_multistage fit_noisy posterior"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -114,6 +115,7 @@ __all__ = [
     "debiased_confusion",
     "debiased_log_loss",
     "debiased_scorer",
+    "fit_linear",
     "fit_multistage",
     "fit_noisy",
     "gather",

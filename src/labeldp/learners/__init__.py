@@ -12,8 +12,11 @@ from labeldp.learners.evaluation import (
     debiased_log_loss,
 )
 from labeldp.learners.kernel import KernelClassifier
+from labeldp.learners.linear import LinearClassifier, LinearRegressor, fit_linear
+from labeldp.learners.maps import RandomFourier, TableMap
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import fit_multistage
+from labeldp.learners.patches import PatchFilters
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.training import Training, fit_noisy, posterior
 
@@ -21,8 +24,13 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "KernelClassifier",
+    "LinearClassifier",
+    "LinearRegressor",
     "Model",
     "NoisyLabelClassifier",
+    "PatchFilters",
+    "RandomFourier",
+    "TableMap",
     "Training",
     "boosted_trees",
     "cluster_prior",
@@ -34,6 +42,7 @@ __all__ = [
     "default_classifiers",
     "default_clusters",
     "default_epsilon",
+    "fit_linear",
     "fit_multistage",
     "fit_noisy",
     "posterior",

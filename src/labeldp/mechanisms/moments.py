@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.candidates import basis_of
 from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
 from labeldp.mechanisms.discrete_gaussian import discrete_gaussian, gaussian_loss, smallest_stddev
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gridrows import RESOLUTION, GridRows, wide
 from labeldp.privacy import (
     BLOCK,
+    Certificate,
     InputError,
     PrivacyLoss,
     Trust,
@@ -48,6 +50,7 @@ class CrossMoment(EpsilonMechanism):
     resolution: InitVar[int] = RESOLUTION
     rows: GridRows = field(init=False)
     why: str = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
@@ -56,6 +59,7 @@ class CrossMoment(EpsilonMechanism):
             raise InputError("domain must be Classes or Interval, such as Classes(10) or Interval(0, 100)")
         object.__setattr__(self, "rows", GridRows.of(features, clip, resolution))
         object.__setattr__(self, "why", getattr(features, "why", ""))
+        object.__setattr__(self, "sources", basis_of(features))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
         if self.records * self.rows.length * self.largest_label >= 1 << 62:
@@ -83,6 +87,11 @@ class CrossMoment(EpsilonMechanism):
         """Thirteen places, in steps, between which the noise's law is told apart: up to three standard deviations."""
         stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
         return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificate of the features, where they were released."""
+        return self.sources
 
     @property
     def assumptions(self) -> tuple[str, ...]:

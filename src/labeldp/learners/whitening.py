@@ -1,0 +1,188 @@
+"""What a linear model may decide before it sees a label: directions, how noise is shared among them, row weights."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import InputError
+
+Floats = NDArray[np.floating[Any]]
+
+MAX_DIMENSION = 1000
+DECAY = 0.6
+"""The signal that a unit direction is expected to carry grows with its variance to this power."""
+
+BLOCK_ROWS = 4096
+PROBED_ROWS = 5000
+CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Uncorrelated directions of a table, each of unit variance, the widest first; before them a constant 1.
+
+    Args:
+        mean: of the columns, shape (p,).
+        basis: to the directions, shape (p, d).
+        variances: of the table along them, shape (d,).
+    """
+
+    mean: Floats = field(repr=False)
+    basis: Floats = field(repr=False)
+    variances: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, table: Floats, dimension: int) -> "Space":
+        """The first principal directions of a table (n, p), at most `dimension`.
+
+        Raises:
+            InputError: the table has no variance.
+        """
+        mean = table.mean(axis=0, dtype=np.float64)
+        gram = np.zeros((table.shape[1], table.shape[1]))
+        for start in range(0, len(table), BLOCK_ROWS):
+            part = table[start : start + BLOCK_ROWS] - mean.astype(table.dtype)
+            gram += part.T @ part
+        values, vectors = np.linalg.eigh(gram / len(table))
+        order = np.argsort(-values)[:dimension]
+        order = order[values[order] > 1e-5 * max(float(values.max()), 1e-30)]
+        if not len(order):
+            raise InputError("features must not be constant: there is nothing to learn from")
+        return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
+
+    def rows(self, table: Floats) -> NDArray[np.float32]:
+        """The constant and the directions, shape (n, 1 + d)."""
+        result = np.ones((len(table), 1 + len(self.variances)), dtype=np.float32)
+        basis = self.basis.astype(table.dtype)
+        for start in range(0, len(table), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            result[part, 1:] = (table[part] - self.mean.astype(table.dtype)) @ basis
+        return result
+
+    def signal(self, explained: float, offset: float) -> Floats:
+        """The expected square of each coefficient: `offset` for the constant, `explained` shared among the others."""
+        shares = self.variances**DECAY
+        return np.concatenate([[offset], explained * shares / shares.sum()])
+
+
+def shared_noise(signal: Floats, noise: float) -> Floats:
+    """How much of the squared length of a row each direction gets, sum 1: reverse water-filling.
+
+    Noise of variance noise / share on a coefficient of expected square `signal`, shrunk as well as possible, leaves
+    an error of signal * noise / (signal * share + noise); these shares make the sum of the errors smallest. Directions
+    that promise too little get nothing.
+
+    Args:
+        signal: expected square of each coefficient, positive, shape (d,).
+        noise: variance of the noise on a coefficient that had the whole row.
+
+    The derivative of the sum by a share is the same for all where share = level - noise / signal, if that is positive.
+    """
+    costs = np.sort(noise / signal)
+    levels = (1 + np.cumsum(costs)) / np.arange(1, len(costs) + 1)
+    level = levels[np.flatnonzero(levels > costs)[-1]]
+    return np.maximum(level - noise / signal, 0.0)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """The linear map from released sums to coefficients of least expected error, and that error.
+
+    Args:
+        gain: shape (d, d).
+        error: expected squared error of a prediction, summed over the columns of the labels.
+        noise: expected covariance of the sums around what the coefficients explain, shape (d, d).
+    """
+
+    gain: Floats = field(repr=False)
+    error: float
+    noise: Floats = field(repr=False)
+
+
+def best_linear(
+    released: Floats, rows: Floats, signal: Floats, spread: float, residual: float, ridge: float
+) -> Estimator:
+    """The Bayes rule for coefficients with independent priors, given sums of released rows times labels.
+
+    Args:
+        released: the rows that are multiplied by labels, shape (n, d).
+        rows: the rows that predict, shape (n, d).
+        signal: expected square of each coefficient, shape (d,).
+        spread: standard deviation of the noise on the sums.
+        residual: variance of a label around its prediction.
+        ridge: factor on the noise: above 1 shrinks more than the priors ask for.
+
+    No label is looked at.
+    """
+    cross, own = (blockwise(released, other) for other in (rows, released))
+    noise = spread**2 * np.eye(len(signal)) + residual * own
+    spanned = cross * signal
+    gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
+    left = np.diag(signal) - gain @ spanned
+    return Estimator(gain, float(np.sum(left * blockwise(rows, rows)) / len(rows)), noise)
+
+
+def blockwise(left: Floats, right: Floats) -> Floats:
+    """The product of a matrix (n, d) and another, transposed first: sums of blocks in doubles."""
+    total = np.zeros((left.shape[1], right.shape[1]))
+    for start in range(0, len(left), BLOCK_ROWS):
+        part = slice(start, start + BLOCK_ROWS)
+        total += left[part].T @ right[part]
+    return total
+
+
+def clipped(rows: Floats, clip: float) -> Floats:
+    """Rows scaled down to a norm where they are longer."""
+    norms = np.linalg.norm(rows, axis=1)
+    return rows * (clip / np.maximum(norms, clip)).astype(rows.dtype)[:, None]
+
+
+def best_clip(
+    rows: Floats, shares: Floats, signal: Floats, noise: float, residual: float, *, pure: bool, ridge: float
+) -> float:
+    """The norm at which longer rows weigh less, of a few quantiles of the norms: that of least expected error.
+
+    Judged on some of the rows, as if there were as many as there are.
+
+    Args:
+        rows: whitened, shape (n, d).
+        shares: as `shared_noise` gives them, positive.
+        signal: of the same directions.
+        noise: standard deviation of the noise for rows of norm one.
+        residual: variance of a label around its prediction.
+        pure: norms of rows are sums of absolute values, as far as noise depends on them.
+        ridge: as in `best_linear`.
+    """
+    every = max(len(rows) // PROBED_ROWS, 1)
+    probe, factor = rows[::every], len(rows) / len(rows[::every])
+    metric = probe * np.sqrt(shares).astype(rows.dtype)
+    clips = np.quantile(np.linalg.norm(metric, axis=1), CLIP_SHARES)
+
+    def error(clip: float) -> float:
+        kept = clipped(metric, clip)
+        longest = float(np.abs(kept).sum(axis=1).max()) if pure else clip
+        return best_linear(kept, probe, signal, noise * longest / factor, residual / factor, ridge).error
+
+    return float(min(clips[clips > 0].tolist(), key=error))
+
+
+def equal_noise(signal: Floats, noise: float) -> Floats:
+    """The same share for the first directions, and nothing for the others: for noise that grows with sums of absolute
+    values.
+
+    A row of d whitened entries has a sum of absolute values of about 0.8 d, so each coefficient gets noise of variance
+    0.64 noise d^2.
+
+    Args:
+        signal: expected square of each coefficient, positive, shape (d,).
+        noise: variance of the noise on a coefficient that had the whole row.
+    """
+    sizes = np.arange(1, len(signal) + 1)
+    spread = 0.64 * noise * sizes**2
+    kept = [
+        float((signal[:d] * v / (signal[:d] + v)).sum() + signal[d:].sum()) for d, v in zip(sizes, spread, strict=True)
+    ]
+    size = int(np.argmin(kept)) + 1
+    return np.where(np.arange(len(signal)) < size, 1.0 / size, 0.0)

@@ -1,0 +1,300 @@
+"""Linear models of one noisy sum: against numpy without noise, what is charged, what is refused."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import FunctionTransformer
+
+import labeldp as ldp
+from labeldp.learners import LinearClassifier, LinearRegressor, RandomFourier, TableMap
+from labeldp.learners.whitening import (
+    Space,
+    best_clip,
+    best_linear,
+    blockwise,
+    clipped,
+    equal_noise,
+    shared_noise,
+)
+from labeldp.mechanisms import GaussianMoment, LaplaceMoment
+from labeldp.privacy import BudgetExceeded, InputError, Trust
+from learners.data import blobs
+
+SIMULATED = np.random.default_rng
+AS_THEY_ARE = FunctionTransformer()
+
+
+def central(labels: Any, domain: Any, epsilon: float = 1.0, delta: float = 1e-6) -> ldp.Curator:
+    return ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=epsilon, delta=delta))
+
+
+def line(records: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers that depend on five features in a line, between 0 and 10."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(records, 5))
+    return features, np.clip(5 + features @ [1.0, -0.5, 0.3, 0.0, 0.2] + 0.3 * rng.normal(size=records), 0, 10)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_classes_are_learnt(classes: int, delta: float) -> None:
+    features, labels = blobs(4000, classes, distance=5.0)
+    release = ldp.fit_linear(
+        features,
+        central(labels, ldp.Classes(classes), delta=delta),
+        epsilon=1,
+        delta=delta,
+        rng=SIMULATED(0),
+        representation=RandomFourier(components=50),
+    )
+    model = release.value
+    assert isinstance(model.estimator, LinearClassifier)
+    assert np.mean(model.predict(features) == labels) > (0.93 if classes < 7 else 0.75)
+    assert np.allclose(model.predict_proba(features).sum(axis=1), 1)
+
+
+def test_names_are_predicted() -> None:
+    features, labels = blobs(2000)
+    names = np.array(["no", "yes"])[labels]
+    model = ldp.fit_linear(
+        features, central(names, ldp.Classes(("no", "yes"))), epsilon=1, delta=1e-6, rng=SIMULATED(0)
+    ).value
+    assert model.classes == ("no", "yes")
+    assert np.mean(model.predict(features) == names) > 0.95
+    assert repr(model) == "Model(domain=Classes(('no', 'yes')), estimator=LinearClassifier)"
+
+
+def test_numbers_are_learnt() -> None:
+    features, labels = line(20_000)
+    release = ldp.fit_linear(
+        features,
+        central(labels, ldp.Interval(0, 10)),
+        epsilon=1,
+        delta=1e-6,
+        rng=SIMULATED(0),
+        representation=AS_THEY_ARE,
+    )
+    assert isinstance(release.value.estimator, LinearRegressor)
+    predicted = release.value.predict(features)
+    assert predicted.min() >= 0 and predicted.max() <= 10
+    assert np.mean((predicted - labels) ** 2) < 0.12  # 0.09 is the noise of the labels
+    with pytest.raises(InputError, match="a model of numbers has no classes"):
+        release.value.predict_proba(features)
+
+
+def test_with_hardly_any_noise_it_is_least_squares_of_weighted_rows() -> None:
+    features, labels = line(3000)
+    holder = central(labels, ldp.Interval(0, 10, 100_001), epsilon=1000, delta=1e-6)
+    model = ldp.fit_linear(
+        features, holder, epsilon=1000, delta=1e-6, rng=SIMULATED(0), representation=AS_THEY_ARE, ridge=1e-9
+    ).value
+    design = np.column_stack([np.ones(3000), features])
+    plain = np.linalg.lstsq(design, labels, rcond=None)[0]
+    assert np.allclose(model.estimator.predict(features), design @ plain, atol=0.06)
+
+
+def test_the_bayes_rule_is_ridge_regression() -> None:
+    rng = SIMULATED(0)
+    rows, targets = rng.normal(size=(200, 4)), rng.normal(size=(200, 2))
+    rule = best_linear(rows, rows, np.full(4, 0.5), 0.0, 0.7, 1.0)
+    expected = np.linalg.solve(rows.T @ rows + 0.7 / 0.5 * np.eye(4), rows.T @ targets)
+    assert np.allclose(rule.gain @ (rows.T @ targets), expected)
+
+
+def test_the_expected_error_is_the_error() -> None:
+    """Over coefficients of the prior and fresh noise, in a simulation."""
+    rng = SIMULATED(1)
+    rows = rng.normal(size=(300, 3)).astype(np.float32)
+    released, signal = clipped(rows * np.float32(0.5), 0.8), np.array([0.5, 0.2, 0.1])
+    rule = best_linear(released, rows, signal, 30.0, 0.3, 1.0)
+    errors = []
+    for _ in range(4000):
+        truth = rng.normal(size=3) * np.sqrt(signal)
+        labels = rows @ truth + rng.normal(size=300) * np.sqrt(0.3)
+        found = rule.gain @ (released.T @ labels + 30 * rng.normal(size=3))
+        errors.append(np.mean((rows @ (found - truth)) ** 2))
+    assert np.mean(errors) == pytest.approx(rule.error, rel=0.06)
+
+
+def test_noise_is_shared_by_water_filling() -> None:
+    signal, noise = np.array([1.0, 0.3, 0.05, 1e-6]), 0.01
+    shares = shared_noise(signal, noise)
+    assert shares.sum() == pytest.approx(1) and shares[3] == 0 and np.all(shares[:3] > 0)
+
+    def error(each: np.ndarray) -> float:
+        return float(sum(s * noise / (s * t + noise) for s, t in zip(signal, each, strict=True)))
+
+    for i, j in [(0, 1), (1, 2), (2, 0), (0, 3)]:
+        moved = shares.copy()
+        moved[i], moved[j] = moved[i] - 1e-3, moved[j] + 1e-3
+        assert error(moved) > error(shares)
+    assert np.count_nonzero(shared_noise(signal, 1e-9)) == 4
+    assert np.count_nonzero(shared_noise(signal, 1e3)) == 1
+
+
+def test_pure_noise_is_shared_by_few_directions() -> None:
+    signal = 1 / np.arange(1, 40) ** 1.5
+    few, many = (np.count_nonzero(equal_noise(signal, noise)) for noise in (1e-2, 1e-6))
+    assert 1 <= few < many <= 39
+    assert equal_noise(signal, 1e-6).sum() == pytest.approx(1)
+
+
+def test_directions_are_uncorrelated() -> None:
+    table = SIMULATED(0).normal(size=(5000, 6)) @ np.diag([5, 3, 1, 1, 0.5, 0]) + 3
+    space = Space.of(table, 10)
+    rows = space.rows(table)
+    assert rows.shape == (5000, 6)  # the constant, and five directions that vary
+    assert np.allclose(blockwise(rows, rows) / 5000, np.eye(6), atol=1e-4)
+    assert np.all(np.diff(space.variances) <= 0)
+    signal = space.signal(0.6, 0.1)
+    assert signal[0] == 0.1 and signal[1:].sum() == pytest.approx(0.6)
+
+
+def test_a_few_long_rows_are_given_less_weight() -> None:
+    rows = SIMULATED(0).normal(size=(4000, 3)).astype(np.float32)
+    rows[:20] *= 100
+    shares = np.full(3, 1 / 3)
+    clip = best_clip(rows, shares, np.full(3, 0.2), 100.0, 0.1, pure=False, ridge=1.0)
+    assert clip < 5
+
+
+def test_probabilities_are_about_right() -> None:
+    features, labels = blobs(20_000, 3, distance=2.0)
+    model = ldp.fit_linear(
+        features,
+        central(labels, ldp.Classes(3)),
+        epsilon=1,
+        delta=1e-6,
+        rng=SIMULATED(0),
+        representation=RandomFourier(components=60),
+    ).value
+    fresh, truth = blobs(20_000, 3, seed=1, distance=2.0)
+    given = model.predict_proba(fresh)
+    assert given.max(axis=1).mean() == pytest.approx(np.mean(given.argmax(axis=1) == truth), abs=0.03)
+    plain = LogisticRegression().fit(fresh, truth).predict_proba(fresh)
+
+    def log_loss(probabilities: np.ndarray) -> float:
+        return float(-np.log(probabilities[np.arange(len(truth)), truth]).mean())
+
+    assert log_loss(given) < log_loss(plain) + 0.05
+
+
+def test_labels_without_signal_are_not_believed() -> None:
+    features, _ = blobs(500)
+    labels = SIMULATED(3).integers(0, 2, 500)
+    model = ldp.fit_linear(features, central(labels, ldp.Classes(2)), epsilon=0.1, delta=1e-6, rng=SIMULATED(0)).value
+    assert model.predict_proba(features).max() < 0.9
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_every_label_is_used_once(delta: float) -> None:
+    """(epsilon, delta)-DP for each label: every label is used in one release."""
+    features, labels = blobs(600)
+    holder = central(labels, ldp.Classes(2), 0.5, delta)
+    release = ldp.fit_linear(features, holder, epsilon=0.5, delta=delta, rng=SIMULATED(0), evaluation=0.2)
+    assert holder.ledger.spent.within("0.5", Fraction(str(delta)))
+    assert len(release.certificate.entries) == 2
+    assert release.certificate.trust is Trust.CENTRAL
+    assert {len(entry.path) for entry in release.certificate.entries} == {1}
+    assert release.certificate.loss.epsilon(delta) <= 0.5
+    assert math.isinf(release.certificate.loss.epsilon(0)) == (delta > 0)
+    kinds = {entry.mechanism["mechanism"] for entry in release.certificate.entries}
+    assert kinds == {"RandomizedResponse", GaussianMoment.__name__ if delta else LaplaceMoment.__name__}
+
+
+def test_the_evaluation_is_of_records_that_were_not_learnt_from() -> None:
+    features, labels = blobs(3000)
+    model = ldp.fit_linear(
+        features, central(labels, ldp.Classes(2), 2.0), epsilon=2, delta=1e-6, rng=SIMULATED(0), evaluation=0.3
+    ).value
+    assert model.evaluation is not None and 800 < len(model.evaluation.rows) < 1000
+    accuracy = model.evaluation.accuracy()
+    assert accuracy.low < np.mean(model.predict(features) == labels) < accuracy.high
+    assert np.allclose(model.predict_proba(features)[model.evaluation.rows], model.evaluation.probabilities, atol=1e-5)
+
+
+def test_no_label_has_a_say_in_what_is_released() -> None:
+    features, labels = blobs(400, 2)
+    described = []
+    for given in (labels, 1 - labels, np.zeros_like(labels)):
+        holder = central(given, ldp.Classes(2))
+        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
+        described.append(holder.ledger.charges[0].mechanism)
+    assert described[0] == described[1] == described[2]
+
+
+def test_dimension_and_ridge_are_obeyed() -> None:
+    features, labels = blobs(2000, 4)
+    arguments: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": SIMULATED(0)}
+    small = central(labels, ldp.Classes(4))
+    ldp.fit_linear(features, small, dimension=3, **arguments)
+    assert (
+        "16 noisy sums"
+        in ldp.fit_linear(features, central(labels, ldp.Classes(4)), dimension=3, **arguments).certificate.published
+    )
+    heavy = ldp.fit_linear(features, central(labels, ldp.Classes(4)), ridge=1e9, **arguments).value
+    assert np.abs(heavy.estimator.coefficients).max() < 1e-3
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "epsilon": ({"epsilon": 0}, "epsilon must be positive"),
+    "delta": ({"delta": 1}, "delta must lie in"),
+    "a negative delta": ({"delta": -1e-6}, "delta must lie in"),
+    "evaluation": ({"evaluation": 1.0}, "evaluation must be a share"),
+    "everything held out": ({"evaluation": 0.999}, "labels must hold more records"),
+    "dimension": ({"dimension": 0}, "dimension must be a positive integer"),
+    "ridge": ({"ridge": -1.0}, "ridge must be a positive factor"),
+    "representation": ({"representation": "pca"}, "scikit-learn transformer"),
+    "rng": ({"rng": 7}, "rng must be"),
+    "rows": ({"features": np.zeros((3, 2))}, "one row for each record"),
+    "constant features": ({"features": np.zeros((60, 2)), "representation": AS_THEY_ARE}, "must not be constant"),
+    "texts": ({"features": np.full((60, 2), "a")}, "cannot take these features"),
+    "gaps": ({"features": np.full((60, 2), np.nan), "representation": AS_THEY_ARE}, "finite matrix"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_and_nothing_is_charged(name: str) -> None:
+    features, labels = blobs(60)
+    holder = central(labels, ldp.Classes(2))
+    changed, message = REFUSED[name]
+    arguments = {"features": features, "epsilon": 1, "delta": 1e-6, "rng": SIMULATED(0), **changed}
+    with pytest.raises(InputError, match=message):
+        ldp.fit_linear(arguments.pop("features"), holder, **arguments)
+    assert holder.ledger.charges == ()
+
+
+def test_a_budget_of_less_is_not_enough() -> None:
+    features, labels = blobs(200)
+    for epsilon, delta in ((0.999, 1e-6), (1, 1e-7), (1, 0)):
+        holder = central(labels, ldp.Classes(2), epsilon, delta)
+        with pytest.raises(BudgetExceeded):
+            ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
+        assert holder.ledger.charges == ()
+
+
+def test_numbers_have_no_evaluation_part() -> None:
+    features, labels = line(100)
+    holder = central(labels, ldp.Interval(0, 10))
+    with pytest.raises(InputError, match="0 for numbers"):
+        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), evaluation=0.1)
+    assert holder.ledger.charges == ()
+
+
+def test_the_default_map_is_for_tables() -> None:
+    features, labels = blobs(1500)
+    features = np.column_stack([features, SIMULATED(0).integers(0, 4, 1500)])
+    features[::7, 0] = np.nan
+    model = ldp.fit_linear(
+        features,
+        central(labels, ldp.Classes(2)),
+        epsilon=1,
+        delta=1e-6,
+        rng=SIMULATED(0),
+        representation=TableMap(categorical=[False, False, True]),
+    ).value
+    assert np.mean(model.predict(features) == labels) > 0.85
