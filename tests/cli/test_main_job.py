@@ -41,7 +41,9 @@ def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran
     assert one["certificate"] == two["certificate"]
     assert one["files"]["model.json"] == two["files"]["model.json"]
 
-    other = labeldp("fit", "people.csv", *FIT, "--model", "boosting", "--stages", "1", "--out", "model3")
+    another = labeldp("fit", "people.csv", *FIT, "--model", "boosting", "--stages", "1", "--out", "boosted")
+    assert another.status == 0, another.err  # of the same released labels
+    other = labeldp("fit", "people.csv", *QUICK, "--epsilon", "0.5", "--out", "model3")
     assert other.status == 1 and "budget" in other.err and not (people / "model3").exists()
     assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
 

@@ -51,6 +51,7 @@ class Bundle:
         """Write the classifier and its description into a folder."""
         from skops import io
 
+        assert isinstance(self.model.domain, Classes)
         with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
             io.dump(self.model.estimator, hidden)
         noise = None if self.model.noise is None else self.model.noise.tolist()

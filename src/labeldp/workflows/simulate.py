@@ -56,6 +56,7 @@ class _World:
     @classmethod
     def drawn(cls, model: Model, features: NDArray[np.float64], rng: np.random.Generator) -> "_World":
         """Labels from the model's probabilities; a fifth of the records are kept for the test."""
+        assert isinstance(model.domain, Classes)
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
         return cls(model.domain, clone(model.estimator), features, codes, rng.random(len(features)) < 0.2)

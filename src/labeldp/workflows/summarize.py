@@ -90,7 +90,6 @@ def summarize(
     curve = simulated_curve(model, job.features, settings.epsilon)
     show("shuffling features", 0.9)
     important = importances(model, job.features, job.encoder.names)
-    binary = model.domain.size == 2
     return FitSummary(
         title=f"A model of {settings.label}, learnt from private labels",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -113,7 +112,7 @@ def summarize(
         dropped=_dropped(job),
         notes=_notes(job.encoder),
         log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
-        auc=_finite(evaluation.auc(), "debiased over pairs of records") if binary else None,
+        auc=_finite(evaluation.auc(), "debiased over pairs of records") if model.domain.size == 2 else None,
         confusion=_confusion(evaluation),
         curve=curve,
         importance=important,

@@ -1,0 +1,42 @@
+"""The demo: one dataset with one budget, and nothing of the user's is overwritten."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Ran
+from labeldp.workflows import LedgerFile, demo
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same demo with a classifier that is quickly learnt."""
+    made = demo._settings
+    monkeypatch.setattr(demo, "_settings", lambda epsilon: replace(made(epsilon), model="logistic"))
+
+
+def test_demos_of_all_epsilons_are_charged_to_one_dataset(labeldp: Callable[..., Ran], people: Path) -> None:
+    first = labeldp("demo", "--epsilon", "1")
+    assert first.status == 0, first.err
+    assert "'patients' in demo-output/demo.ledger has the budget epsilon = 10" in first.out
+    again = labeldp("demo", "--epsilon", "1.0")
+    assert again.status == 0 and "model_epsilon_1" in again.out, again.err
+    assert labeldp("demo", "--epsilon", "8").status == 0
+    ledger = LedgerFile(people / "demo-output" / "demo.ledger")
+    assert ledger.datasets() == ("patients",)
+    assert ledger.dataset("patients").spent.epsilon() == 9.0
+    over = labeldp("demo", "--epsilon", "2")
+    assert over.status == 1 and "budget of 'patients'" in over.err and over.err.count("\n") == 1
+
+
+def test_the_demo_replaces_no_file(labeldp: Callable[..., Ran], people: Path) -> None:
+    (people / "mine").mkdir()
+    for name in ("patients.csv", "public_patients.csv"):
+        place = people / "mine" / name
+        place.write_text("mine")
+        ran = labeldp("demo", "--out", "mine")
+        assert ran.status == 1 and name in ran.err and ran.err.count("\n") == 1, ran
+        assert place.read_text() == "mine" and len(list((people / "mine").iterdir())) == 1
+        place.unlink()
