@@ -7,7 +7,7 @@ import pytest
 from guide.blocks import examples, run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -16,6 +16,17 @@ def test_every_example_of_a_page_runs(page: Path, people: Path, monkeypatch: pyt
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page.read_text()):
         run(str(page.relative_to(ROOT)), example, namespace)
+
+
+def test_the_files_that_the_index_makes_have_the_columns_of_those_that_the_pages_are_tested_on(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("people.csv", "new_people.csv")
+    expected = [(people / name).read_text().splitlines()[0] for name in names]
+    monkeypatch.chdir(tmp_path)
+    for example in examples((ROOT / "docs" / "index.md").read_text()):
+        run("docs/index.md", example, {})
+    assert [(tmp_path / name).read_text().splitlines()[0].replace('"', "") for name in names] == expected
 
 
 PAGE = """
