@@ -1,6 +1,9 @@
 """What every test starts from: one thread each, repeatable properties, and a table to try things on."""
 
 import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 # Before numpy is imported: two pytest workers on two cores, and a cache that stays in the checkout.
@@ -49,3 +52,20 @@ def people(tmp_path: Path) -> Path:
     table.to_parquet(tmp_path / "people.parquet", index=False)
     table_of_people(50, seed=2).drop(columns="bought").to_csv(tmp_path / "new_people.csv", index=False)
     return tmp_path
+
+
+@contextmanager
+def _small_disk(size: int) -> Iterator[None]:
+    """No file may grow beyond `size` bytes; the error comes from the system, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def small_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """A context in which the disk fills up at so many bytes a file."""
+    return _small_disk

@@ -30,6 +30,12 @@ def test_a_test_file_that_holds_the_private_records_is_refused(labeldp: Callable
         assert not (people / "l.ledger").exists() and not (people / "model").exists()
 
 
+def test_a_test_file_of_others_may_have_the_same_few_kinds_of_rows(labeldp: Callable[..., Ran], people: Path) -> None:
+    few = (*QUICK, "--features", "region,job", "--test")
+    assert labeldp("fit", "people.csv", *few, "people.parquet").status == 1
+    assert labeldp("fit", "people.csv", *few, "public.csv").status == 0
+
+
 def test_public_labels_of_a_test_file_are_a_condition_of_the_certificate(
     labeldp: Callable[..., Ran], people: Path
 ) -> None:

@@ -70,21 +70,43 @@ class Bundle:
         Raises:
             InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
         """
-        from skops import io
-
-        from labeldp.learners import Model
-
         _, changed = read_certified(folder)
         if changed:
             raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed")
-        description = read_json(folder / DESCRIPTION)
-        unknown = io.get_untrusted_types(file=folder / ESTIMATOR)
-        if not TRUSTED.issuperset(unknown):
-            raise InputError(f"{folder / ESTIMATOR} holds types that labeldp does not load")
-        estimator = io.load(folder / ESTIMATOR, trusted=unknown)
-        noise = None if description["noise"] is None else np.array(description["noise"])
-        model = Model(Classes(tuple(description["classes"])), estimator, noise)
-        return cls(model, TableEncoder.from_json(description["features"]))
+        return cls._described(folder / DESCRIPTION, _load_estimator(folder / ESTIMATOR))
+
+    @classmethod
+    def _described(cls, path: Path, estimator: Any) -> "Bundle":
+        """A loaded classifier with what the description at `path` says of it."""
+        from labeldp.learners import Model
+
+        content = read_json(path)
+        if content.get("format") != FORMAT:
+            raise InputError(f"{path} is damaged or of another version of labeldp")
+        try:
+            noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
+            model = Model(Classes(tuple(content["classes"])), estimator, noise)
+            return cls(model, TableEncoder.from_json(content["features"]))
+        except (KeyError, TypeError, ValueError):  # an InputError is a ValueError, too
+            problem = f"{path} is damaged: it does not describe a model of labeldp"
+        raise InputError(problem)
+
+
+def _load_estimator(path: Path) -> Any:
+    """The classifier in a file, which is loaded only if it holds nothing but trusted types.
+
+    Raises:
+        InputError: other types, or not a file that can be read.
+    """
+    from skops import io
+
+    try:
+        if TRUSTED.issuperset(io.get_untrusted_types(file=path)):
+            return io.load(path, trusted=sorted(TRUSTED))
+        problem = "holds types that labeldp does not load"
+    except Exception as error:  # whatever the parser of a damaged or foreign archive meets
+        problem = f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn"
+    raise InputError(f"{path} {problem}")
 
 
 def certify(folder: Path, certificate: Certificate) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,8 +88,10 @@ def codes_in(content: pa.Table, label: str, domain: Classes) -> NDArray[Any]:
 
 
 def same_rows(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether two matrices hold the same rows, in whatever order and however often."""
-    return set(_row_digests(one)) == set(_row_digests(other))
+    """Whether two matrices hold the same rows in whatever order; how often counts where most rows are alike anyway."""
+    first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
+    telling = 2 * len(second) > len(other)
+    return first == second or (telling and first.keys() == second.keys())
 
 
 def _row_digests(matrix: NDArray[np.float64]) -> Iterator[bytes]:

@@ -1,0 +1,145 @@
+"""A model's directory: what is refused when it is read, and what a disk that fills up leaves of it."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.preprocessing import FunctionTransformer
+from skops import io
+
+import labeldp as ldp
+from conftest import table_of_people
+from labeldp.workflows import FitSettings, LedgerFile, fit_file, predict_file
+from labeldp.workflows.bundle import DESCRIPTION, ESTIMATOR, Bundle, certify, read_certified
+
+Disk = Callable[[int], AbstractContextManager[None]]
+SETTINGS = FitSettings.parse(
+    label="bought",
+    classes="no,yes",
+    epsilon="1",
+    features=None,
+    stages=None,
+    delta="0",
+    dataset="people",
+    model="logistic",
+)
+
+
+def fit(folder: Path, out: str) -> None:
+    fit_file(str(folder / "people.csv"), SETTINGS, ledger=str(folder / "people.ledger"), out=str(folder / out))
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with people.csv, new.csv, people.ledger and the directory `model`, to be copied."""
+    folder = tmp_path_factory.mktemp("fitted")
+    table_of_people(300, seed=1).to_csv(folder / "people.csv", index=False)
+    table_of_people(50, seed=2).drop(columns="bought").to_csv(folder / "new.csv", index=False)
+    fit(folder, "model")
+    return folder
+
+
+@pytest.fixture
+def folder(fitted: Path, tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    shutil.copytree(fitted, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def refusal(model: Path) -> str:
+    """What reading the directory says, after whoever changed it wrote a certificate that agrees."""
+    certify(model, read_certified(model)[0])
+    with pytest.raises(ldp.InputError) as caught:
+        Bundle.read(model)
+    return str(caught.value)
+
+
+def ran(values: Any) -> Any:
+    """Stands for code that a planted file would run."""
+    pytest.fail("a type that is not trusted was loaded")
+
+
+def test_a_model_of_types_that_are_not_trusted_is_refused(folder: Path) -> None:
+    io.dump(FunctionTransformer(ran), folder / "model" / ESTIMATOR)
+    assert "model.skops holds types that labeldp does not load" in refusal(folder / "model")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.99])
+def test_a_model_cut_short_is_refused(folder: Path, keep: float) -> None:
+    path = folder / "model" / ESTIMATOR
+    os.truncate(path, int(keep * path.stat().st_size) if isinstance(keep, float) else keep)
+    assert "model.skops cannot be loaded" in refusal(folder / "model")
+
+
+def test_junk_for_a_model_is_refused(folder: Path) -> None:
+    (folder / "model" / ESTIMATOR).write_text("junk")
+    assert "model.skops cannot be loaded (BadZipFile)" in refusal(folder / "model")
+    shutil.make_archive(str(folder / "empty"), "zip", folder / "model")
+    (folder / "empty.zip").replace(folder / "model" / ESTIMATOR)
+    assert "model.skops cannot be loaded (KeyError)" in refusal(folder / "model")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"classes": None},
+        {"classes": ["no"]},
+        {"noise": "much"},
+        {"noise": [[1.0], [1.0, 2.0]]},
+        {"features": {}},
+        {"features": []},
+        "classes",
+        "noise",
+        "features",
+    ],
+)
+def test_a_damaged_description_is_refused(folder: Path, change: Any) -> None:
+    path = folder / "model" / DESCRIPTION
+    content = json.loads(path.read_text())
+    if isinstance(change, str):
+        del content[change]
+    else:
+        content.update(change)
+    path.write_text(json.dumps(content))
+    assert "model.json is damaged" in refusal(folder / "model")
+
+
+def test_a_model_that_was_changed_is_refused(folder: Path) -> None:
+    with (folder / "model" / ESTIMATOR).open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(ldp.InputError, match=r"is not what was certified: model\.skops changed"):
+        Bundle.read(folder / "model")
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet"])
+def test_a_prediction_on_a_full_disk_leaves_nothing(folder: Path, name: str, small_disk: Disk) -> None:
+    before = sorted(os.listdir(folder))
+    with pytest.raises(ldp.LabelDPError, match=rf"the disk is full.*{name} was not written"), small_disk(512):
+        predict_file(str(folder / "model"), str(folder / "new.csv"), out=str(folder / name))
+    assert sorted(os.listdir(folder)) == before
+    assert predict_file(str(folder / "model"), str(folder / "new.csv"), out=str(folder / name)) == 50
+
+
+def test_a_fit_on_a_full_disk_leaves_no_directory_and_is_finished_by_the_same_command(
+    folder: Path, small_disk: Disk
+) -> None:
+    before = sorted(os.listdir(folder))
+    with pytest.raises(ldp.LabelDPError, match="the disk is full"), small_disk(512):
+        fit(folder, "again")
+    assert sorted(os.listdir(folder)) == before
+    fit(folder, "again")
+    assert LedgerFile(folder / "people.ledger").dataset("people").spent.epsilon() == 1.0
+
+
+def test_a_fit_whose_ledger_does_not_fit_on_the_disk_charges_nothing(folder: Path, small_disk: Disk) -> None:
+    (folder / "people.ledger").unlink()
+    before = sorted(os.listdir(folder))
+    with pytest.raises(ldp.LedgerError, match="disk"), small_disk(512):
+        fit(folder, "again")
+    assert sorted(os.listdir(folder)) == before
