@@ -24,8 +24,8 @@ import labeldp as ldp
 LABELS, ROWS, CLASSES, EPSILON = 10**7, 10**6, 10, 1.0
 
 # Labels per second for K = 10 (or two classes where said) and K = 100, epsilon = 1, one thread, two shared AMD EPYC
-# virtual cores, Python 3.11.7, numpy 2.4.6: medians of 3 to 7 runs of each project's own functions. The first row is the
-# common yardstick.
+# virtual cores, Python 3.11.7, numpy 2.4.6: medians of 3 to 7 runs of each project's own functions. The first row is
+# the common yardstick.
 RECORDED = {
     "plain vectorized numpy RR, PCG64 (yardstick)": (35.7e6, 46.8e6),
     "the same with os.urandom": (7.6e6, 5.9e6),
