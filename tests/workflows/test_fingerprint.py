@@ -97,7 +97,7 @@ def test_traces_do_not_depend_on_order_or_blocks_and_need_the_key() -> None:
             found.update(part, LABELS[part])
         return found.traces("integers")
 
-    assert traces(KEY, np.arange(300), 10) == traces(KEY, BACK, 299)
+    assert traces(KEY, np.arange(300), 10) == traces(KEY, BACK, 299)  # the second with a block of one record
     ours, theirs = traces(KEY, BACK, 5), traces(bytes(32), BACK, 5)
     assert [a[2] == b[2] for a, b in zip(ours, theirs, strict=True)] == [False, False, True]  # the number of records
     assert repr(Fingerprint(KEY, ldp.Classes(3))) == "Fingerprint(<secret>)"

@@ -34,8 +34,11 @@ class Fingerprint:
     def update(self, ids: Any, codes: NDArray[Any]) -> None:
         """Add records: ids as the randomness takes them, or None for row numbers; codes (n,)."""
         self._digest.update(record_words(ids, len(codes), self._key), self._ranks[codes])
-        found, counts = np.unique(codes, return_counts=True)
-        self._counts[found] += counts
+        if len(self._counts) <= len(codes):
+            self._counts += np.bincount(codes, minlength=len(self._counts))
+        else:
+            found, counts = np.unique(codes, return_counts=True)
+            self._counts[found] += counts
 
     @property
     def labels(self) -> str:
