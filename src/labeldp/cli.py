@@ -105,12 +105,19 @@ def _note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
+def _standing(ledger: str, dataset: str) -> str:
+    """What the dataset has cost so far, as a line."""
+    from labeldp.workflows import describe_budget
+
+    return describe_budget(ledger, dataset)
+
+
 FIT_EXAMPLES = """\b
 Examples:
   labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
       --ledger people.ledger --dataset people --id id --out model
   labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
-      --stages 2 --prior clusters --test public.csv --ledger people.ledger --dataset people --out model2
+      --model boosting --test public.csv --ledger people.ledger --dataset people --out model2
 """
 
 
@@ -118,8 +125,8 @@ Examples:
 @click.argument("data", type=_DATA)
 @private
 @click.option("--classes", required=True, metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
-@click.option("--epsilon", required=True, type=str, help="The privacy parameter that this fit costs.")
-@click.option("--delta", default="0", show_default=True, help="The delta of a new dataset's budget.")
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
+@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="The delta of a new dataset's budget.")
 @click.option("--out", required=True, type=click.Path(path_type=str), help="A new directory for model and report.")
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option(
@@ -127,10 +134,16 @@ Examples:
     type=click.Choice(["auto", "boosting", "logistic", "kernel", "forest"]),
     default="auto",
     show_default=True,
-    help="The kind of classifier.",
+    help="The kind of classifier; auto tries boosting and kernel on the released labels.",
 )
 @click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
-@click.option("--prior", type=click.Choice(["none", "clusters"]), default="none", show_default=True)
+@click.option(
+    "--prior",
+    type=click.Choice(["none", "clusters"]),
+    default="none",
+    show_default=True,
+    help="Spend a part of epsilon on class counts of feature clusters first; it seldom helps.",
+)
 @click.option("--test", type=_DATA, help="A table of other records with public labels, to measure the model on.")
 @click.option(
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
@@ -166,6 +179,7 @@ def fit(data: str, **options: Any) -> None:
         click.echo(f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}.")
     for warning in summary.warnings:
         click.echo(f"Note: {warning}")
+    click.echo(_standing(options["ledger"], options["dataset"]))
     click.echo(f"Report: {options['out'].rstrip('/')}/report.html")
 
 
@@ -207,12 +221,12 @@ Examples:
     default="randomized-response",
     show_default=True,
 )
-@click.option("--epsilon", required=True, type=str, help="The privacy parameter that this release costs.")
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
 @click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
 def release(data: str, out: str, **options: Any) -> None:
-    """Release the label column of DATA with noise, in one pass through the file for each look.
+    """Release the label column of DATA with noise.
 
     Writes the noisy column (and the ids), or with --in-place the whole table. The certificate goes into
     the Parquet metadata, or beside a CSV file.
@@ -223,6 +237,7 @@ def release(data: str, out: str, **options: Any) -> None:
     with _progress("releasing") as progress:
         certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)
     click.echo(certificate.at(0))
+    click.echo(_standing(options["ledger"], options["dataset"]))
     click.echo(f"Released: {out}")
 
 
@@ -230,8 +245,9 @@ def release(data: str, out: str, **options: Any) -> None:
 @click.argument("path", type=click.Path(path_type=str))
 @click.option("--delta", default="0", show_default=True, help="The delta at which the guarantee is read.")
 def certificate(path: str, delta: str) -> None:
-    """Print the certificate of a model directory or a released file, and whether it still is what was certified.
+    """Print a certificate, and whether the thing still is what was certified.
 
+    PATH is a directory that fit wrote or a file that release wrote; of a file, the released column alone is covered.
     Ends with status 1 when it is not.
     """
     from labeldp.workflows import verify
@@ -264,14 +280,15 @@ def ledger_show(path: str) -> None:
     "add", epilog="\b\nExample:\n  labeldp ledger add people.ledger --dataset people --epsilon 4 --delta 1e-6\n"
 )
 @click.argument("path", type=_DATA)
-@click.option("--dataset", required=True, metavar="NAME")
-@click.option("--epsilon", required=True, type=str)
-@click.option("--delta", default="0", show_default=True)
-def ledger_add(path: str, dataset: str, epsilon: str, delta: str) -> None:
-    """Add a dataset with the most that all its releases may ever cost together."""
+@click.option("--dataset", required=True, metavar="NAME", help="The dataset's name: one for each column of labels.")
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The most that all its releases may cost together.")
+@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="The budget's delta.")
+@click.option("--change", is_flag=True, help="Give a dataset that is there another budget; what was spent stays spent.")
+def ledger_add(path: str, dataset: str, epsilon: str, delta: str, change: bool) -> None:
+    """Add a dataset with the most that all its releases may ever cost together, or change that."""
     from labeldp.workflows import add_dataset
 
-    click.echo(add_dataset(path, dataset, epsilon, delta))
+    click.echo(add_dataset(path, dataset, epsilon, delta, change=change))
 
 
 @cli.command(epilog="\b\nExample:\n  labeldp demo\n")

@@ -221,5 +221,6 @@ def check(budget: Budget, charges: list[Charge], charge: Charge, name: str) -> N
         delta = budget.delta
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {digits_above(spent.epsilon(delta), 12)}; "
-            f"this release would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta"
+            f"this release would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta. "
+            "A larger budget is a decision of its own: the worst that may ever be revealed of one label"
         )

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.fit import fit_file
     from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
-    from labeldp.workflows.ledger_view import add_dataset, describe_ledger
+    from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
     from labeldp.workflows.predict import predict_file
     from labeldp.workflows.release import release_file, verify_file
     from labeldp.workflows.settings import classes_of, domain_of
@@ -37,7 +37,7 @@ _FILES = {
     "fit": "fit_file",
     "fit_settings": "FitSettings",
     "ledger_file": "DatasetLedger Entry LedgerFile",
-    "ledger_view": "add_dataset describe_ledger",
+    "ledger_view": "add_dataset describe_budget describe_ledger",
     "predict": "predict_file",
     "release": "release_file verify_file",
     "settings": "classes_of domain_of",
@@ -70,6 +70,7 @@ __all__ = [
     "Verdict",
     "add_dataset",
     "classes_of",
+    "describe_budget",
     "describe_ledger",
     "domain_of",
     "fit_file",

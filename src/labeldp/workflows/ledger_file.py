@@ -113,7 +113,7 @@ class LedgerFile:
             elif budget_texts(known.budget) != budget_texts(budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({known.budget}); "
-                    "to change it is a decision of its own: set_budget"
+                    "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
 
     def set_budget(self, name: str, budget: Budget) -> None:

@@ -25,26 +25,38 @@ def describe_ledger(path: str) -> str:
 
 def _dataset(account: DatasetLedger) -> str:
     """One dataset: its budget, what was spent, and each release in a line."""
-    budget, spent = account.budget, account.spent
-    cost = digits_above(spent.epsilon(budget.delta), 12)
-    lines = [f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"]
+    lines = [_standing(account)]
     for entry in account.entries:
         charge = entry.certificate.entries[0]
         bound = charge.loss.max_loss
         cost = "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
-        words = [entry.created[:19].replace("T", " "), str(charge.mechanism["mechanism"]), cost]
-        words += [f"part {part} of split {split[:8]}" for split, part in charge.path]
+        words = [entry.created[:19].replace("T", " ") + " UTC", str(charge.mechanism["mechanism"]), cost]
+        words += [entry.step.rpartition(": ")[2]] if entry.step else []
+        words += [f"part {part + 1} of split {split[:8]}" for split, part in charge.path]
         words += [f"revision {entry.revision}"] if entry.revision else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
 
 
-def add_dataset(path: str, name: str, epsilon: str, delta: str) -> str:
-    """Add a dataset with its budget; say so in a sentence.
+def describe_budget(path: str, name: str) -> str:
+    """What a dataset may cost and has cost, as a line."""
+    return _standing(LedgerFile(path).dataset(name))
+
+
+def _standing(account: DatasetLedger) -> str:
+    budget = account.budget
+    cost = digits_above(account.spent.epsilon(budget.delta), 12)
+    return f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"
+
+
+def add_dataset(path: str, name: str, epsilon: str, delta: str, *, change: bool = False) -> str:
+    """Add a dataset with its budget, or change the budget of one; say so in a sentence.
 
     Raises:
-        LedgerError: the dataset has another budget already.
+        LedgerError: the dataset has another budget already, or, with `change`, is not there.
+        BudgetExceeded: with `change`: more was spent already.
     """
     budget = Budget(epsilon=epsilon, delta=delta)
-    LedgerFile(path).add(name, budget)
+    ledger = LedgerFile(path)
+    ledger.set_budget(name, budget) if change else ledger.add(name, budget)
     return f"{name!r} in {path} has the budget {budget}. {SECRECY}"
