@@ -56,7 +56,8 @@ def cluster_prior(
     groups = feature_clusters(features, int(count), seed)
     why = "k-means on the public features, with a public seed"
     mechanism = LaplaceHistogram(domain=curator.domain, epsilon=spent, groups=Public(groups, why=why))
-    release = curator.release(mechanism, rng=rng, step="cluster prior")
+    step = "cluster prior" if (clusters, seed) == (None, 0) else f"cluster prior of {count}, seed {seed}"
+    release = curator.release(mechanism, rng=rng, step=step)
     stored = release.mechanism.arrays()
     return release.map(lambda counts: normalized(np.maximum(counts, 0))[stored])
 

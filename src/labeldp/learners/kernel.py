@@ -10,10 +10,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from labeldp.learners.probabilities import FLOOR, Probabilities, normalized, tempered
+from labeldp.learners.probabilities import FLOOR, TEMPERATURES, Probabilities, normalized, tempered
 
 PENALTIES = np.geomspace(1e-2, 1e4, 19)
-TEMPERATURES = np.geomspace(0.25, 2.0, 13)
 
 
 class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

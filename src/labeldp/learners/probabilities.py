@@ -10,6 +10,9 @@ Probabilities = NDArray[np.float64]
 FLOOR = 1e-3
 """The least probability that a corrected model gives to a class: no learner from noisy labels may exclude one."""
 
+TEMPERATURES = np.geomspace(0.25, 2.0, 13)
+"""Tried where probabilities are calibrated: below 1 sharpens."""
+
 
 def normalized(values: Any, floor: float = 0.0) -> Probabilities:
     """Rows raised to at least `floor` and scaled to sum to 1; a row without mass becomes uniform."""

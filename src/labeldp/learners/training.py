@@ -18,7 +18,7 @@ from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.features import MIXED, REHEARSED, are_numbers, check_rows, rows_of
 from labeldp.learners.model import Model
-from labeldp.learners.probabilities import Probabilities, expanded, tempered, unmixed
+from labeldp.learners.probabilities import TEMPERATURES, Probabilities, expanded, tempered, unmixed
 from labeldp.mechanisms import Classes
 from labeldp.privacy import InputError, NotInvertibleError, Public, Release, gather
 
@@ -26,7 +26,6 @@ Method = Literal["posterior", "plain", "reweighted", "debiased"]
 
 PRUNED = 0.002
 """Weighted copies of a record that weigh less are left out."""
-TEMPERATURES = np.geomspace(0.25, 2.0, 13)
 """Tried for the probabilities of held-out records."""
 
 DRAWS = 4
