@@ -117,7 +117,7 @@ def test_the_expected_error_is_the_error() -> None:
         labels = rows @ truth + rng.normal(size=300) * np.sqrt(0.3)
         found = rule.gain @ (released.T @ labels + 30 * rng.normal(size=3))
         errors.append(np.mean((rows @ (found - truth)) ** 2))
-    assert np.mean(errors) == pytest.approx(rule.error, rel=0.06)
+    assert np.mean(errors) == pytest.approx(rule.error(rows), rel=0.06)
 
 
 def test_noise_is_shared_by_water_filling() -> None:

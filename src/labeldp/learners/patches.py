@@ -20,7 +20,7 @@ SAMPLED_PATCHES = 100_000
 
 
 class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """How strongly each filter answers in each region of an image, averaged.
+    """How strongly each filter answers in each region of an image: the root of the mean.
 
     Use it for centered images such as digits or clothes: the features are linear enough for `fit_linear`. Patches
     are centered, scaled to unit contrast and whitened; the filters are their k-means centers; answers below
@@ -72,7 +72,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Mean answers, shape (n, regions squared times filters)."""
+        """Roots of mean answers, which have fewer extremes, shape (n, regions squared times filters)."""
         check_is_fitted(self, "kernel_")
         images = self._images(X)
         width = self.side - self.patch + 1
@@ -87,7 +87,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             rows = np.add.reduceat(maps, ends[:-1], axis=1)
             sums = np.add.reduceat(rows, ends[:-1], axis=2)
             counts = np.outer(np.diff(ends), np.diff(ends))[None, :, :, None]
-            result[part] = (sums / counts).reshape(len(maps), -1)
+            result[part] = np.sqrt(sums / counts).reshape(len(maps), -1)
         return result
 
     def _images(self, images: Any) -> Floats:

@@ -15,7 +15,7 @@ DECAY = 0.6
 """The signal that a unit direction is expected to carry grows with its variance to this power."""
 
 BLOCK_ROWS = 4096
-PROBED_ROWS = 5000
+PROBED_ROWS = 4000
 CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
 
 
@@ -88,17 +88,21 @@ def shared_noise(signal: Floats, noise: float) -> Floats:
 
 @dataclass(frozen=True)
 class Estimator:
-    """The linear map from released sums to coefficients of least expected error, and that error.
+    """The linear map from released sums to coefficients of least expected error.
 
     Args:
         gain: shape (d, d).
-        error: expected squared error of a prediction, summed over the columns of the labels.
+        left: expected covariance of the errors of the coefficients, shape (d, d).
         noise: expected covariance of the sums around what the coefficients explain, shape (d, d).
     """
 
     gain: Floats = field(repr=False)
-    error: float
+    left: Floats = field(repr=False)
     noise: Floats = field(repr=False)
+
+    def error(self, rows: Floats) -> float:
+        """The expected squared error of a prediction for rows like these, in one column of the labels."""
+        return float(np.sum(self.left * blockwise(rows, rows)) / len(rows))
 
 
 def best_linear(
@@ -120,8 +124,7 @@ def best_linear(
     noise = spread**2 * np.eye(len(signal)) + residual * own
     spanned = cross * signal
     gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
-    left = np.diag(signal) - gain @ spanned
-    return Estimator(gain, float(np.sum(left * blockwise(rows, rows)) / len(rows)), noise)
+    return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
 
 
 def blockwise(left: Floats, right: Floats) -> Floats:
@@ -163,7 +166,7 @@ def best_clip(
     def error(clip: float) -> float:
         kept = clipped(metric, clip)
         longest = float(np.abs(kept).sum(axis=1).max()) if pure else clip
-        return best_linear(kept, probe, signal, noise * longest / factor, residual / factor, ridge).error
+        return best_linear(kept, probe, signal, noise * longest / factor, residual / factor, ridge).error(probe)
 
     return float(min(clips[clips > 0].tolist(), key=error))
 
