@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,19 @@ def test_a_budget_of_less_is_not_enough() -> None:
         with pytest.raises(BudgetExceeded):
             ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
         assert holder.ledger.charges == ()
+
+
+def test_the_same_fit_again_costs_nothing(tmp_path: Path) -> None:
+    features, labels = blobs(500)
+    given, spent = [], []
+    for _ in range(2):
+        ledger = ldp.LedgerFile(tmp_path / "people.ledger").dataset("people", budget=ldp.Budget(1, 1e-6))
+        holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger, run="one fit")
+        release = ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=ledger.randomness)
+        given.append(release.value.predict_proba(features))
+        spent.append(len(ledger.charges))
+    assert np.array_equal(*given)
+    assert spent == [1, 1]
 
 
 def test_numbers_have_no_evaluation_part() -> None:

@@ -22,6 +22,7 @@ from labeldp.mechanisms.discrete_gaussian import (
 )
 from labeldp.privacy import InputError, KeyedRandomness, Public, SystemRandomness, Trust
 from labeldp.privacy.randomness import SimulatedRandomness
+from labeldp.testing import ContractViolation, check_mechanism
 from mechanisms.examples import public
 
 FALSE_ALARM = 1e-12
@@ -242,3 +243,33 @@ def test_rows_that_were_released_are_taken_as_they_are() -> None:
 def test_calibration_is_that_of_the_continuous_mechanism_up_to_the_integers() -> None:
     """c(1, 1e-6) = 4.2247, from the formula of Balle and Wang in another program."""
     assert smallest_stddev(10**12, 1000, Fraction(1), Fraction("1e-6")) / 1e6 == pytest.approx(4.22468, abs=1e-4)
+
+
+class OneColumn(GaussianMoment):
+    """Forgets that a replaced label moves two columns."""
+
+    @property
+    def sensitivity_square(self) -> int:
+        return self.rows.square
+
+
+class Quiet(GaussianMoment):
+    """Draws less noise than it claims: that of 10 % more epsilon."""
+
+    def draw(self, stream: WordStream) -> Any:
+        return discrete_gaussian(stream, self.with_epsilon(self.epsilon * 1.1).stddev)
+
+
+class Rounded(GaussianMoment):
+    """Draws continuous noise and rounds it down, so that its middle is off by half a step."""
+
+    def draw(self, stream: WordStream) -> Any:
+        return np.floor(np.random.default_rng(0).normal(size=len(stream)) * self.stddev).astype(np.int64)
+
+
+@pytest.mark.parametrize(("kind", "resolution"), [(OneColumn, 64), (Quiet, 64), (Rounded, 1)])
+def test_a_broken_mechanism_is_caught(kind: type, resolution: int) -> None:
+    arguments: dict[str, Any] = {"domain": Classes(3), "epsilon": 4, "delta": 1e-6, "features": public(np.eye(3))}
+    check_mechanism(GaussianMoment(**arguments, resolution=resolution))
+    with pytest.raises(ContractViolation):
+        check_mechanism(kind(**arguments, resolution=resolution))
