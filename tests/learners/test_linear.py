@@ -291,6 +291,17 @@ def test_the_same_fit_again_costs_nothing(tmp_path: Path) -> None:
     assert spent == [1, 1]
 
 
+def test_features_that_were_released_are_certified_with_the_model() -> None:
+    features, labels = blobs(400)
+    holder = central(labels, ldp.Classes(2), 3.0)
+    answers = holder.release(ldp.RandomizedResponse(domain=holder.domain, epsilon=1), rng=SIMULATED(1))
+    learnt = answers.map(lambda codes: np.column_stack([features, features * codes[:, None]]))
+    release = ldp.fit_linear(learnt, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
+    assert len(release.certificate.entries) == 2
+    assert release.certificate.loss.epsilon(1e-6) > 1.5
+    assert not any("rule that was fixed without the labels" in text for text in release.certificate.assumptions)
+
+
 def test_numbers_have_no_evaluation_part() -> None:
     features, labels = line(100)
     holder = central(labels, ldp.Interval(0, 10))

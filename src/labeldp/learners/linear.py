@@ -59,7 +59,8 @@ def fit_linear(
     curator's domain is an `Interval`.
 
     Args:
-        features: public, one row for each record; numbers, NaN where a value is missing.
+        features: public, one row for each record; numbers, NaN where a value is missing. Or a `Release` of such rows,
+            such as the embedding of a network that was trained on released labels: the model's certificate holds both.
         curator: holds the labels.
         epsilon: of the release.
         delta: of the release; 0 asks for a pure guarantee, which costs many dimensions.
@@ -83,12 +84,14 @@ def fit_linear(
 
     Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
     """
+    source = features if isinstance(features, Release) else None
+    features = features if source is None else source.value
     check_rows(features, curator.records)
     task = _Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge))
     if not 0 <= evaluation < 1 or (evaluation and not isinstance(curator.domain, Classes)):
         raise InputError("evaluation must be a share of the records, in [0, 1), and 0 for numbers")
     unfitted = TableMap() if representation is None else representation
-    fitted = _mapped(unfitted, features)
+    fitted = _mapped(unfitted, features, source)
     if not evaluation:
         return task.learn(fitted, curator, rng)
     held = np.random.default_rng(partition_seed).permutation(curator.records) < evaluation * curator.records
@@ -158,16 +161,21 @@ class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _Mapped:
-    """Features as their fitted transformer sees them, shape (n, p)."""
+    """Features as their fitted transformer sees them, shape (n, p), and the release that they came from, if any."""
 
     transformer: Any
     table: Floats = field(repr=False)
+    source: Release[Any] | None = None
 
     def take(self, rows: Any) -> "_Mapped":
-        return _Mapped(self.transformer, self.table[rows])
+        return _Mapped(self.transformer, self.table[rows], self.source)
+
+    def wrapped(self, rows: Floats) -> Public[Floats] | Release[Floats]:
+        """Rows that were computed from the table, as public or as released as it is."""
+        return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
 
 
-def _mapped(representation: Any, features: Any) -> _Mapped:
+def _mapped(representation: Any, features: Any, source: Release[Any] | None) -> _Mapped:
     """Fit a transformer on features alone.
 
     Raises:
@@ -183,7 +191,7 @@ def _mapped(representation: Any, features: Any) -> _Mapped:
     table = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
     if table.ndim != 2 or table.dtype.kind not in "buif" or not np.all(np.isfinite(table)):
         raise InputError("representation must return a finite matrix of numbers, one row for each record")
-    return _Mapped(transformer, table.astype(np.float32, copy=False))
+    return _Mapped(transformer, table.astype(np.float32, copy=False), source)
 
 
 @dataclass(frozen=True)
@@ -201,8 +209,13 @@ class _Task:
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         task = cls(domain, epsilon, delta, dimension, ridge)
-        task.mechanism(np.ones((1, 1)), 1.0)  # refuses epsilon and delta
+        task.unit  # refuses epsilon and delta  # noqa: B018
         return task
+
+    @property
+    def unit(self) -> float:
+        """The standard deviation of the noise for rows of norm one."""
+        return self.mechanism(Public(np.ones((1, 1)), why="one row of norm one"), 1.0).noise_stddev
 
     @property
     def pure(self) -> bool:
@@ -221,9 +234,8 @@ class _Task:
             return (1 - 1 / self.domain.size) / self.domain.size
         return ((self.domain.high - self.domain.low) / 4) ** 2
 
-    def mechanism(self, rows: Floats, clip: float) -> CrossMoment:
+    def mechanism(self, features: Any, clip: float) -> CrossMoment:
         """The release of these rows."""
-        features = Public(rows, why=WHY)
         if self.pure:
             return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, features=features, clip=clip)
         return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, features=features, clip=clip)
@@ -232,13 +244,13 @@ class _Task:
         """Everything public, then the release, then the model."""
         space = Space.of(mapped.table, min(self.dimension, max(len(mapped.table) - 1, 1)))
         signal = space.signal(EXPLAINED * self.variance, OFFSET * self.variance)
-        unit = self.mechanism(np.ones((1, 1)), 1.0).noise_stddev
+        unit = self.unit
         share = (equal_noise if self.pure else shared_noise)(signal, (unit / len(mapped.table)) ** 2)
         kept = np.flatnonzero(share)
         rows, scale, signal = space.rows(mapped.table)[:, kept], np.sqrt(share[kept]), signal[kept]
         residual = (1 - EXPLAINED) * self.variance
         clip = best_clip(rows, share[kept], signal, unit, residual, pure=self.pure, ridge=self.ridge)
-        mechanism = self.mechanism(rows * scale.astype(rows.dtype), clip)
+        mechanism = self.mechanism(mapped.wrapped(rows * scale.astype(rows.dtype)), clip)
         released = mechanism.values()
         rule = best_linear(released, rows, signal, mechanism.noise_stddev, residual, self.ridge)
         release = curator.release(mechanism, rng=rng, step="linear")
