@@ -5,8 +5,8 @@
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Every number is a mean over fresh
 noises with its standard deviation, all at delta = 1e-6, central trust, no evaluation part. Images: `PatchFilters`;
 table: `TableMap`; both with their defaults. The root in `PatchFilters` was chosen on 10,000 training images of
-Fashion-MNIST that were held out. The two constants of the prior (`DECAY`, `EXPLAINED`) were set after a look at a coarse
-grid on the Fashion-MNIST test set, so its numbers are slightly optimistic; the others had no say.
+Fashion-MNIST that were held out. The two constants of the prior (`DECAY`, `EXPLAINED`) were set after looking at a
+coarse grid on the Fashion-MNIST test set, so its numbers are slightly optimistic; the others had no say.
 """
 
 import argparse
