@@ -11,7 +11,7 @@ from labeldp.privacy import InputError
 MODELS = {
     "auto": "gradient-boosted trees or a kernel classifier, whichever explains held-out released labels better",
     "boosting": "gradient-boosted trees",
-    "kernel": "a logistic model on kernel features",
+    "kernel": "a kernel regression",
     "logistic": "a logistic model",
     "forest": "a random forest",
 }
