@@ -146,3 +146,15 @@ def test_a_certificate_that_was_edited_is_not_what_was_certified(labeldp: Callab
     assert labeldp("certificate", "model").err.startswith("Error: ")
     place.write_text(json.dumps(written, indent=3))
     assert labeldp("certificate", "model").status == 0
+
+
+def test_a_model_of_another_sampler_is_refused_before_its_labels_are_charged_again(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "9").status == 0
+    assert labeldp(*QUICK).status == 0
+    charged = steps(people)
+    monkeypatch.setattr("labeldp.mechanisms.base.SAMPLER_VERSION", 2)
+    ran = labeldp(*QUICK)
+    assert ran.status == 1 and "not empty" in ran.err
+    assert steps(people) == charged

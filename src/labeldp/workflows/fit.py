@@ -120,9 +120,13 @@ class _Asked:
 
     @property
     def request(self) -> str:
-        """A digest of all that is asked for and public: settings, files' names, features, the test file."""
+        """A digest of all that is asked for and public: settings, files' names, features, the test file, the sampler.
+
+        With another sampler the ledger would not find the releases again, and would charge them.
+        """
         test = "" if self.public is None else self.public.digest()
-        return hashlib.sha256(json.dumps([self.command, self.run, test]).encode()).hexdigest()
+        mechanism = RandomizedResponse(domain=self.settings.domain, epsilon=self.settings.epsilon).specification()
+        return hashlib.sha256(json.dumps([self.command, self.run, test, mechanism]).encode()).hexdigest()
 
     def charged(self) -> dict[str, Charge]:
         """What was charged so far of this very run, by stage; labels in one release may be another run's."""
