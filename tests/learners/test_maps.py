@@ -16,6 +16,7 @@ MAPS: dict[str, tuple[Any, Any]] = {
     "table": (TableMap(categorical=[False, False, True], trees=5), TABLE),
     "fourier": (RandomFourier(components=20), TABLE),
     "patches": (PatchFilters(side=12, filters=7), IMAGES),
+    "colors": (PatchFilters(side=12, channels=3, filters=7), RNG.integers(0, 256, (40, 12, 12, 3))),
 }
 
 
@@ -62,7 +63,29 @@ def test_filters_see_shapes_and_not_brightness() -> None:
     assert np.all(mapped.transform(np.full((1, 144), 9.0)) == 0)
 
 
-@pytest.mark.parametrize("images", [np.zeros((3, 100)), np.zeros((3, 12, 13)), np.full((3, 144), "a")])
+def test_filters_see_colors() -> None:
+    colored = np.repeat(IMAGES[..., None], 3, axis=3).astype(float)
+    colored[..., 0] = 255 - colored[..., 0]
+    mapped = PatchFilters(side=12, channels=3, filters=7).fit(colored)
+    assert mapped.transform(colored).shape == (40, 63)
+    assert np.allclose(mapped.transform(colored.reshape(40, -1)), mapped.transform(colored))
+    gray = np.repeat(IMAGES[..., None], 3, axis=3)
+    assert not np.allclose(mapped.transform(gray), mapped.transform(colored), atol=0.1)
+    single = PatchFilters(side=12, filters=7).fit(IMAGES)
+    assert np.array_equal(single.transform(IMAGES[..., None]), single.transform(IMAGES))
+
+
+@pytest.mark.parametrize(
+    "images", [np.zeros((3, 100)), np.zeros((3, 12, 13)), np.full((3, 144), "a"), np.zeros((3, 9, 16))]
+)
 def test_images_of_another_kind_are_refused(images: np.ndarray) -> None:
-    with pytest.raises(InputError, match=r"images must be numbers, shape \(n, 144\)"):
+    with pytest.raises(
+        InputError, match=r"images must be numbers, shape \(n, 12, 12, 1\) or \(n, 12, 12\) or \(n, 144\)"
+    ):
         PatchFilters(side=12).fit(images)
+
+
+@pytest.mark.parametrize("images", [np.zeros((3, 144)), np.zeros((3, 12, 12)), np.zeros((3, 3, 12, 12))])
+def test_images_without_their_colors_are_refused(images: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"images must be numbers, shape \(n, 12, 12, 3\) or \(n, 432\)"):
+        PatchFilters(side=12, channels=3).fit(images)

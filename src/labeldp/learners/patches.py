@@ -1,4 +1,4 @@
-"""Features of small gray images that are learnt without labels: filters from k-means on whitened patches."""
+"""Features of small images that are learnt without labels: filters from k-means on whitened patches."""
 
 from typing import Any, Self
 
@@ -23,11 +23,12 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """How strongly each filter answers in each region of an image: the root of the mean.
 
     Use it for centered images such as digits or clothes: the features are linear enough for `fit_linear`. Patches
-    are centered, scaled to unit contrast and whitened; the filters are their k-means centers; answers below
-    `threshold` count as none.
+    are centered, scaled to unit contrast and whitened, all channels together; the filters are their k-means centers;
+    answers below `threshold` count as none.
 
     Args:
         side: height and width of an image, in pixels.
+        channels: of a pixel: 1 for gray, 3 for colors.
         patch: height and width of a patch.
         filters: how many; each gives `regions` squared features.
         regions: the image is divided into so many rows and columns of regions.
@@ -41,6 +42,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         side: int = 28,
+        channels: int = 1,
         patch: int = 6,
         filters: int = 300,
         regions: int = 3,
@@ -48,6 +50,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int = 0,
     ) -> None:
         self.side = side
+        self.channels = channels
         self.patch = patch
         self.filters = filters
         self.regions = regions
@@ -55,7 +58,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the filters from images X, shape (n, side squared); labels are not looked at."""
+        """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
         images = self._images(X)
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
@@ -80,7 +83,9 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         result = np.empty((len(images), self.regions**2 * self.filters), dtype=np.float32)
         for start in range(0, len(images), BLOCK_IMAGES):
             part = slice(start, start + BLOCK_IMAGES)
-            patches = _contrast(self._patches(images[part]), self.smoothing_, center=False)
+            patches = _contrast(
+                self._windows(images[part]).reshape(-1, len(self.kernel_)), self.smoothing_, center=False
+            )
             answers = patches @ self.kernel_
             np.maximum(answers - self.offset_, 0, out=answers)
             maps = answers.reshape(-1, width, width, self.filters)
@@ -91,34 +96,37 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def _images(self, images: Any) -> Floats:
-        """Images as rows, shape (n, side squared).
+        """Images, shape (n, side, side, channels).
 
         Raises:
             InputError: another shape, or not numbers.
         """
         array = np.asarray(images)
-        pixels = self.side**2
-        if array.ndim > 2 and array.size == len(array) * pixels:
-            array = array.reshape(len(array), pixels)
-        if array.ndim != 2 or array.shape[1] != pixels or array.dtype.kind not in "buif":
-            raise InputError(f"images must be numbers, shape (n, {pixels}) or (n, {self.side}, {self.side})")
-        return array.astype(np.float32)
+        shape = (self.side, self.side, self.channels)
+        allowed = (shape, shape[:2] if self.channels == 1 else shape, (int(np.prod(shape)),))
+        if array.shape[1:] not in allowed or array.dtype.kind not in "buif":
+            raise InputError(
+                f"images must be numbers, shape {' or '.join(_shape(each) for each in dict.fromkeys(allowed))}"
+            )
+        return array.reshape(-1, *shape).astype(np.float32)
 
-    def _patches(self, images: Floats) -> Floats:
-        """Every patch of every image, shape (n times positions, patch squared)."""
-        windows = sliding_window_view(images.reshape(-1, self.side, self.side), (self.patch, self.patch), axis=(1, 2))
-        return windows.reshape(-1, self.patch**2)
+    def _windows(self, images: Floats) -> Floats:
+        """Every patch of every image, a view, shape (n, positions, positions, channels, patch, patch)."""
+        return sliding_window_view(images, (self.patch, self.patch), axis=(1, 2))
 
     def _sample(self, images: Floats, rng: np.random.Generator) -> Floats:
-        """Patches at random places, shape (count, patch squared)."""
+        """Patches at random places, shape (count, values of a patch)."""
         width = self.side - self.patch + 1
         count = min(SAMPLED_PATCHES, len(images) * width**2)
         which, row, column = (rng.integers(0, end, count) for end in (len(images), width, width))
-        windows = sliding_window_view(images.reshape(-1, self.side, self.side), (self.patch, self.patch), axis=(1, 2))
-        return windows[which, row, column].reshape(count, -1)
+        return self._windows(images)[which, row, column].reshape(count, -1)
 
 
 def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats:
     """Patches divided by their spread; `center` subtracts their mean, which filters of mean zero do not see."""
     spread = np.sqrt(patches.var(axis=1, keepdims=True) + smoothing)
     return (patches - patches.mean(axis=1, keepdims=True)) / spread if center else patches / spread
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"(n, {', '.join(map(str, shape))})"
