@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DiscreteLaplace,
         ExponentialMechanism,
         GaussianMoment,
+        GaussianOneHot,
         Interval,
         LaplaceHistogram,
         LaplaceMoment,
@@ -64,8 +65,9 @@ _ROOMS = {
         "NotInvertibleError PrivacyLoss Public Release SystemRandomness gather"
     ),
     "labeldp.mechanisms": (
-        "Classes DiscreteLaplace ExponentialMechanism GaussianMoment Interval LaplaceHistogram LaplaceMoment "
-        "PermuteAndFlip RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
+        "Classes DiscreteLaplace ExponentialMechanism GaussianMoment GaussianOneHot Interval LaplaceHistogram "
+        "LaplaceMoment PermuteAndFlip RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior "
+        "UnaryEncoding debias"
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
@@ -87,6 +89,7 @@ __all__ = [
     "DomainError",
     "ExponentialMechanism",
     "GaussianMoment",
+    "GaussianOneHot",
     "InputError",
     "Interval",
     "KeyedRandomness",

@@ -31,6 +31,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip", groups=public(LABELS)),
     "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram", groups=public(LABELS)),
     "mechanisms.GaussianMoment": lambda: response(3, "GaussianMoment", delta=1e-6, features=public(PRIOR * 54321)),
+    "mechanisms.GaussianOneHot": lambda: response(3, "GaussianOneHot", delta=1e-6),
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),
     "workflows.Curator": lambda: curator(),
 }

@@ -10,6 +10,7 @@ from labeldp.mechanisms import (
     DiscreteLaplace,
     ExponentialMechanism,
     GaussianMoment,
+    GaussianOneHot,
     Interval,
     LaplaceHistogram,
     LaplaceMoment,
@@ -54,6 +55,7 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "gaussian moment of numbers": lambda epsilon: GaussianMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64
     ),
+    "gaussian indicators": lambda epsilon: GaussianOneHot(domain=Classes(3), epsilon=epsilon, delta=1e-6),
     "laplace moment": lambda epsilon: LaplaceMoment(domain=Classes(3), epsilon=epsilon, features=ROWS, resolution=64),
     "laplace moment of numbers": lambda epsilon: LaplaceMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, features=ROWS, resolution=64

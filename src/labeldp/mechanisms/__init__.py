@@ -7,6 +7,7 @@ from labeldp.mechanisms.debias import Debiased, debias
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.laplace import DiscreteLaplace
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
+from labeldp.mechanisms.onehot import GaussianOneHot
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     RandomizedResponseTopK,
@@ -26,6 +27,7 @@ __all__ = [
     "ExponentialMechanism",
     "FiniteMechanism",
     "GaussianMoment",
+    "GaussianOneHot",
     "Interval",
     "LaplaceHistogram",
     "LaplaceMoment",

@@ -34,6 +34,21 @@ class WordStream:
         return words
 
 
+class RecordStream(WordStream):
+    """The same where every cell counts its own lanes: what it draws does not depend on the cells beside it."""
+
+    def __init__(self, randomness: Randomness, ids: Ids) -> None:
+        super().__init__(randomness, ids)
+        self._lanes = np.zeros(len(ids), dtype=np.intp)
+
+    def words(self, cells: NDArray[np.intp]) -> Words:
+        """One fresh word for each of the cells, which are distinct, shape (len(cells),)."""
+        words = np.empty(len(cells), dtype=np.uint64)
+        self._randomness.fill(words, self._ids[cells], self._lanes[cells])
+        self._lanes[cells] += 1
+        return words
+
+
 def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
     """Exactly uniform integers below `bound` (1 to 2**63), one for each cell; words past the last range are redrawn."""
     limit = WORD // bound * bound - 1

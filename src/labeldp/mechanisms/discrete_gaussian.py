@@ -124,6 +124,13 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
     return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(cells * CELL_FAILURE)
 
 
+def gaussian_law(stddev: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]) for `discrete_gaussian`."""
+    support = np.arange(-12 * stddev, 12 * stddev + 1)
+    masses = np.exp(-0.5 * (support / stddev) ** 2)
+    return np.bincount(np.searchsorted(edges, support), weights=masses, minlength=len(edges) + 1) / masses.sum()
+
+
 def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delta: Fraction) -> int:
     """The smallest integer standard deviation that keeps (epsilon, delta), by bisection.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism
 from labeldp.mechanisms.candidates import basis_of
 from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
-from labeldp.mechanisms.discrete_gaussian import discrete_gaussian, gaussian_loss, smallest_stddev
+from labeldp.mechanisms.discrete_gaussian import discrete_gaussian, gaussian_law, gaussian_loss, smallest_stddev
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gridrows import RESOLUTION, GridRows, wide
 from labeldp.privacy import (
@@ -232,9 +232,7 @@ class GaussianMoment(CrossMoment):
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `CrossMoment.noise_law`."""
-        support = np.arange(-12 * self.stddev, 12 * self.stddev + 1)
-        masses = np.exp(-0.5 * (support / self.stddev) ** 2)
-        return np.bincount(np.searchsorted(edges, support), weights=masses, minlength=len(edges) + 1) / masses.sum()
+        return gaussian_law(self.stddev, edges)
 
     def __str__(self) -> str:
         return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"

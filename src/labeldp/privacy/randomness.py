@@ -19,6 +19,9 @@ Words = NDArray[np.uint64]
 Ids = NDArray[np.uint64] | NDArray[np.uint8]
 """Record ids: 64-bit integers, shape (n,), or 96-bit hashes, shape (n, 12)."""
 
+Lane = int | NDArray[np.intp]
+"""Which word of a record: one number for all records, or one for each."""
+
 BLOCK = 1 << 15
 """Records handled at a time: their words and intermediate arrays stay in cache."""
 
@@ -41,7 +44,7 @@ class Randomness(ABC):
     kind: ClassVar[RandomnessKind]
 
     @abstractmethod
-    def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
+    def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
         """Fill `words` (n,) with uniform words for the records `ids`; another lane is another word of the record."""
 
     @property
@@ -75,7 +78,7 @@ class SystemRandomness(Randomness):
 
     kind = RandomnessKind.SYSTEM
 
-    def fill(self, words: Words, ids: Ids | None = None, lane: int = 0) -> None:
+    def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
         """Fill `words` (n,) with fresh words; ids and lanes do not matter here."""
         _keystream(words)
 
@@ -148,14 +151,16 @@ class KeyedRandomness(Randomness):
         """The randomness of one release under this key."""
         return KeyedRandomness(self._key, context)
 
-    def fill(self, words: Words, ids: Ids, lane: int = 0) -> None:
+    def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
         """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
         scheme = b"integer" if ids.ndim == 1 else b"text"
         cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()
         for start in range(0, len(words), BLOCK):
-            plain = counter_blocks(ids[start : start + BLOCK], lane // 2)
+            part = slice(start, start + BLOCK)
+            lanes = lane if isinstance(lane, int) else lane[part]
+            plain = counter_blocks(ids[part], lanes // 2)
             secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
-            words[start : start + BLOCK] = secret[:, lane % 2]
+            words[part] = np.where(lanes % 2, secret[:, 1], secret[:, 0])
 
     @property
     def identity(self) -> str:
@@ -210,7 +215,7 @@ class SimulatedRandomness(Randomness):
     def __init__(self, generator: np.random.Generator) -> None:
         self._generator = generator
 
-    def fill(self, words: Words, ids: Ids | None = None, lane: int = 0) -> None:
+    def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
         """Fill `words` (n,) from the generator."""
         words[:] = self._generator.integers(0, 1 << 64, size=len(words), dtype=np.uint64)
 

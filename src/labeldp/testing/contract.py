@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import CountMechanism, CrossMoment, FiniteMechanism, Mechanism, Table
+from labeldp.mechanisms import (
+    CountMechanism,
+    CrossMoment,
+    EpsilonMechanism,
+    FiniteMechanism,
+    GaussianOneHot,
+    Mechanism,
+    Table,
+)
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
 from labeldp.testing.laws import ContractViolation, check_law, require
 
@@ -31,7 +39,8 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     the sampler passes a chi-squared test against the weights, and the same sample is rejected against
     the mechanism at 10 % more epsilon, with the sample size computed from that requirement. A mechanism
     on counts: the same for its law in doubles. On moments: no replaced label moves the sums further than the
-    mechanism says, and the sampler of the noise passes the same test. Any: the same rng draws the same; keyed
+    mechanism says, and the sampler of the noise passes the same test. On indicators: both, for the noise of two
+    classes together. Any: the same rng draws the same; keyed
     noise follows the record and not its place; what is outside of the domain is refused; the description is plain
     JSON.
 
@@ -55,8 +64,12 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     elif isinstance(mechanism, CrossMoment):
         _check_refusals(mechanism)
         _check_moments(mechanism, seed)
+    elif isinstance(mechanism, GaussianOneHot):
+        _check_refusals(mechanism)
+        _check_repeats(mechanism, seed)
+        _check_indicators(mechanism, seed)
     else:
-        raise ContractViolation("a mechanism is finite, or works on counts or on moments")
+        raise ContractViolation("a mechanism is finite, or works on counts, on moments or on indicators")
 
 
 def _check_description(mechanism: Mechanism) -> None:
@@ -143,7 +156,7 @@ def _check_refusals(mechanism: Mechanism) -> None:
     raise ContractViolation("a label outside of the domain is refused")
 
 
-def _check_repeats(mechanism: FiniteMechanism, seed: int) -> None:
+def _check_repeats(mechanism: EpsilonMechanism, seed: int) -> None:
     count = mechanism.records or 1000
     codes = np.random.default_rng(seed).integers(0, mechanism.domain.size, count)
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
@@ -155,6 +168,11 @@ def _check_repeats(mechanism: FiniteMechanism, seed: int) -> None:
         require(
             np.array_equal(mechanism.randomize(codes[order], rng=keyed, ids=order), whole[order]),
             "keyed noise follows the record, not its place",
+        )
+        few = order[: count // 3]
+        require(
+            np.array_equal(mechanism.randomize(codes[few], rng=keyed, ids=few), whole[few]),
+            "keyed noise of a record does not depend on the records beside it",
         )
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
     require(mechanism.specification() != other.specification(), "another epsilon is another specification")
@@ -266,6 +284,38 @@ def _check_moments(mechanism: CrossMoment, seed: int) -> None:
 
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
     check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+
+
+def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
+    """How far labels are apart, and the noise of a label's own class and the next one together."""
+    each = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
+    for one, other in permutations(each, 2):
+        distance = int(((one - other) ** 2).sum())
+        require(distance <= mechanism.sensitivity_square, "two labels lie no further apart than said")
+    edges = np.rint(np.linspace(-3, 3, 13) * mechanism.stddev).astype(np.int64)
+    laws = [one.noise_law(edges) for one in (mechanism, mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON))]
+    law, wrong = (np.outer(one, one).ravel() for one in laws)
+    for code in {0, mechanism.domain.size - 1}:
+        check_law(_pair_drawer(mechanism, code, edges, seed), law, wrong)
+    labels = _labels(mechanism, 1000, 0)
+    noise = mechanism.randomize(labels, rng=KeyedRandomness(b"check_mechanism".ljust(32, b"."))) - each[0]
+    for one, other in permutations(noise.T[:8], 2):
+        require(bool(np.mean(one == other) < 0.1), "keyed noise of one class is not that of another")
+
+
+def _pair_drawer(
+    mechanism: GaussianOneHot, code: int, edges: NDArray[np.int64], seed: int
+) -> Callable[[int], NDArray[np.intp]]:
+    """A function that draws the noise of class `code` and the next one between edges, for records of that class."""
+    rng = np.random.default_rng([seed, code])
+
+    def draw(count: int) -> NDArray[np.intp]:
+        labels = _labels(mechanism, count, code)
+        noise = mechanism.randomize(labels, rng=rng) - mechanism.encoded(labels)
+        own, other = (np.searchsorted(edges, noise[:, (code + i) % mechanism.domain.size]) for i in range(2))
+        return own * (len(edges) + 1) + other
+
+    return draw
 
 
 def check_release(release: Release[Any]) -> None:
