@@ -1,10 +1,12 @@
 # make demo   an environment, the package, and the main job on data that scikit-learn ships
 # make test   an environment with the tools, and every check
+# make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
 
 PYTHON      ?= python3
 CONSTRAINTS ?= constraints.txt
 
 BIN         := .venv/bin
+TORCH       := .venv-torch/bin
 INSTALL     := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %)
 SOURCES     := pyproject.toml $(CONSTRAINTS)
 
@@ -13,13 +15,17 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test check format-check lint types arrows tests format stamps clean
+.PHONY: demo test test-torch check format-check lint types arrows tests format stamps clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
 
 test: .venv/tools
 	@$(MAKE) --no-print-directory check
+
+# Networks are checked where torch is; everything else runs without it.
+test-torch: .venv-torch/tools
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture
 
 check: format-check lint types arrows tests
 
@@ -47,7 +53,7 @@ stamps: .venv/tools
 	$(BIN)/python tests/architecture/stamps.py --write
 
 clean:
-	rm -rf .venv .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-torch .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The two stamps: `pip` runs again only when a requirement or a pin changed.
@@ -62,3 +68,9 @@ clean:
 .venv/tools: .venv/bin/python $(SOURCES)
 	$(INSTALL) -e '.[dev]'
 	@touch $@ .venv/package
+
+.venv-torch/tools: $(SOURCES) constraints-torch.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv-torch
+	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,torch]'
+	@touch $@

@@ -3,6 +3,7 @@
 import ast
 import importlib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -37,8 +38,9 @@ def docstrings(file: Path) -> Iterator[str]:
 
 
 def room_names() -> list[str]:
-    """The rooms that exist: the folders, and the public files, directly under the package."""
+    """The rooms that exist: the folders, and the public files, directly under the package; networks where torch is."""
     folders = [path.parent.name for path in PACKAGE.glob("*/__init__.py")]
+    folders = [name for name in folders if name != "networks" or find_spec("torch")]
     return sorted(folders + [path.stem for path in PACKAGE.glob("[a-z]*.py")])
 
 

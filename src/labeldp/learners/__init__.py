@@ -11,18 +11,21 @@ from labeldp.learners.evaluation import (
     debiased_confusion,
     debiased_log_loss,
 )
+from labeldp.learners.evidence import Evidence
 from labeldp.learners.kernel import KernelClassifier
 from labeldp.learners.linear import LinearClassifier, LinearRegressor, fit_linear
 from labeldp.learners.maps import RandomFourier, TableMap
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import fit_multistage
 from labeldp.learners.patches import PatchFilters
+from labeldp.learners.probabilities import tempered
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.training import Training, fit_noisy, posterior
 
 __all__ = [
     "Estimate",
     "Evaluation",
+    "Evidence",
     "KernelClassifier",
     "LinearClassifier",
     "LinearRegressor",
@@ -46,4 +49,5 @@ __all__ = [
     "fit_multistage",
     "fit_noisy",
     "posterior",
+    "tempered",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from labeldp.learners.training import (
     Method,
     Training,
     first_guess,
+    knows_noise,
     learn,
     prior_rows,
     rehearse,
@@ -27,6 +28,10 @@ from labeldp.mechanisms import Classes, RandomizedResponse, RandomizedResponseWi
 from labeldp.privacy import CuratorLike, InputError, NotInvertibleError, Public, Release, gather
 
 EVALUATION = 0.1
+CALIBRATION = 0.1
+"""The share of a stage's records that calibrate the temperature of its model, and are learnt from afterwards."""
+
+TEMPERATURES = np.geomspace(0.25, 8.0, 21)
 FRACTIONS = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
 HELD_OUT = "the model, on records that it was not trained on"
 CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
@@ -41,7 +46,7 @@ def fit_multistage(
     stages: int = 2,
     fractions: Sequence[float] | None = None,
     evaluation: float = EVALUATION,
-    temperature: float = 1.0,
+    temperature: float | Literal["calibrated"] = 1.0,
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
     partition_seed: int = 0,
@@ -57,16 +62,19 @@ def fit_multistage(
         features: public table or array, one row for each record, whatever the classifier accepts.
         curator: holds the labels.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept; by default `default_classifiers`, for numeric features.
+            held-out released labels best is kept; by default `default_classifiers`, for numeric features. Or one that
+            knows the noise itself, such as `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
         epsilon: of every label's one release. A prior that was released before costs its own on top.
         stages: 1, 2, …
         fractions: shares of the training records for each stage, sum 1; by default a little more than half first.
-        evaluation: share of the records kept for evaluation, in [0, 1); unused for one stage without a prior.
-        temperature: of the model's probabilities as a prior, positive; below 1 sharpens.
+        evaluation: share of the records kept for evaluation, in [0, 1); unused for one stage without a prior, except
+            with a classifier that knows the noise.
+        temperature: of the model's probabilities as a prior, positive; below 1 sharpens. "calibrated": the one that
+            explains best the released labels of a tenth of the stage's records, which the model has not seen yet.
         prior: for the first stage, shape (n, K), such as `cluster_prior`.
         training: "posterior", "plain" (with which earlier labels outside a stage's top candidates are dropped, as
             in the paper), "reweighted", or `Training(...)`. The posterior needs no dropping: it weighs every label;
-            stages after the first take one round more.
+            stages after the first take one round more. A classifier that knows the noise has its own `loss` instead.
         partition_seed: of the random split. It may be public: the guarantee holds for every split that was
             fixed without the labels.
         rng: randomness of the noise.
@@ -84,16 +92,17 @@ def fit_multistage(
     check_rows(features, curator.records)
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")
-    if not 0 < temperature < np.inf:
-        raise InputError("temperature must be positive and finite")
+    if temperature != "calibrated" and not (isinstance(temperature, float | int) and 0 < temperature < np.inf):
+        raise InputError('temperature must be positive and finite, or "calibrated"')
     candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
     plan = _Plan(features, curator.domain, epsilon, temperature, Training.of(training), rng, rows, prior)
-    _refuse_early(plan, candidates, stages)
-    share = _share(stages, evaluation, prior)
+    _refuse_early(plan, candidates, stages, evaluation)
+    cross_validated = stages == 1 and prior is None and not knows_noise(candidates[0])
+    share = 0.0 if cross_validated else evaluation
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
     if not parts.any():
-        return plan.run([(curator, np.arange(curator.records))], candidates, None, prior is None)
+        return plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
     why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
     curators = curator.split(Public(parts, why=why))
     places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
@@ -112,6 +121,7 @@ class _State:
     guess: Guess
     model: Release[Model]
     releases: tuple[Release[Any], ...]
+    temperature: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class _Plan:
     features: Any
     domain: Classes
     epsilon: float
-    temperature: float
+    temperature: float | Literal["calibrated"]
     training: Training
     rng: Any
     prior_rows: Probabilities | None
@@ -131,9 +141,9 @@ class _Plan:
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
     ) -> Release[Model]:
         """All stages, then the evaluation."""
-        state = self._first(*stages[0], candidates, cross_validated)
+        state = self._first(*stages[0], candidates, cross_validated, len(stages))
         for number, (curator, rows) in enumerate(stages[1:], start=2):
-            state = self._next(state, curator, rows, f"stage {number}")
+            state = self._next(state, curator, rows, number, len(stages))
         if held is not None:
             return self._evaluated(state, *held)
         if cross_validated:
@@ -143,7 +153,9 @@ class _Plan:
             return state.model.map(lambda model: replace(model, evaluation=seen))
         return state.model
 
-    def _first(self, curator: CuratorLike, rows: NDArray[np.intp], candidates: list[Any], always: bool) -> _State:
+    def _first(
+        self, curator: CuratorLike, rows: NDArray[np.intp], candidates: list[Any], always: bool, stages: int
+    ) -> _State:
         """Plain randomized response, or one with the prior that was given."""
         known = None if self.prior_rows is None else self.prior_rows[rows]
         mechanism = self.plain() if known is None else self._with_prior(_rewrapped(self.prior, known))
@@ -151,23 +163,31 @@ class _Plan:
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), _safe_indexing(self.features, rows)
         guess = first_guess(table, evidence, candidates, self.training, prior=known, always=always)
-        return self._state("stage 1", rows, evidence, guess, releases)
+        return self._state(1, stages, rows, evidence, guess, releases, None)
 
-    def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], step: str) -> _State:
+    def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
         """Labels with the last model as prior; then a model of all labels so far."""
         table = _safe_indexing(self.features, rows)
         prior = state.model.map(lambda model: model.predict_proba(table))
-        mechanism = self._with_prior(prior.map(lambda given: tempered(given, self.temperature)))
-        release = curator.release(mechanism, rng=self.rng, step=step)
+        prior = prior.map(lambda given: tempered(given, state.temperature))
+        mechanism = self._with_prior(prior)
+        release = curator.release(mechanism, rng=self.rng, step=f"stage {stage}")
         old, old_rows, known = state.evidence, state.rows, state.guess.probabilities
-        if self.training.method == "plain":
+        if self._takes_for_true(state.guess.classifier):
             kept = self._inside(state, release.mechanism)
-            old, old_rows = old.take(kept), old_rows[kept]
+            old, old_rows, known = old.take(kept), old_rows[kept], None if known is None else known[kept]
         guess = (
             state.guess if known is None else replace(state.guess, probabilities=np.concatenate([known, prior.value]))
         )
         evidence = old.joined(Evidence.of(release))
-        return self._state(step, np.concatenate([old_rows, rows]), evidence, guess, (*state.releases, release))
+        releases = (*state.releases, release)
+        return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
+
+    def _takes_for_true(self, classifier: Any) -> bool:
+        """Whether released labels are learnt from as if they were true: then unlikely ones are dropped."""
+        if knows_noise(classifier):
+            return bool(classifier.loss == "cross-entropy")
+        return self.training.method == "plain"
 
     def _inside(self, state: _State, mechanism: Any) -> NDArray[np.intp]:
         """Earlier labels among the classes that the last model ranks first, as many as this stage's mean set."""
@@ -177,13 +197,43 @@ class _Plan:
         return np.flatnonzero((order == state.evidence.codes[:, None]).any(axis=1))
 
     def _state(
-        self, step: str, rows: NDArray[np.intp], evidence: Evidence, guess: Guess, releases: tuple[Release[Any], ...]
+        self,
+        stage: int,
+        stages: int,
+        rows: NDArray[np.intp],
+        evidence: Evidence,
+        guess: Guess,
+        releases: tuple[Release[Any], ...],
+        last: Release[Model] | None,
     ) -> _State:
-        table = _safe_indexing(self.features, rows)
+        """A model of all labels so far; but where it is to be calibrated, some of the newest ones wait for the next."""
+        size = len(releases[-1].value)
+        waiting = self._waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
+        seen = np.flatnonzero(np.concatenate([np.ones(len(rows) - size, dtype=np.bool_), ~waiting]))
+        table, known = _safe_indexing(self.features, rows[seen]), guess.probabilities
+        part = Guess(guess.classifier, None if known is None else known[seen])
         # The first probabilities of later stages know little of the newest labels: one more round lets them in.
-        recipe = self.training if step == "stage 1" else replace(self.training, rounds=self.training.rounds + 1)
-        model = gather(releases, lambda *_: learn(table, evidence, guess, recipe, self.domain))
-        return _State(rows, evidence, guess, model, releases)
+        recipe = self.training if stage == 1 else replace(self.training, rounds=self.training.rounds + 1)
+        start = None if last is None else last.value.estimator
+
+        def build(*_: Any) -> Model:
+            return learn(table, evidence.take(seen), part, recipe, self.domain, start=start, stage=stage)
+
+        model = gather(releases, build)
+        held = np.setdiff1d(np.arange(len(rows)), seen)
+        best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature
+        return _State(rows, evidence, guess, model, releases, 1.0 if best == "calibrated" else float(best))
+
+    def _waiting(self, size: int) -> NDArray[np.bool_]:
+        """The newest records that are kept for calibration, chosen at random from a public seed, shape (size,)."""
+        if self.temperature != "calibrated":
+            return np.zeros(size, dtype=np.bool_)
+        return np.random.default_rng(self.training.seed).random(size) < CALIBRATION
+
+    def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
+        """The temperature that explains released labels best which the model has not seen."""
+        given = model.predict_proba(_safe_indexing(self.features, rows))
+        return float(max(TEMPERATURES.tolist(), key=lambda each: evidence.score(tempered(given, each))))
 
     def _evaluated(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         release = curator.release(self.plain(), rng=self.rng, step="evaluation")
@@ -202,8 +252,12 @@ class _Plan:
         return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=prior)
 
 
-def _refuse_early(plan: _Plan, candidates: list[Any], stages: int) -> None:
+def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:
     """Refuse before anything is charged what could not be finished after it."""
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
+        raise InputError("stages must be a positive integer")
+    if not 0 <= evaluation < 1:
+        raise InputError("evaluation must be a share of the records, in [0, 1)")
     plan.plain()
     if plan.training.method == "debiased" and (stages != 1 or plan.prior is not None):
         raise NotInvertibleError('training="debiased" needs one stage without a prior: other noise has no inverse')
@@ -213,15 +267,6 @@ def _refuse_early(plan: _Plan, candidates: list[Any], stages: int) -> None:
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:
     """Some rows of a prior, as public or as released as all of it."""
     return prior.map(lambda _: rows) if isinstance(prior, Release) else Public(rows, why=prior.why)
-
-
-def _share(stages: Any, evaluation: float, prior: Any) -> float:
-    """The share of the evaluation part; none where cross-validation can do it."""
-    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
-        raise InputError("stages must be a positive integer")
-    if not 0 <= evaluation < 1:
-        raise InputError("evaluation must be a share of the records, in [0, 1)")
-    return 0.0 if stages == 1 and prior is None else float(evaluation)
 
 
 def _partition(records: int, stages: int, fractions: Any, held: float, seed: int) -> NDArray[np.int64]:

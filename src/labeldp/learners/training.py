@@ -26,7 +26,6 @@ Method = Literal["posterior", "plain", "reweighted", "debiased"]
 
 PRUNED = 0.002
 """Weighted copies of a record that weigh less are left out."""
-"""Tried for the probabilities of held-out records."""
 
 DRAWS = 4
 """Copies of each record for a classifier without sample weights, each with a label drawn from its probabilities."""
@@ -139,14 +138,39 @@ def first_guess(
     always: bool = False,
 ) -> Guess:
     """Cross-fit every candidate, and keep the one that explains the held-out released labels best."""
+    if any(map(knows_noise, candidates)):
+        known = evidence.class_prior()[None, :] if prior is None else prior
+        return Guess(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
     if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
         return Guess(candidates[0], None)
     guesses = [Guess(each, _out_of_fold(features, evidence, each, recipe, prior)) for each in candidates]
     return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
 
 
-def learn(features: Any, evidence: Evidence, guess: Guess, recipe: Training, domain: Classes) -> Model:
-    """One model from released labels, by the recipe's method."""
+def knows_noise(classifier: Any) -> bool:
+    """Whether a classifier learns from released labels and their law itself, by a method `fit_released`."""
+    return hasattr(classifier, "fit_released")
+
+
+def learn(
+    features: Any,
+    evidence: Evidence,
+    guess: Guess,
+    recipe: Training,
+    domain: Classes,
+    *,
+    start: Any = None,
+    stage: int = 1,
+) -> Model:
+    """One model from released labels, by the recipe's method, or by that of a classifier that knows the noise.
+
+    Args:
+        start: the fitted classifier of the stage before, for one that knows the noise.
+        stage: 1, 2, …, likewise.
+    """
+    if knows_noise(guess.classifier):
+        unfitted, prior = clone(guess.classifier), guess.probabilities
+        return Model(domain, unfitted.fit_released(features, evidence, start=start, prior=prior, stage=stage))
     if recipe.method == "plain":
         return Model(domain, fit_codes(guess.classifier, features, evidence.codes), evidence.matrix)
     if recipe.method == "debiased":
@@ -251,7 +275,12 @@ def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes
     """
     rows = np.arange(min(rows_of(features), max(20 * classes, REHEARSED)))
     table, codes = _safe_indexing(features, rows), np.arange(len(rows)) % classes
+    if len(candidates) > 1 and any(map(knows_noise, candidates)):
+        raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")
     for each in candidates:
+        if knows_noise(each):
+            each.rehearse(features, classes)
+            continue
         weights = np.ones(len(rows)) if recipe.method == "reweighted" else None
         try:
             fit_codes(each, table, codes, weights).predict_proba(table)

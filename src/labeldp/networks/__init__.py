@@ -1,0 +1,26 @@
+"""Networks on released labels: needs torch (`pip install labeldp[torch]`)."""
+
+from importlib.util import find_spec
+
+if not find_spec("torch"):
+    raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
+
+from labeldp.networks.architectures import NETWORKS, Network, build, parameters
+from labeldp.networks.classifier import NetworkClassifier
+from labeldp.networks.objectives import Objective, objective_of, targets
+from labeldp.networks.training import Recipe, Record, State, train
+
+__all__ = [
+    "NETWORKS",
+    "Network",
+    "NetworkClassifier",
+    "Objective",
+    "Recipe",
+    "Record",
+    "State",
+    "build",
+    "objective_of",
+    "parameters",
+    "targets",
+    "train",
+]

@@ -1,0 +1,176 @@
+"""A network as a classifier that knows the noise of the labels it learns from."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch.nn import functional
+
+from labeldp.learners import Evidence
+from labeldp.networks.architectures import Network, build
+from labeldp.networks.checkpoints import Checkpoint
+from labeldp.networks.inputs import Inputs
+from labeldp.networks.memory import refusing_large_batches
+from labeldp.networks.objectives import Loss, Objective, objective_of, targets
+from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
+from labeldp.privacy import InputError
+
+EVALUATED = 1024
+"""Records that are answered at a time."""
+
+Watch = Callable[[str, Record, int], None]
+
+
+class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network with the interface of scikit-learn, for `fit_multistage`, `fit_noisy`, or on its own.
+
+    Features are images of bytes (n, h, w) or (n, h, w, 3), numbers (n, d), or pairs of ids (n, 2). In
+    `fit_multistage` the loss knows the law of every released label, each stage starts from the weights of the one
+    before, and a recipe may be given for each stage.
+
+    Args:
+        network: a key of `NETWORKS`.
+        recipe: of every stage, or one for each.
+        loss: what is minimized on released labels: see `objective_of`.
+        init: a fitted classifier of inputs of the same shape: its weights are the first ones, under a fresh head.
+        checkpoints: a folder in which an interrupted training is continued.
+        watch: called after each epoch with the stage, the record, and the number of epochs.
+        device: "cpu" or "cuda"; by default an accelerator where there is one.
+    """
+
+    def __init__(
+        self,
+        network: str = "cnn",
+        *,
+        recipe: Recipe | Sequence[Recipe] | None = None,
+        loss: Loss = "forward",
+        init: Any = None,
+        checkpoints: str | Path | None = None,
+        watch: Watch | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.network = network
+        self.recipe = recipe
+        self.loss = loss
+        self.init = init
+        self.checkpoints = checkpoints
+        self.watch = watch
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on codes 0 to K - 1 that are taken for true, shape (n,)."""
+        codes = np.asarray(y)
+        return self.fit_soft(X, np.eye(int(codes.max()) + 1)[codes])
+
+    def fit_soft(self, X: Any, weights: Any) -> Self:
+        """Train on soft labels, shape (n, K)."""
+        return self._fit(X, targets(weights), np.shape(weights)[1], None, "soft labels")
+
+    def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
+        """Train on released labels whose law is known.
+
+        Args:
+            X: n records.
+            evidence: of their released labels.
+            start: the fitted classifier of the stage before, whose weights are the first ones.
+            prior: class probabilities from elsewhere, shape (n, K), for loss="posterior".
+            stage: 1, 2, …: of several recipes the one that is meant.
+        """
+        objective = objective_of(evidence, self.loss, prior)
+        return self._fit(X, objective, evidence.classes, start, f"stage {stage}", stage)
+
+    def rehearse(self, X: Any, classes: int) -> None:
+        """Refuse what could not be trained: one step on made-up labels.
+
+        Raises:
+            InputError: features, recipe or initial weights are not as they should be.
+        """
+        first = self._recipe(1)
+        inputs = Inputs.of(X)
+        network = self._first_network(inputs, classes, None, first)
+        records = np.arange(min(len(inputs), first.batch))
+        part, rows = inputs.take(records), np.eye(classes)[records % classes]
+        state = State.fresh(network, Recipe(epochs=1, batch=max(len(records), 2), augment=first.augment))
+        with refusing_large_batches(first.batch, len(records)):
+            list(train(state, part, targets(rows), Recipe(epochs=1, batch=max(len(records), 2), augment=first.augment)))
+
+    def _fit(self, X: Any, objective: Objective, classes: int, start: Any, step: str, stage: int = 1) -> Self:
+        """Train to the end, from a checkpoint where there is one of this very run."""
+        recipe = self._recipe(stage)
+        inputs = Inputs.of(X, None if start is None else start.scale_)
+        if len(inputs) != len(objective):
+            raise InputError("features must have one row for each label")
+        network = self._first_network(inputs, classes, start, recipe)
+        state = State.fresh(network, recipe)
+        checkpoint = Checkpoint.of(self.checkpoints, step, state, inputs, objective, recipe)
+        checkpoint.resume(state)
+        with refusing_large_batches(recipe.batch, len(inputs)):
+            for record in train(state, inputs, objective, recipe):
+                checkpoint.save(state)
+                if self.watch is not None:
+                    self.watch(step, record, recipe.epochs)
+        self.network_, self.scale_, self.shape_ = network.eval(), inputs.scale, inputs.shape
+        self.classes_ = np.arange(classes)
+        self.records_ = tuple(state.records)
+        return self
+
+    def _recipe(self, stage: int) -> Recipe:
+        """The recipe of a stage; the last one serves all that follow."""
+        if self.recipe is None or isinstance(self.recipe, Recipe):
+            return self.recipe or Recipe()
+        return self.recipe[min(stage, len(self.recipe)) - 1]
+
+    def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
+        """The weights before the first step, on the device."""
+        known = start if start is not None else self.init
+        network = build(self.network, inputs.shape if known is None else known.shape_, classes, recipe.seed)
+        if start is not None:
+            network.load_state_dict(start.network_.state_dict())
+        elif known is not None:
+            if type(known.network_.encoder) is not type(network.encoder) or known.shape_ != inputs.shape:
+                raise InputError("init must be a network of the same kind, for inputs of the same shape")
+            network.encoder.load_state_dict(known.network_.encoder.state_dict())
+        return network.to(device=self._device(), memory_format=torch.channels_last)
+
+    def _device(self) -> torch.device:
+        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the true class, shape (n, K)."""
+        logits = self._answers(X, lambda network, batch: network(batch))
+        return functional.softmax(logits.double(), dim=1).numpy()
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The likeliest code, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """The embedding below the head, shape (n, width): features for `fit_linear`, released as the network was."""
+        return self._answers(X, lambda network, batch: network.encoder(batch)).numpy()
+
+    def _answers(self, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
+        """A function of network and batches for all records, shape (n, …)."""
+        inputs = Inputs.of(X, self.scale_)
+        if not inputs.fit_into(self.shape_):
+            raise InputError(f"features must be like those that were learnt from: {self.shape_} for each record")
+        device = next(self.network_.parameters()).device
+        found = []
+        for start in range(0, len(inputs), EVALUATED):
+            batch = inputs.batch(torch.arange(start, min(start + EVALUATED, len(inputs))), device)
+            with torch.no_grad(), mixed_precision(device):
+                found.append(function(self.network_, batch).float().cpu())
+        return torch.cat(found)
+
+    def __sklearn_clone__(self) -> "NetworkClassifier":
+        """Unfitted, with the same arguments; initial weights are shared, not copied."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __deepcopy__(self, memo: Any) -> "NetworkClassifier":
+        copy = self.__sklearn_clone__()
+        copy.__dict__.update({name: deepcopy(value, memo) for name, value in vars(self).items() if name.endswith("_")})
+        return copy
