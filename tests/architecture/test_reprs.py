@@ -33,6 +33,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.GaussianMoment": lambda: response(3, "GaussianMoment", delta=1e-6, features=public(PRIOR * 54321)),
     "mechanisms.GaussianOneHot": lambda: response(3, "GaussianOneHot", delta=1e-6),
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),
+    "tables.LabeledArrays": lambda: labeled(),
+    "tables.ImageData": lambda: room("tables").ImageData(labeled(), labeled()),
+    "tables.RatingData": lambda: room("tables").RatingData(labeled(), labeled(), LABELS, LABELS),
     "workflows.Curator": lambda: curator(),
 }
 
@@ -46,6 +49,11 @@ def response(classes: int, name: str = "RandomizedResponse", **arguments: Any) -
 def public(value: Any) -> Any:
     """A public array."""
     return room("privacy").Public(value, why="a test")
+
+
+def labeled() -> Any:
+    """Features and labels that are the sentinel."""
+    return room("tables").LabeledArrays(LABELS, LABELS)
 
 
 def release() -> Any:

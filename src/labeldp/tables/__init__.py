@@ -1,9 +1,12 @@
-"""Big data in and out: tables read by blocks, features as a matrix, released columns with their certificates."""
+"""Data in and out: tables by blocks, features as a matrix, images, ratings, released columns and certificates."""
 
+from labeldp.tables.arrays import ImageData, LabeledArrays
 from labeldp.tables.columns import FeatureColumn
 from labeldp.tables.digest import ColumnDigest, column_digest
 from labeldp.tables.features import TableEncoder
 from labeldp.tables.ids import DistinctIds, record_ids
+from labeldp.tables.images import open_images
+from labeldp.tables.movielens import RatingData, load_movielens
 from labeldp.tables.opening import open_table
 from labeldp.tables.plain import table_writer
 from labeldp.tables.reading import BLOCK_ROWS, TableFile
@@ -16,6 +19,9 @@ __all__ = [
     "ColumnDigest",
     "DistinctIds",
     "FeatureColumn",
+    "ImageData",
+    "LabeledArrays",
+    "RatingData",
     "ReleaseWriter",
     "TableEncoder",
     "TableFile",
@@ -24,6 +30,8 @@ __all__ = [
     "distinct_labels",
     "is_as_certified",
     "label_numbers",
+    "load_movielens",
+    "open_images",
     "open_table",
     "plain",
     "read_certificate",
