@@ -8,10 +8,12 @@ if not find_spec("torch"):
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
 from labeldp.networks.classifier import NetworkClassifier
 from labeldp.networks.objectives import Objective, objective_of, targets
+from labeldp.networks.presets import PRESETS
 from labeldp.networks.training import Recipe, Record, State, train
 
 __all__ = [
     "NETWORKS",
+    "PRESETS",
     "Network",
     "NetworkClassifier",
     "Objective",

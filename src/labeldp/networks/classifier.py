@@ -132,7 +132,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if start is not None:
             network.load_state_dict(start.network_.state_dict())
         elif known is not None:
-            if type(known.network_.encoder) is not type(network.encoder) or known.shape_ != inputs.shape:
+            if known.network != self.network or known.shape_ != inputs.shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
             network.encoder.load_state_dict(known.network_.encoder.state_dict())
         return network.to(device=self._device(), memory_format=torch.channels_last)

@@ -1,0 +1,207 @@
+"""A network learns from released labels, in stages, and goes on where it was interrupted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import labeldp as ldp
+from labeldp.learners import Evidence
+from labeldp.networks import NetworkClassifier, Recipe, Record
+
+QUICK = Recipe(epochs=4, batch=32, peak=0.05, augment=())
+Images = tuple[np.ndarray, np.ndarray]
+
+
+def accuracy(model: ldp.Model, test: Images) -> float:
+    return float(np.mean(model.predict(test[0]) == test[1]))
+
+
+def curator(labels: np.ndarray, epsilon: float = 3.0) -> ldp.Curator:
+    return ldp.Curator(labels, domain=ldp.Classes(4), budget=ldp.Budget(epsilon))
+
+
+def learnt(training: Images, stages: int = 1, epsilon: float = 3.0, **arguments: object) -> ldp.Release[ldp.Model]:
+    images, labels = training
+    network = NetworkClassifier(recipe=QUICK, **arguments)
+    return ldp.fit_multistage(
+        images,
+        curator(labels, epsilon),
+        classifier=network,
+        epsilon=epsilon,
+        stages=stages,
+        temperature="calibrated",
+        evaluation=0.1,
+        rng=np.random.default_rng(0),
+    )
+
+
+@pytest.mark.parametrize("loss", ["forward", "cross-entropy", "posterior"])
+@pytest.mark.parametrize("stages", [1, 2])
+def test_a_network_learns_from_released_labels(training: Images, test: Images, loss: str, stages: int) -> None:
+    release = learnt(training, stages, loss=loss)
+    assert accuracy(release.value, test) > 0.85
+    assert release.certificate.loss.epsilon() == 3.0
+    assert release.value.evaluation.accuracy().high > 0.85
+
+
+def test_the_debiased_loss_learns_in_one_stage(training: Images, test: Images) -> None:
+    assert accuracy(learnt(training, loss="debiased").value, test) > 0.85
+
+
+def test_mixup_and_consistency_train_too(training: Images, test: Images) -> None:
+    recipe = Recipe(epochs=5, batch=32, peak=0.05, augment=(), mixup=0.4, consistency=1.0)
+    images, labels = training
+    network = NetworkClassifier(recipe=recipe).fit(images, labels)
+    assert np.mean(network.predict(test[0]) == test[1]) > 0.85
+    assert network.records_[-1].confident > 0
+
+
+def test_a_stage_starts_from_the_weights_of_the_last(training: Images) -> None:
+    images, labels = training
+    first = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    release = curator(labels).release(
+        ldp.RandomizedResponse(domain=ldp.Classes(4), epsilon=3.0), rng=np.random.default_rng(0)
+    )
+    evidence = Evidence.of(release)
+    still = Recipe(epochs=1, batch=600, peak=1e-9, augment=())
+    warm = NetworkClassifier(recipe=still).fit_released(images, evidence, start=first)
+    cold = NetworkClassifier(recipe=still).fit_released(images, evidence)
+    weights = [each.network_.head.weight.detach() for each in (first, warm, cold)]
+    assert torch.allclose(weights[0], weights[1], atol=1e-5)
+    assert not torch.allclose(weights[0], weights[2], atol=1e-2)
+
+
+def test_each_stage_has_its_recipe(training: Images) -> None:
+    seen: list[tuple[str, int]] = []
+    recipes = [Recipe(epochs=1, batch=64, augment=()), Recipe(epochs=2, batch=64, augment=())]
+    network = NetworkClassifier(recipe=recipes, watch=lambda step, record, epochs: seen.append((step, epochs)))
+    images, labels = training
+    ldp.fit_multistage(images, curator(labels), classifier=network, epsilon=3.0, stages=2, rng=np.random.default_rng(0))
+    assert seen == [("stage 1", 1), ("stage 2", 2), ("stage 2", 2)]
+
+
+def test_fresh_heads_stand_on_public_weights(training: Images, test: Images) -> None:
+    images, labels = training
+    public = NetworkClassifier(recipe=QUICK).fit(images, labels % 2)
+    tuned = NetworkClassifier(recipe=QUICK, init=public)
+    network = tuned._first_network(tuned_inputs(images), 4, None, QUICK)
+    assert torch.equal(network.encoder[0][0].weight, public.network_.encoder[0][0].weight)
+    assert np.mean(tuned.fit(images, labels).predict(test[0]) == test[1]) > 0.85
+    with pytest.raises(ldp.InputError, match="init must be a network of the same kind"):
+        NetworkClassifier("mlp", recipe=QUICK, init=public).fit(images, labels)
+
+
+def tuned_inputs(images: np.ndarray) -> object:
+    from labeldp.networks.inputs import Inputs
+
+    return Inputs.of(images)
+
+
+def test_the_embedding_is_a_representation_for_linear_models(training: Images, test: Images) -> None:
+    images, labels = training
+    network = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    assert network.transform(test[0]).shape == (200, network.network_.width)
+
+
+def test_the_same_seed_trains_the_same_network(training: Images, test: Images) -> None:
+    images, labels = training
+    first, second = (NetworkClassifier(recipe=QUICK).fit(images, labels).predict_proba(test[0]) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+class Interrupted(Exception):
+    """The power went off."""
+
+
+def test_an_interrupted_training_ends_where_it_would_have(training: Images, test: Images, tmp_path: Path) -> None:
+    images, labels = training
+
+    def stop(step: str, record: Record, epochs: int) -> None:
+        if record.epoch == 2:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        NetworkClassifier(recipe=QUICK, checkpoints=tmp_path, watch=stop).fit(images, labels)
+    seen: list[int] = []
+    resumed = NetworkClassifier(recipe=QUICK, checkpoints=tmp_path, watch=lambda _, r, n: seen.append(r.epoch))
+    whole = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    assert np.array_equal(resumed.fit(images, labels).predict_proba(test[0]), whole.predict_proba(test[0]))
+    assert seen == [3, 4]
+    assert [record.epoch for record in resumed.records_] == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_of_another_run_is_refused(training: Images, tmp_path: Path) -> None:
+    images, labels = training
+    NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, labels)
+    with pytest.raises(ldp.InputError, match="is a checkpoint of another run"):
+        NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, (labels + 1) % 4)
+    (tmp_path / "soft-labels.pt").write_bytes(b"no checkpoint")
+    with pytest.raises(ldp.InputError, match="is damaged"):
+        NetworkClassifier(recipe=QUICK, checkpoints=tmp_path).fit(images, labels)
+
+
+def test_a_batch_that_does_not_fit_says_which_would(training: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = training
+
+    def full(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 10 bytes.")
+
+    monkeypatch.setattr("labeldp.networks.training._step", full)
+    with pytest.raises(ldp.InputError, match="a batch of 32 records does not fit into memory: take batch=16 or less"):
+        NetworkClassifier(recipe=QUICK).fit(images, labels)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((600, 12, 12)), "features must be images of bytes"),
+        (np.zeros((600, 12, 12, 2), dtype=np.uint8), "neither one channel nor three"),
+        (np.full((600, 3), np.nan), "finite numbers"),
+        (np.array([["a"]] * 600), "features must be images of bytes"),
+        (np.full((600, 2), -1), "not negative"),
+        (np.zeros((600, 5)), "features must be images, shape"),
+    ],
+)
+def test_features_that_no_network_takes_are_refused_before_anything_is_charged(
+    training: Images, features: np.ndarray, message: str
+) -> None:
+    held = curator(training[1])
+    with pytest.raises(ldp.InputError, match=message):
+        ldp.fit_multistage(
+            features, held, classifier=NetworkClassifier(recipe=QUICK), epsilon=1.0, rng=np.random.default_rng(0)
+        )
+    assert held.ledger.spent.epsilon() == 0
+
+
+def test_a_network_answers_only_records_like_those_that_it_met(training: Images) -> None:
+    images, labels = training
+    network = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    with pytest.raises(ldp.InputError, match="features must be like those that were learnt from"):
+        network.predict(np.zeros((3, 28, 28), dtype=np.uint8))
+
+
+def test_a_clone_is_unfitted_and_has_the_same_arguments() -> None:
+    network = NetworkClassifier("mlp", recipe=QUICK, loss="posterior")
+    assert clone(network).get_params() == network.get_params()
+
+
+def test_ratings_are_learnt_from_pairs_of_ids() -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.stack([rng.integers(0, 20, 3000), rng.integers(0, 30, 3000)], axis=1)
+    ratings = (pairs[:, 0] % 2 + pairs[:, 1] % 2).astype(int)
+    recipe = Recipe(epochs=12, batch=64, peak=0.3, augment=())
+    release = ldp.fit_multistage(
+        pairs,
+        ldp.Curator(ratings, domain=ldp.Classes(3), budget=ldp.Budget(4.0)),
+        classifier=NetworkClassifier("collaborative", recipe=recipe),
+        epsilon=4.0,
+        stages=1,
+        evaluation=0.0,
+        rng=np.random.default_rng(1),
+    )
+    assert np.mean(release.value.predict(pairs) == ratings) > 0.8
+    with pytest.raises(ldp.InputError, match="learnt from"):
+        release.value.predict(np.array([[20, 0]]))
