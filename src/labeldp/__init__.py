@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         fit_linear,
         fit_multistage,
         fit_noisy,
+        lp_normal_sgd,
+        lp_rr_sgd,
         posterior,
     )
     from labeldp.mechanisms import (
@@ -71,7 +73,7 @@ _ROOMS = {
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
-        "debiased_scorer fit_linear fit_multistage fit_noisy posterior"
+        "debiased_scorer fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd posterior"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -122,6 +124,8 @@ __all__ = [
     "fit_multistage",
     "fit_noisy",
     "gather",
+    "lp_normal_sgd",
+    "lp_rr_sgd",
     "posterior",
 ]
 

@@ -2,6 +2,7 @@
 
 from labeldp.learners.adapters import NoisyLabelClassifier
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
+from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_trees, default_classifiers
 from labeldp.learners.evaluation import (
     Estimate,
@@ -20,21 +21,26 @@ from labeldp.learners.multistage import fit_multistage
 from labeldp.learners.patches import PatchFilters
 from labeldp.learners.probabilities import tempered
 from labeldp.learners.scorer import debiased_scorer
+from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.training import Training, fit_noisy, posterior
 
 __all__ = [
+    "ConvexLoss",
     "Estimate",
     "Evaluation",
     "Evidence",
     "KernelClassifier",
     "LinearClassifier",
     "LinearRegressor",
+    "LossClassifier",
     "Model",
     "NoisyLabelClassifier",
     "PatchFilters",
     "RandomFourier",
+    "SoftmaxRegression",
     "TableMap",
     "Training",
+    "UnitVectorLoss",
     "boosted_trees",
     "cluster_prior",
     "debiased_accuracy",
@@ -48,6 +54,11 @@ __all__ = [
     "fit_linear",
     "fit_multistage",
     "fit_noisy",
+    "lp_normal_sgd",
+    "lp_rr_sgd",
+    "normal_moment",
     "posterior",
+    "printed_moment",
+    "response_moment",
     "tempered",
 ]

@@ -1,0 +1,243 @@
+"""Label-private gradient descent on convex losses: labels are released once, and gradients follow from the release."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.learners.convex import ConvexLoss, Floats, LossClassifier
+from labeldp.learners.features import check_rows
+from labeldp.learners.model import Model
+from labeldp.learners.training import prior_rows
+from labeldp.mechanisms import (
+    CandidateSets,
+    Classes,
+    GaussianOneHot,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    debias,
+)
+from labeldp.privacy import WORD, CuratorLike, InputError, Public, Release, positive_epsilon
+
+Steps = Literal["sharp", "printed"]
+
+
+def lp_rr_sgd(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    loss: ConvexLoss,
+    epsilon: float,
+    diameter: float,
+    rng: Any,
+    prior: Any = None,
+    top_k: int | None = None,
+    steps: Steps = "sharp",
+    passes: int = 1,
+    order_seed: int = 0,
+) -> Release[Model]:
+    """Minimize a convex loss by gradient steps on labels from randomized response.
+
+    Use it to learn a linear model without a curator and without a delta, with a bound of its excess risk; for other
+    models see `fit_noisy`. The gradient at a released label is corrected by those at all other labels, so that it is
+    right on average. Weights stay in the ball of the given diameter around zero; the last ones are the model. The bound
+    of the excess risk is for one pass.
+
+    Args:
+        features: public numbers, shape (n, p), a row for each record.
+        curator: holds the labels.
+        loss: `SoftmaxRegression(classes)`, or another `ConvexLoss`.
+        epsilon: of the release.
+        diameter: of the ball of weights: the optimum should lie in it.
+        rng: randomness of the noise.
+        prior: of each record, shape (n, K), a `Release` or `Public(array, why="…")`; with `top_k`.
+        top_k: a record's answer is one of its k likeliest classes by the prior. This adds to the excess risk at most
+            2 · diameter · L · P(label is none of them), and k takes the place of K in the noise.
+        steps: "sharp": diameter / (G √t) with G from `response_moment`, for any epsilon; "printed": the smaller steps
+            of the paper, for epsilon below 1.
+        passes: over the records, each in another order.
+        order_seed: of the orders, public.
+
+    Returns:
+        The model.
+
+    Guarantee: epsilon-DP for each label: each is released once, and gradients are post-processing.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+
+    Source: Ghazi, Algorithm 5 and Corollary 10. Proof: `docs/proofs/label_sgd.md`.
+    """
+    descent = _Descent.of(features, curator, loss, diameter, passes, order_seed)
+    if steps not in ("sharp", "printed"):
+        raise InputError('steps must be "sharp" or "printed"')
+    if (prior is None) != (top_k is None):
+        raise InputError("prior and top_k must be given together")
+    if top_k is None:
+        mechanism: Any = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
+    else:
+        sets = _top_sets(prior, curator, top_k)
+        mechanism = RandomizedResponseWithPrior(domain=curator.domain, epsilon=epsilon, prior=sets)
+    moment = (response_moment if steps == "sharp" else printed_moment)(loss, epsilon, top_k)
+    release = curator.release(mechanism, rng=rng, step="lp_rr_sgd")
+    return release.map(lambda noisy: descent.model(_response_labels(release.mechanism, noisy), moment))
+
+
+def lp_normal_sgd(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    loss: ConvexLoss,
+    epsilon: float,
+    delta: float,
+    diameter: float,
+    rng: Any,
+    passes: int = 1,
+    order_seed: int = 0,
+) -> Release[Model]:
+    """Minimize a convex loss by gradient steps on labels with Gaussian noise.
+
+    Like `lp_rr_sgd` with a delta: its excess risk grows with √K in place of K. The noise is on the indicators of the
+    label and not on each gradient: it is no louder there, the labels are released once, and any number of passes
+    costs no more. The bound of the excess risk is for one pass.
+
+    Args:
+        features: public numbers, shape (n, p), a row for each record.
+        curator: holds the labels.
+        loss: `SoftmaxRegression(classes)`, or another `ConvexLoss`.
+        epsilon: of the release.
+        delta: of the release, in (0, 1).
+        diameter: of the ball of weights: the optimum should lie in it.
+        rng: randomness of the noise.
+        passes: over the records, each in another order.
+        order_seed: of the orders, public.
+
+    Returns:
+        The model.
+
+    Guarantee: (epsilon, delta)-DP for each label: each is released once, for any number of passes.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+
+    Source: Ghazi, Algorithm 6, with the analytic calibration of Balle and Wang (2018). Proof:
+    `docs/proofs/label_sgd.md`.
+    """
+    descent = _Descent.of(features, curator, loss, diameter, passes, order_seed)
+    mechanism = GaussianOneHot(domain=curator.domain, epsilon=epsilon, delta=delta)
+    release = curator.release(mechanism, rng=rng, step="lp_normal_sgd")
+    moment = normal_moment(loss, release.mechanism)
+    return release.map(lambda noisy: descent.model(debias(release.mechanism, noisy).values, moment))
+
+
+def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:
+    """G with E|ĝ|² at most G², for the gradients of `lp_rr_sgd`: the smaller of two bounds.
+
+    Args:
+        loss: with Lipschitz constant L and spread S.
+        epsilon: of randomized response.
+        top_k: candidates of each record; all classes by default.
+
+    Source: `docs/proofs/label_sgd.md`: L (e^ε + 2k - 3)/(e^ε - 1), and √(L² + S k e^ε/(e^ε - 1)²).
+    """
+    size = loss.classes if top_k is None else top_k
+    decay = math.exp(-float(positive_epsilon(epsilon)))
+    worst = loss.lipschitz * (1 + (2 * size - 3) * decay) / (1 - decay)
+    if size == 1:
+        return loss.lipschitz
+    return min(worst, math.sqrt(loss.lipschitz**2 + loss.spread(size) * size * decay / (1 - decay) ** 2))
+
+
+def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:
+    """6KL/ε: the G behind the step size of the paper, for epsilon below 1.
+
+    Source: Ghazi, Theorem 9 and its proof.
+    """
+    exact = float(positive_epsilon(epsilon))
+    if exact >= 1:
+        raise InputError('epsilon must be below 1 for the steps as printed: use steps="sharp"')
+    return 6 * (loss.classes if top_k is None else top_k) * loss.lipschitz / exact
+
+
+def normal_moment(loss: ConvexLoss, mechanism: GaussianOneHot) -> float:
+    """G with E|ĝ|² at most G², for the gradients of `lp_normal_sgd`.
+
+    Source: `docs/proofs/label_sgd.md`: √(L² + σ² S), σ the noise of an indicator and S the spread of the gradients.
+    """
+    return math.sqrt(loss.lipschitz**2 + mechanism.noise_stddev**2 * loss.spread(loss.classes))
+
+
+@dataclass(frozen=True)
+class _Descent:
+    """The public side: rows, order, and where weights may lie."""
+
+    domain: Classes
+    loss: ConvexLoss
+    rows: Floats = field(repr=False)
+    diameter: float
+    passes: int
+    order_seed: int
+
+    @classmethod
+    def of(
+        cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: int
+    ) -> "_Descent":
+        """Check everything that is public.
+
+        Raises:
+            InputError: an argument is wrong.
+        """
+        if not isinstance(curator.domain, Classes):
+            raise InputError("curator must hold classes: its domain is no Classes")
+        if not isinstance(loss, ConvexLoss):
+            raise InputError("loss must be a ConvexLoss, such as SoftmaxRegression(curator.domain.size)")
+        if loss.classes != curator.domain.size:
+            raise InputError(f"loss must be for the {curator.domain.size} classes of the labels")
+        check_rows(features, curator.records)
+        if isinstance(diameter, bool) or not isinstance(diameter, int | float) or not 0 < diameter < math.inf:
+            raise InputError("diameter must be a positive finite number")
+        if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
+            raise InputError("passes must be a positive integer")
+        return cls(curator.domain, loss, loss.rows(features), float(diameter), passes, order_seed)
+
+    def model(self, labels: Floats, moment: float) -> Model:
+        """The last weights of projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K).
+
+        Source: Ghazi, Algorithms 5 and 6, for labels that are right on average.
+        """
+        weights, radius, t = self.loss.start(self.rows.shape[1]), self.diameter / 2, 0
+        orders = np.random.default_rng(self.order_seed)
+        for _ in range(self.passes):
+            for i in orders.permutation(len(self.rows)):
+                t += 1
+                step = self.diameter / (moment * math.sqrt(t))
+                weights -= step * self.loss.gradient(weights, self.rows[i], labels[i])
+                norm = math.sqrt(np.vdot(weights, weights))
+                if norm > radius:
+                    weights *= radius / norm
+        return Model(self.domain, LossClassifier(self.loss, weights))
+
+
+def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateSets] | Release[CandidateSets]:
+    """The k likeliest classes of each record, as public or as released as the prior is."""
+    size = curator.domain.size
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= size:
+        raise InputError(f"top_k must be an integer from 1 to {size}")
+    sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), top_k)
+    return prior.map(lambda _: sets) if isinstance(prior, Release) else Public(sets, why=prior.why)
+
+
+def _response_labels(mechanism: Any, noisy: NDArray[Any]) -> Floats:
+    """What stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+    Source: Ghazi, eq. (7), as weights of the K gradients; within candidates, eq. (17): on average the indicator of a
+    candidate, and for any other label the same weight for each candidate.
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        return debias(mechanism, noisy).values
+    [law] = mechanism.laws.values()
+    lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
+    hits = np.asarray(noisy)[:, None] == np.arange(mechanism.domain.size)
+    return np.asarray(mechanism.membership() * (hits - lie) / gap)

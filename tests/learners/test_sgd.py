@@ -1,0 +1,319 @@
+"""Label-private gradient descent: unbiased gradients, how long they are, what is charged, what is refused."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import labeldp as ldp
+from labeldp.learners import (
+    LossClassifier,
+    SoftmaxRegression,
+    UnitVectorLoss,
+    normal_moment,
+    printed_moment,
+    response_moment,
+)
+from labeldp.learners.convex import ConvexLoss, clipped_rows
+from labeldp.learners.sgd import _Descent, _response_labels
+from labeldp.mechanisms import CandidateSets, Classes, GaussianOneHot, RandomizedResponseWithPrior
+from labeldp.privacy import InputError, Public, Trust
+from learners.data import blobs, curator
+
+SIMULATED = np.random.default_rng
+LOSSES = [SoftmaxRegression(2), SoftmaxRegression(5, clip=2.0), UnitVectorLoss(3, lipschitz=1.5)]
+DELTA = 1e-6
+
+
+def gradients(loss: ConvexLoss, seed: int = 0) -> np.ndarray:
+    """The gradients of all classes at random weights and a row of the largest norm, shape (K, …)."""
+    rng = SIMULATED(seed)
+    row = loss.rows(1e6 * rng.normal(size=(1, 4)))[0]
+    weights = rng.normal(size=loss.start(4).shape)
+    return np.array([loss.gradient(weights, row, each) for each in np.eye(loss.classes)])
+
+
+def lengths(parts: np.ndarray) -> np.ndarray:
+    """Squared lengths of gradients, whatever their shape."""
+    return (parts.reshape(len(parts), -1) ** 2).sum(axis=1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_are_those_of_the_losses(loss: ConvexLoss) -> None:
+    rng = SIMULATED(1)
+    rows, weights = loss.rows(rng.normal(size=(1, 4))), rng.normal(size=loss.start(4).shape)
+    move = rng.normal(size=weights.shape)
+    slopes = (loss.losses(weights + 1e-6 * move, rows) - loss.losses(weights - 1e-6 * move, rows))[0] / 2e-6
+    for k, indicator in enumerate(np.eye(loss.classes)):
+        assert np.vdot(loss.gradient(weights, rows[0], indicator), move) == pytest.approx(slopes[k], abs=1e-6)
+    label = rng.normal(size=loss.classes)
+    each = np.array([loss.gradient(weights, rows[0], one) for one in np.eye(loss.classes)])
+    assert np.allclose(loss.gradient(weights, rows[0], label), np.tensordot(label, each, 1))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_gradient_is_longer_and_none_further_apart_than_said(loss: ConvexLoss) -> None:
+    for seed in range(20):
+        each = gradients(loss, seed)
+        assert lengths(each).max() <= loss.lipschitz**2 * (1 + 1e-12)
+        for count in range(1, loss.classes + 1):
+            for some in itertools.combinations(range(loss.classes), count):
+                part = each[list(some)]
+                assert lengths(part - part.mean(axis=0)).sum() <= loss.spread(count) * (1 + 1e-12)
+    assert lengths(each - each.mean(axis=0)).sum() == pytest.approx(loss.spread(loss.classes)), "reached"
+
+
+def test_losses_by_hand() -> None:
+    softmax = SoftmaxRegression(2)
+    weights, row = np.array([[math.log(3), 0.0]]), np.array([1.0])
+    assert np.allclose(softmax.losses(weights, row[None]), [[math.log(4 / 3), math.log(4)]])
+    assert np.allclose(softmax.gradient(weights, row, np.array([1.0, 0.0])), [[-0.25, 0.25]])
+    unit = UnitVectorLoss(3, lipschitz=2.0)
+    assert unit.losses(np.array([0.5]), row[None]).tolist() == [[1.0, -1.0, 0.0]]
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gradient_of_algorithm_5_is_right_on_average(loss: ConvexLoss, epsilon: float) -> None:
+    """Equation (7) for every answer, and its mean over the law of the answers."""
+    mechanism = ldp.RandomizedResponse(domain=Classes(loss.classes), epsilon=epsilon)
+    labels = _response_labels(mechanism, np.arange(loss.classes, dtype=np.uint8))
+    each, total = gradients(loss), math.exp(epsilon) + loss.classes - 1
+    ours = np.tensordot(labels, each, 1)
+    printed = total / (math.exp(epsilon) - 1) * (each - each.sum(axis=0) / total)
+    assert np.allclose(ours, printed)
+    assert np.allclose(np.tensordot(mechanism.matrix(), ours, 1), each)
+    second = mechanism.matrix() @ lengths(ours)
+    assert second.max() <= response_moment(loss, epsilon) ** 2 * (1 + 1e-9)
+
+
+def test_the_length_of_a_gradient_by_hand() -> None:
+    """ε = ln 3, K = 4, L = √2, S = 3: √2 (3 + 5)/2 = 5.66 is above √(2 + 3 · 4 · 3/4) = √11."""
+    assert response_moment(SoftmaxRegression(4), "1.0986122886681098") == pytest.approx(math.sqrt(11))
+    assert response_moment(SoftmaxRegression(4), 1, top_k=1) == pytest.approx(math.sqrt(2))
+    assert response_moment(UnitVectorLoss(), "1.0986122886681098") == pytest.approx(2.0)  # (e^ε + 1)/(e^ε - 1)
+    assert printed_moment(SoftmaxRegression(4), 0.5) == pytest.approx(6 * 4 * math.sqrt(2) / 0.5)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.999])
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_the_printed_steps_are_at_least_three_times_too_small(classes: int, epsilon: float) -> None:
+    loss = SoftmaxRegression(classes)
+    assert printed_moment(loss, epsilon) >= 3 * response_moment(loss, epsilon)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_within_candidates_a_gradient_is_right_for_them_and_the_mean_for_others(k: int) -> None:
+    """Equation (17), as weights of the gradients; a label outside of the candidates becomes a uniform one of them."""
+    prior = np.array([[0.4, 0.1, 0.2, 0.3]])
+    sets = Public(CandidateSets.top(prior, k), why="by hand")
+    mechanism = RandomizedResponseWithPrior(domain=Classes(4), epsilon=0.7, prior=sets)
+    many = mechanism.restored(np.repeat(mechanism.arrays(), 4, axis=0))
+    labels = _response_labels(many, np.arange(4, dtype=np.uint8))
+    members = mechanism.membership()[0]
+    average = mechanism.matrix()[0] @ labels
+    for y in range(4):
+        assert np.allclose(average[y], np.eye(4)[y] if members[y] else members / k, atol=1e-12)
+    assert np.allclose(labels[members].sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_on_the_label_is_never_louder_than_noise_in_all_directions_of_the_gradients(seed: int) -> None:
+    """Its variance is 2c²Σ|g_k - ḡ|², at most c²Δ²(K - 1), and equal to it where all distances are equal."""
+    rng = SIMULATED(seed)
+    for classes, width in ((2, 5), (3, 1), (6, 3), (10, 40)):
+        each = rng.normal(size=(classes, width)) * rng.exponential(size=(classes, 1))
+        apart = lengths((each[:, None] - each[None]).reshape(-1, width))
+        spread = lengths(each - each.mean(axis=0)).sum()
+        assert spread == pytest.approx(apart.sum() / (2 * classes))
+        assert 2 * spread <= apart.max() * (classes - 1) * (1 + 1e-12)
+    simplex = np.eye(7)
+    assert 2 * lengths(simplex - simplex.mean(axis=0)).sum() == pytest.approx(2 * 6)
+
+
+def test_a_span_of_few_dimensions_can_be_quieter_than_noise_on_the_label() -> None:
+    """The limit of that comparison: ten gradients at two points of a line need noise in one direction only."""
+    each = np.repeat([[0.0], [1.0]], 5, axis=0)
+    assert 2 * lengths(each - each.mean(axis=0)).sum() == 5 > 1 * 1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_with_noise_on_the_label_are_right_on_average_and_as_long_as_said(loss: ConvexLoss) -> None:
+    mechanism = GaussianOneHot(domain=Classes(loss.classes), epsilon=1, delta=DELTA)
+    count = 20_000
+    noisy = mechanism.randomize(np.ones(count, dtype=np.uint8), rng=SIMULATED(0))
+    each = gradients(loss).reshape(loss.classes, -1)
+    found = ldp.debias(mechanism, noisy).values @ each
+    error, variance = found.mean(axis=0) - each[1], mechanism.noise_stddev**2 * loss.spread(loss.classes)
+    assert (error**2).sum() < 60 * variance / count
+    assert lengths(found - each[1]).mean() == pytest.approx(variance, rel=0.1)
+    assert variance + lengths(each)[1] <= normal_moment(loss, mechanism) ** 2
+
+
+def by_the_paper(features: np.ndarray, answers: np.ndarray, order: np.ndarray, epsilon: float) -> np.ndarray:
+    """Algorithm 5 for softmax regression with K = 3, line by line, diameter 4, steps as printed."""
+    weights, classes, diameter = np.zeros((features.shape[1], 3)), 3, 4.0
+    for t, i in enumerate(order, start=1):
+        scores = np.exp(features[i] @ weights)
+        each = [np.outer(features[i], scores / scores.sum() - np.eye(3)[k]) for k in range(classes)]
+        total = math.exp(epsilon) + classes - 1
+        gradient = total / (math.exp(epsilon) - 1) * (each[answers[i]] - sum(each) / total)
+        weights = weights - diameter * epsilon / (6 * classes * math.sqrt(2) * math.sqrt(t)) * gradient
+        weights *= min(1, diameter / 2 / np.linalg.norm(weights))
+    return weights
+
+
+def test_algorithm_5_step_by_step() -> None:
+    features, labels = blobs(300, 3)
+    features = clipped_rows(features, 1.0)
+    release = ldp.lp_rr_sgd(
+        features,
+        curator(labels, 3),
+        loss=SoftmaxRegression(3),
+        epsilon=0.9,
+        diameter=4,
+        rng=SIMULATED(7),
+        steps="printed",
+        order_seed=3,
+    )
+    mechanism = ldp.RandomizedResponse(domain=Classes(3), epsilon=0.9)
+    answers = mechanism.randomize(labels.astype(np.uint8), rng=SIMULATED(7))
+    expected = by_the_paper(features, answers, SIMULATED(3).permutation(300), 0.9)
+    assert np.allclose(release.value.estimator.weights, expected)
+
+
+def test_without_noise_it_finds_the_optimum() -> None:
+    features, labels = blobs(3000, 3)
+    descent = _Descent.of(features, curator(labels, 3), SoftmaxRegression(3, clip=5.0), 6, 20, 0)
+    model = descent.model(np.eye(3)[labels], 5 * math.sqrt(2))
+    peer = LogisticRegression(C=1e3, fit_intercept=False).fit(clipped_rows(features, 5.0), labels)
+    assert np.mean(model.predict(features) == peer.predict(features)) > 0.98
+    assert np.linalg.norm(model.estimator.weights) <= 3 + 1e-12
+
+
+def test_classes_are_learnt_at_the_cost_of_one_release() -> None:
+    """epsilon-DP for each label: each is released once, and gradients are post-processing."""
+    features, labels = blobs(6000, 2)
+    holder = curator(np.array(["no", "yes"])[labels], ("no", "yes"), epsilon=1)
+    arguments = {"loss": SoftmaxRegression(2), "epsilon": 1, "diameter": 10, "rng": SIMULATED(0), "passes": 2}
+    release = ldp.lp_rr_sgd(features, holder, **arguments)
+    model = release.value
+    assert np.mean(model.predict(features) == np.array(["no", "yes"])[labels]) > 0.9
+    assert isinstance(model.estimator, LossClassifier)
+    assert np.allclose(model.predict_proba(features).sum(axis=1), 1)
+    assert release.certificate.trust is Trust.LOCAL
+    assert holder.ledger.spent.epsilon(0) == release.certificate.loss.epsilon(0) == 1
+    with pytest.raises(ldp.BudgetExceeded):
+        ldp.lp_rr_sgd(features, holder, **arguments)
+
+
+def test_many_passes_cost_one_release() -> None:
+    """(epsilon, delta)-DP for each label: each is released once, for any number of passes."""
+    features, labels = blobs(6000, 3)
+    holder = ldp.Curator(labels, domain=ldp.Classes(3), budget=ldp.Budget(epsilon=4, delta=DELTA))
+    release = ldp.lp_normal_sgd(
+        features,
+        holder,
+        loss=SoftmaxRegression(3),
+        epsilon=4,
+        delta=DELTA,
+        diameter=10,
+        rng=SIMULATED(0),
+        passes=4,
+    )
+    assert np.mean(release.value.predict(features) == labels) > 0.9
+    assert len(holder.ledger.charges) == 1
+    assert holder.ledger.spent.epsilon(DELTA) == pytest.approx(4, rel=1e-3)
+    assert release.certificate.trust is Trust.LOCAL
+
+
+def test_a_prior_takes_the_place_of_the_classes_and_is_certified() -> None:
+    """With the two likeliest of eight classes the gradients are more than three times shorter."""
+    features, labels = blobs(4000, 8, distance=6.0)
+    other = (labels + SIMULATED(0).integers(1, 8, 4000)) % 8
+    prior = np.full((4000, 8), 0.01)
+    prior[np.arange(4000), labels] += 0.46
+    prior[np.arange(4000), other] += 0.46
+    arguments = {"loss": SoftmaxRegression(8), "epsilon": 1, "diameter": 20}
+    why = "another data set"
+    narrow = ldp.lp_rr_sgd(
+        features, curator(labels, 8), rng=SIMULATED(1), prior=ldp.Public(prior, why=why), top_k=2, **arguments
+    )
+    wide = ldp.lp_rr_sgd(features, curator(labels, 8), rng=SIMULATED(1), **arguments)
+    hits = [np.mean(release.value.predict(features) == labels) for release in (narrow, wide)]
+    assert hits[0] > hits[1] + 0.1, hits
+    assert why in narrow.certificate.at()
+    assert response_moment(SoftmaxRegression(8), 1, 2) < response_moment(SoftmaxRegression(8), 1) / 3
+
+
+def test_a_released_prior_is_charged_with_the_model() -> None:
+    features, labels = blobs(200, 3)
+    holder = curator(labels, 3, epsilon=2)
+    noisy = holder.release(ldp.RandomizedResponse(domain=holder.domain, epsilon=1), rng=SIMULATED(0))
+    prior = noisy.map(lambda codes: np.eye(3)[codes] * 0.7 + 0.1)
+    release = ldp.lp_rr_sgd(
+        features,
+        holder,
+        loss=SoftmaxRegression(3),
+        epsilon=1,
+        diameter=2,
+        rng=SIMULATED(1),
+        prior=prior,
+        top_k=2,
+    )
+    assert release.certificate.loss.epsilon(0) == 2
+
+
+FEATURES, LABELS = blobs(20, 3)
+PRIOR = np.full((20, 3), 1 / 3)
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no loss": ({"loss": "softmax"}, "loss must be a ConvexLoss"),
+    "other classes": ({"loss": SoftmaxRegression(4)}, "loss must be for the 3 classes"),
+    "other rows": ({"features": FEATURES[:5]}, "features must have one row for each record"),
+    "texts": ({"features": np.full((20, 1), "a")}, "features must be numbers"),
+    "not finite": ({"features": np.full((20, 2), np.nan)}, "features must be a finite array"),
+    "no width": ({"features": np.zeros((20, 0))}, "features must be a finite array"),
+    "diameter": ({"diameter": 0}, "diameter must be a positive finite number"),
+    "endless": ({"diameter": math.inf}, "diameter must be a positive finite number"),
+    "passes": ({"passes": 0}, "passes must be a positive integer"),
+    "epsilon": ({"epsilon": -1}, "epsilon must be positive"),
+    "printed": ({"steps": "printed"}, "epsilon must be below 1 for the steps as printed"),
+    "steps": ({"steps": "small"}, "steps must be"),
+    "prior alone": ({"prior": Public(PRIOR, why="flat")}, "prior and top_k must be given together"),
+    "top_k alone": ({"top_k": 2}, "prior and top_k must be given together"),
+    "a bare prior": ({"prior": PRIOR, "top_k": 2}, "prior must be a Release or Public"),
+    "too many": ({"prior": Public(PRIOR, why="flat"), "top_k": 4}, "top_k must be an integer from 1 to 3"),
+    "a generator": ({"rng": 3}, "rng must be"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused_and_nothing_is_charged(name: str) -> None:
+    given, message = REFUSED[name]
+    holder = curator(LABELS, 3)
+    arguments = {"features": FEATURES, "loss": SoftmaxRegression(3), "epsilon": 1, "diameter": 2, "rng": SIMULATED(0)}
+    with pytest.raises(InputError, match=message):
+        ldp.lp_rr_sgd(curator=holder, **{**arguments, **given})
+    assert holder.ledger.charges == ()
+
+
+def test_bad_input_of_the_gaussian_one_is_refused_and_nothing_is_charged() -> None:
+    holder = curator(LABELS, 3)
+    for delta, loss in ((0, SoftmaxRegression(3)), (1e-6, UnitVectorLoss(2))):
+        with pytest.raises(InputError, match=r"delta must lie in|loss must be for the 3 classes"):
+            ldp.lp_normal_sgd(FEATURES, holder, loss=loss, epsilon=1, delta=delta, diameter=2, rng=SIMULATED(0))
+    assert holder.ledger.charges == ()
+    numbers = ldp.Curator([0.5], domain=ldp.Interval(0, 1), budget=ldp.Budget(1))
+    with pytest.raises(InputError, match="curator must hold classes"):
+        ldp.lp_rr_sgd([[1.0]], numbers, loss=SoftmaxRegression(2), epsilon=1, diameter=1, rng=SIMULATED(0))
+
+
+def test_bad_losses_are_refused() -> None:
+    for make in (lambda: SoftmaxRegression(3, clip=0), lambda: UnitVectorLoss(2, lipschitz=math.inf)):
+        with pytest.raises(InputError, match="must be a positive finite number"):
+            make()
+    with pytest.raises(InputError, match="classes must be an integer, at least 2"):
+        UnitVectorLoss(1)
