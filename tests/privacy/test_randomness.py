@@ -150,6 +150,15 @@ def test_lanes_contexts_and_keys_differ(ids: object) -> None:
     assert len(set(words)) == len(words) == 8 * 9 * 3
 
 
+@pytest.mark.parametrize("ids", [None, [f"record {i}" for i in range(9)]])
+def test_lanes_may_differ_from_record_to_record(ids: object) -> None:
+    randomness, lanes = KeyedRandomness(KEY), np.array([0, 5, 2, 2, 1, 0, 3, 7, 4])
+    words = np.empty(9, dtype=np.uint64)
+    randomness.fill(words, randomness.record_ids(ids, 9), lanes)
+    each = [drawn(randomness, ids, 9, lane) for lane in range(8)]
+    assert words.tolist() == [int(each[lane][i]) for i, lane in enumerate(lanes)]
+
+
 @pytest.mark.parametrize("key", [b"", b"short", "x" * 32, bytearray(32), None, b"x" * 31])
 def test_a_bad_key_is_refused(key: object) -> None:
     with pytest.raises(InputError, match="key must be at least 32 secret random bytes") as caught:
