@@ -1,6 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
+from labeldp.learners.central import fit_linear
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_trees, default_classifiers
@@ -14,7 +15,7 @@ from labeldp.learners.evaluation import (
 )
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.kernel import KernelClassifier
-from labeldp.learners.linear import LinearClassifier, LinearRegressor, fit_linear
+from labeldp.learners.linear import LinearClassifier, LinearRegressor
 from labeldp.learners.maps import RandomFourier, TableMap
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import fit_multistage

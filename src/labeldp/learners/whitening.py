@@ -11,8 +11,16 @@ from labeldp.privacy import InputError
 Floats = NDArray[np.floating[Any]]
 
 MAX_DIMENSION = 1000
-DECAY = 0.6
-"""The signal that a unit direction is expected to carry grows with its variance to this power."""
+DECAY = 0.8
+"""The signal that a unit direction is expected to carry grows with its variance to this power; chosen in
+`docs/results/linear_prior.md`."""
+
+EXPLAINED = 0.6
+"""The share of the labels' variance that a model is expected to explain, before anything is known; chosen in
+`docs/results/linear_prior.md`."""
+
+OFFSET = 0.2
+"""The expected square of the mean label, in variances of a uniform class, or of a quarter of the interval."""
 
 BLOCK_ROWS = 4096
 PROBED_ROWS = 4000
@@ -91,9 +99,9 @@ class Estimator:
     """The linear map from released sums to coefficients of least expected error.
 
     Args:
-        gain: shape (d, d).
+        gain: shape (d, r), for r released sums.
         left: expected covariance of the errors of the coefficients, shape (d, d).
-        noise: expected covariance of the sums around what the coefficients explain, shape (d, d).
+        noise: expected covariance of the sums around what the coefficients explain, shape (r, r).
     """
 
     gain: Floats = field(repr=False)
@@ -106,22 +114,22 @@ class Estimator:
 
 
 def best_linear(
-    released: Floats, rows: Floats, signal: Floats, spread: float, residual: float, ridge: float
+    released: Floats, rows: Floats, signal: Floats, spread: float | Floats, residual: float, ridge: float
 ) -> Estimator:
     """The Bayes rule for coefficients with independent priors, given sums of released rows times labels.
 
     Args:
-        released: the rows that are multiplied by labels, shape (n, d).
+        released: the rows that were multiplied by labels, in one round or several side by side, shape (n, r).
         rows: the rows that predict, shape (n, d).
         signal: expected square of each coefficient, shape (d,).
-        spread: standard deviation of the noise on the sums.
+        spread: standard deviation of the noise on the sums: of all, or of each, shape (d,).
         residual: variance of a label around its prediction.
         ridge: factor on the noise: above 1 shrinks more than the priors ask for.
 
     No label is looked at.
     """
     cross, own = (blockwise(released, other) for other in (rows, released))
-    noise = spread**2 * np.eye(len(signal)) + residual * own
+    noise = np.diag(np.broadcast_to(np.square(spread), len(own))) + residual * own
     spanned = cross * signal
     gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
     return Estimator(gain, np.diag(signal) - gain @ spanned, noise)

@@ -19,6 +19,11 @@ SMOOTHING = 4
 CELL_FAILURE = Fraction(1, 1 << 110)
 """What each integer adds to delta: how far the proof's noise is from the exact one, 2 exp(-2 pi^2 SMOOTHING) or so."""
 
+MAX_CELLS = 1 << 20
+"""Integers of one release."""
+
+MIN_MU, MAX_MU = 2.0**-60, 2.0**10
+
 _LIMB = 20
 
 
@@ -129,6 +134,37 @@ def gaussian_law(stddev: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     support = np.arange(-12 * stddev, 12 * stddev + 1)
     masses = np.exp(-0.5 * (support / stddev) ** 2)
     return np.bincount(np.searchsorted(edges, support), weights=masses, minlength=len(edges) + 1) / masses.sum()
+
+
+def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """The mu of the largest Gaussian loss that keeps (epsilon, delta) beside the failure of `MAX_CELLS` integers.
+
+    It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
+    """
+    low, high = 0.0, MAX_MU
+    while high - low > 1e-9 * high and high > MIN_MU:
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss_of(middle).within(epsilon, delta) else (low, middle)
+    if not low:
+        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+    return low
+
+
+def loss_of(mu: float) -> PrivacyLoss:
+    """A Gaussian loss, and the failure of `MAX_CELLS` integers."""
+    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(MAX_CELLS * CELL_FAILURE)
+
+
+def stddev_within(sensitivity_square: int, mu: float) -> int:
+    """The smallest integer standard deviation at which `gaussian_loss` has at most this mu.
+
+    Raises:
+        InputError: it does not fit into 64 bits.
+    """
+    stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
+    if stddev > MAX_STDDEV:
+        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take a coarser resolution")
+    return stddev
 
 
 def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delta: Fraction) -> int:

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism
 from labeldp.mechanisms.candidates import basis_of
 from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
-from labeldp.mechanisms.discrete_gaussian import discrete_gaussian, gaussian_law, gaussian_loss, smallest_stddev
+from labeldp.mechanisms.discrete_gaussian import (
+    MAX_CELLS,
+    discrete_gaussian,
+    gaussian_law,
+    largest_mu,
+    loss_of,
+    stddev_within,
+)
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gridrows import RESOLUTION, GridRows, wide
 from labeldp.privacy import (
@@ -205,13 +212,19 @@ class GaussianMoment(CrossMoment):
     def _calibrate(self) -> None:
         if not 0 < decimal(self.delta, "delta") < 1:
             raise InputError("delta must lie in (0, 1), such as delta=1e-6; LaplaceMoment has delta = 0")
+        if self.cells > MAX_CELLS:
+            raise InputError(f"features must have fewer columns: at most {MAX_CELLS:,} sums fit into one release")
         self.stddev  # refuses what does not fit  # noqa: B018
+
+    @cached_property
+    def mu(self) -> float:
+        """Of the Gaussian loss: a function of epsilon and delta alone."""
+        return largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
 
     @cached_property
     def stddev(self) -> int:
         """Of the noise, in steps."""
-        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
-        return smallest_stddev(self.sensitivity_square, self.cells, *exact)
+        return stddev_within(self.sensitivity_square, self.mu)
 
     @property
     def noise_stddev(self) -> float:
@@ -219,8 +232,8 @@ class GaussianMoment(CrossMoment):
         return self.stddev * self.rows.unit * self.label_unit
 
     def privacy_loss(self) -> PrivacyLoss:
-        """A Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
-        return gaussian_loss(self.sensitivity_square, self.stddev, self.cells)
+        """A Gaussian loss, and a failure below 10^-25 that stands for the integers, whatever the features are."""
+        return loss_of(self.mu)
 
     def parameters(self) -> dict[str, Any]:
         """Epsilon, delta, the noise and a digest of the rows."""

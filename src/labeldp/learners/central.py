@@ -1,0 +1,109 @@
+"""A linear model from a trusted curator: noise on sums, not on labels."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from labeldp.learners.evaluation import Evaluation
+from labeldp.learners.features import check_rows
+from labeldp.learners.maps import TableMap
+from labeldp.learners.model import Model
+from labeldp.learners.multistage import HELD_OUT
+from labeldp.learners.rounds import Refinement, Task, mapped_by
+from labeldp.learners.whitening import MAX_DIMENSION
+from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
+
+
+def fit_linear(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    rng: Any,
+    representation: Any = None,
+    refine: Sequence[Refinement] = (),
+    dimension: int | None = None,
+    ridge: float | None = None,
+    evaluation: float = 0.0,
+    partition_seed: int = 0,
+) -> Release[Model]:
+    """Learn a linear model of public features from one noisy sum of rows times labels, released by a trusted curator.
+
+    Use it where somebody may see the labels: it needs far less epsilon than labels that are randomized one by one.
+    Directions, their number, the noise of each, weights of rows and shrinkage follow from features, epsilon and the
+    number of records, under a fixed prior of what features explain; no label has a say. Regression where the
+    curator's domain is an `Interval`. More rounds: the model of one says which features to take in the next, and the
+    sums of all rounds make the last model.
+
+    Args:
+        features: public, one row for each record; numbers, NaN where a value is missing. Or a `Release` of such rows,
+            such as the embedding of a network that was trained on released labels: the model's certificate holds both.
+        curator: holds the labels.
+        epsilon: of the release.
+        delta: of the release; 0 asks for a pure guarantee, which costs many dimensions.
+        rng: randomness of the noise.
+        representation: unfitted scikit-learn transformer that is fitted on the features alone, such as
+            `PatchFilters()`; by default `TableMap()`.
+        refine: for each round after the first, what makes the released model of the round before a fitted
+            transformer of the features, such as the embedding of a network that was distilled from it. All rounds
+            have the same noise, and together cost epsilon.
+        dimension: at most so many principal directions are used; by default `MAX_DIMENSION`, of which the noise
+            leaves as many as are worth it.
+        ridge: factor on the penalty that the noise asks for; 1 by default.
+        evaluation: share of the records that is not learnt from, but answered by plain randomized response at the
+            same epsilon, so that the model has an `evaluation`; in [0, 1), classes only.
+        partition_seed: of the random split, public.
+
+    Returns:
+        The model; probabilities are calibrated on the released sums.
+
+    Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+
+    Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
+    """
+    source = features if isinstance(features, Release) else None
+    features = features if source is None else source.value
+    check_rows(features, curator.records)
+    task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
+    if not 0 <= evaluation < 1 or (evaluation and not isinstance(curator.domain, Classes)):
+        raise InputError("evaluation must be a share of the records, in [0, 1), and 0 for numbers")
+    unfitted = TableMap() if representation is None else representation
+    fitted = mapped_by(unfitted, features, source)
+    if not evaluation:
+        return task.rounds(fitted, features, slice(None), curator, rng, refine)[0]
+    held = np.random.default_rng(partition_seed).permutation(curator.records) < evaluation * curator.records
+    if held.all() or not held.any():
+        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
+    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
+    training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    model, last = task.rounds(fitted, features, ~held, training, rng, refine)
+    release = kept.release(RandomizedResponse(domain=kept.domain, epsilon=epsilon), rng=rng, step="evaluation")
+
+    def judge(learnt: Model, _: Any) -> Model:
+        probabilities = learnt.estimator.of_table(last.table[held])
+        return replace(learnt, evaluation=Evaluation(release, probabilities, HELD_OUT, np.flatnonzero(held)))
+
+    return gather([model, release], judge)
+
+
+def _dimension(value: Any) -> int:
+    if value is None:
+        return MAX_DIMENSION
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InputError("dimension must be a positive integer")
+    return int(value)
+
+
+def _ridge(value: Any) -> float:
+    if value is None:
+        return 1.0
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise InputError("ridge must be a positive factor, such as 1.0")
+    return float(value)
