@@ -1,4 +1,4 @@
-"""The settings of the default classifiers, compared on data sets that no table of results shows.
+"""The settings of the default classifiers, compared on data sets that `docs/results/learning.md` does not show.
 
     python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--write docs/results/defaults.md]
 

@@ -49,7 +49,7 @@ def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> His
 
     A noisy label carries little: few features are tried at each split, and growing stops where held-out released
     labels are no longer predicted better. Trained on soft labels, which are less noisy, it grows all trees. The sizes
-    were chosen on data sets that no table of results shows (`docs/results/defaults.md`).
+    were chosen on the data sets that `docs/results/defaults.md` names.
     """
     enough = count >= STOPPING_RECORDS * classes
     return HistGradientBoostingClassifier(
