@@ -118,6 +118,8 @@ Examples:
       --ledger people.ledger --dataset people --id id --out model
   labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
       --model boosting --test public.csv --ledger people.ledger --dataset people --out model2
+  labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
+      --model linear --ledger people.ledger --dataset people --id id --out model3
 """
 
 
@@ -126,15 +128,28 @@ Examples:
 @private
 @click.option("--classes", required=True, metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
-@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="The delta of a new dataset's budget.")
+@click.option(
+    "--delta",
+    default="0",
+    show_default=True,
+    metavar="NUMBER",
+    help="With --trust central: the delta that this fit costs; 0 is a pure guarantee, which needs more noise.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=str), help="A new directory for model and report.")
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option(
+    "--trust",
+    type=click.Choice(["local", "central"]),
+    default="local",
+    show_default=True,
+    help="local randomizes each label; central adds noise to sums over labels, which somebody must see.",
+)
+@click.option(
     "--model",
-    type=click.Choice(["auto", "boosting", "logistic", "kernel", "forest"]),
+    type=click.Choice(["auto", "boosting", "logistic", "kernel", "forest", "linear"]),
     default="auto",
     show_default=True,
-    help="The kind of classifier; auto tries boosting and kernel on the released labels.",
+    help="The kind of classifier; auto tries boosting and kernel on the released labels, linear needs --trust central.",
 )
 @click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
 @click.option(

@@ -93,11 +93,6 @@ def test_columns_that_are_used_do_not_stand_among_those_that_are_not(labeldp: Ca
     assert "most frequent" not in report.partition("Columns not used")[2].partition("</ul>")[0]
 
 
-def test_the_command_that_repeats_a_fit_names_its_delta(labeldp: Callable[..., Ran], people: Path) -> None:
-    assert labeldp("fit", "people.csv", *QUICK, "--delta", "1e-6").status == 0
-    assert "--delta 1e-6" in summary(people)["command"]
-
-
 @pytest.mark.parametrize("classes", ["²", "٣", "1²"])
 def test_a_number_of_classes_is_written_in_plain_digits(
     labeldp: Callable[..., Ran], people: Path, classes: str

@@ -9,7 +9,7 @@ from labeldp.report.words import percent, spent
 from labeldp.workflows import BudgetUse, Curve, Estimated, Importance
 
 WIDTH, HEIGHT = 680.0, 360.0
-LEFT, RIGHT, TOP, BOTTOM = 74.0, 668.0, 40.0, 296.0
+LEFT, RIGHT, TOP, BOTTOM = 84.0, 668.0, 40.0, 296.0
 
 
 def curve_chart(curve: Curve, epsilon: float, accuracy: Estimated, baseline: float) -> Markup:

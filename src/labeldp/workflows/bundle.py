@@ -31,6 +31,8 @@ TRUSTED = frozenset(
     {
         "functools.partial",
         "labeldp.learners.kernel.KernelClassifier",
+        "labeldp.learners.linear.LinearClassifier",
+        "labeldp.learners.maps.TableMap",
         "numpy.dtype",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.tree._tree.Tree",

@@ -1,4 +1,4 @@
-"""The classifiers that `labeldp fit --model` names, for the float matrix of a `TableEncoder`."""
+"""The classifiers of randomized labels that `labeldp fit --model` names, for the float matrix of a `TableEncoder`."""
 
 from typing import Any
 
@@ -16,6 +16,14 @@ MODELS = {
     "forest": "a random forest",
 }
 """What each name stands for, as the report says it."""
+
+_KINDS = {
+    "HistGradientBoostingClassifier": MODELS["boosting"],
+    "KernelClassifier": MODELS["kernel"],
+    "Pipeline": MODELS["logistic"],
+    "RandomForestClassifier": MODELS["forest"],
+    "DummyClassifier": "a constant: the released labels were all of one class",
+}
 
 
 def classifiers_of(
@@ -41,6 +49,12 @@ def classifiers_of(
     if model == "kernel":
         return [KernelClassifier(categorical=categorical)]
     return [_logistic(categorical) if model == "logistic" else _forest()]
+
+
+def kind_of(estimator: Any) -> str:
+    """A fitted classifier of these, in words."""
+    name = type(estimator).__name__
+    return _KINDS.get(name, name)
 
 
 def _logistic(categorical: NDArray[np.bool_]) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from labeldp.learners import Model, cluster_prior, fit_multistage
+from labeldp.learners import Model
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import Budget, BudgetExceeded, Charge, InputError, Release, digits_above, total_loss
 from labeldp.tables import TableEncoder, whole_directory
@@ -24,11 +24,12 @@ from labeldp.workflows.bundle import (
     write_json,
     write_text,
 )
-from labeldp.workflows.classifiers import classifiers_of, indicators
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.fit_data import PrivateRows, public_rows
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.plan import Plan
+from labeldp.workflows.plans import plan_of
 from labeldp.workflows.summarize import Job, PublicRows, summarize
 from labeldp.workflows.summary import FitSummary, Stage
 from labeldp.workflows.watched import WatchedCurator
@@ -96,7 +97,7 @@ def fit_file(
 class _Asked:
     """A fit that was asked for, with everything read and nothing charged."""
 
-    settings: FitSettings
+    plan: Plan
     file: str
     command: str
     private: PrivateRows
@@ -105,13 +106,19 @@ class _Asked:
 
     @classmethod
     def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "_Asked":
-        """Read and check the files."""
+        """Read and check the files, the settings first."""
+        plan = plan_of(settings)
         private = PrivateRows.read(data, settings)
         public = None if test is None else public_rows(test, data, settings, private)
         budget = Budget(settings.epsilon, settings.delta)
         account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
         command = settings.command(data, ledger, out, test)
-        return cls(settings, Path(data).name, command, private, public, account)
+        return cls(plan, Path(data).name, command, private, public, account)
+
+    @property
+    def settings(self) -> FitSettings:
+        """What was asked for."""
+        return self.plan.settings
 
     @cached_property
     def run(self) -> str:
@@ -132,16 +139,16 @@ class _Asked:
         """What was charged so far of this very run, by stage; labels in one release may be another run's."""
         entries = [entry for entry in self.account.entries if entry.revision == self.account.revision]
         named = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
-        if len(self.settings.steps()) == 1:
-            mechanism = RandomizedResponse(domain=self.settings.domain, epsilon=self.settings.epsilon).specification()
-            found = [charge for _, charge in named if not charge.path and charge.mechanism == mechanism]
-            return dict.fromkeys(self.settings.steps() if found else (), *found[:1])
-        return {step: charge for (run, _, step), charge in named if run == self.run}
+        found = {step: charge for (run, _, step), charge in named if run == self.run}
+        for step in self.plan.steps(len(self.private.codes)):
+            same = [charge for _, charge in named if not charge.path and charge.mechanism == step.mechanism]
+            found.update(dict.fromkeys((step.name,) if same else (), *same[:1]))
+        return found
 
     def require_budget(self) -> None:
         """Refuse a fit whose later stages the budget would not admit, before the next of them is charged."""
         budget, charges = self.account.budget, self.account.charges
-        rest = self.settings.rest(self.charged(), len(self.private.codes))
+        rest = self.plan.rest(self.charged(), len(self.private.codes))
         total = total_loss([*charges, *rest])
         if rest and not budget.admits(total):
             delta = budget.delta
@@ -153,24 +160,10 @@ class _Asked:
 
     def learn(self, told: Callable[[Stage], None]) -> Release[Model]:
         """The releases and the training."""
-        settings, private, rng = self.settings, self.private, self.account.randomness
+        settings, private, account = self.settings, self.private, self.account
         labels = settings.domain.decode(private.codes)
-        held = Curator(labels, domain=settings.domain, ledger=self.account, ids=private.ids, run=self.run)
-        curator = WatchedCurator(held, told)
-        categorical = private.encoder.categorical
-        prior, (prior_epsilon, epsilon) = None, settings.shares(len(labels))
-        if prior_epsilon is not None:
-            prior = cluster_prior(indicators(private.features, categorical), curator, epsilon=prior_epsilon, rng=rng)
-        classifiers = classifiers_of(settings.model, private.features, categorical, settings.domain.size)
-        return fit_multistage(
-            private.features,
-            curator,
-            classifier=classifiers,
-            epsilon=epsilon,
-            stages=settings.stages,
-            prior=prior,
-            rng=rng,
-        )
+        held = Curator(labels, domain=settings.domain, ledger=account, ids=private.ids, run=self.run)
+        return self.plan.learn(private, WatchedCurator(held, told, self.charged()), rng=account.randomness)
 
     def certified(self, release: Release[Model]) -> Release[Model]:
         """The model under the condition that the test file brings along, where there is one."""
@@ -184,7 +177,7 @@ class _Asked:
         """The public side."""
         private = self.private
         return Job(
-            self.settings, self.file, self.command, private.columns, private.encoder, private.features, self.account,
+            self.plan, self.file, self.command, private.columns, private.encoder, private.features, self.account,
             stages,
         )  # fmt: skip
 

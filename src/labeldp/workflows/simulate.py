@@ -1,17 +1,20 @@
 """What a model's features are worth, and what other epsilons would have given: computed from releases alone."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from labeldp.learners import Model, fit_noisy
-from labeldp.mechanisms import Classes, RandomizedResponse, debias
-from labeldp.privacy import Budget, Release
+from labeldp.mechanisms import debias
+from labeldp.privacy import Budget, InputError, Release
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.summary import Curve, CurvePoint, Importance
+
+if TYPE_CHECKING:
+    from labeldp.workflows.plan import Plan
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 REPEATS = 2
@@ -20,62 +23,62 @@ LARGEST = 20_000
 
 TWO_SIDED = 1.96
 CURVE_METHOD = (
-    "simulation on released data: labels were drawn from this model's own probabilities, randomized anew at each "
-    "epsilon and learnt from in one stage by plain training of the classifier that was chosen; the band is the spread "
-    "of {} repetitions and of the simulated test records. "
+    "simulation on released data: labels of {records:,} records were drawn from this model's own probabilities, "
+    "{learnt}; the band is the spread of {repeats} repetitions and of the simulated test records. "
     "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give."
 )
 
 
-def simulated_curve(model: Model, features: NDArray[np.float64], epsilon: float, seed: int = 0) -> Curve:
-    """Accuracy against epsilon in a world whose labels follow the model.
+def simulated_curve(plan: "Plan", model: Model, features: NDArray[np.float64], seed: int = 0) -> Curve | None:
+    """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
 
     Args:
+        plan: how the model was learnt; its epsilon is among the points.
         model: made of releases only.
         features: public, shape (n, d).
-        epsilon: the one that was used; it is among the points.
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(features))[:LARGEST]
-    world = _World.drawn(model, features[rows], rng)
-    points = [world.point(each, rng) for each in sorted({*EPSILONS, epsilon})]
-    return Curve(tuple(points), CURVE_METHOD.format(REPEATS))
+    world = _World.drawn(plan, model, features[rows], rng)
+    try:
+        points = [world.point(each, rng) for each in sorted({*EPSILONS, plan.settings.epsilon})]
+    except InputError:
+        return None
+    return Curve(tuple(points), CURVE_METHOD.format(records=len(rows), learnt=plan.simulated, repeats=REPEATS))
 
 
 @dataclass(frozen=True)
 class _World:
     """Records whose labels were drawn from a model: all of it is simulated."""
 
-    domain: Classes
-    classifier: Any
+    plan: "Plan"
+    model: Model
     features: NDArray[np.float64]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, model: Model, features: NDArray[np.float64], rng: np.random.Generator) -> "_World":
+    def drawn(cls, plan: "Plan", model: Model, features: NDArray[np.float64], rng: np.random.Generator) -> "_World":
         """Labels from the model's probabilities; a fifth of the records are kept for the test."""
-        assert isinstance(model.domain, Classes)
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
-        return cls(model.domain, clone(model.estimator), features, codes, rng.random(len(features)) < 0.2)
+        test = rng.permutation(len(features)) < max(len(features) // 5, 1)
+        return cls(plan, model, plan.prepared(model, features), codes, test)
 
     def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
         """Mean accuracy at one epsilon, with a band."""
         hits = np.array([self._accuracy(epsilon, rng) for _ in range(REPEATS)])
-        value, tests = float(hits.mean()), max(int(self.test.sum()), 1)
+        value, tests = float(hits.mean()), int(self.test.sum())
         half = TWO_SIDED * float(np.sqrt(hits.var(ddof=1) / REPEATS + value * (1 - value) / tests))
         return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
 
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
-        mechanism = RandomizedResponse(domain=self.domain, epsilon=epsilon)
-        labels = self.domain.decode(self.codes[~self.test])
-        curator = Curator(labels, domain=self.domain, budget=Budget(epsilon))
-        release = curator.release(mechanism, rng=rng)
-        model = fit_noisy(self.features[~self.test], release, classifier=self.classifier, training="plain").value
+        domain, delta = self.model.domain, self.plan.settings.delta
+        curator = Curator(domain.decode(self.codes[~self.test]), domain=domain, budget=Budget(epsilon, delta))
+        model = self.plan.relearn(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
-        return float(np.mean(predicted == self.codes[self.test])) if self.test.any() else 0.0
+        return float(np.mean(predicted == self.codes[self.test]))
 
 
 def importances(

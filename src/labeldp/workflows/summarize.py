@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ import labeldp
 from labeldp.learners import Estimate, Evaluation, Model, debiased_accuracy
 from labeldp.privacy import Certificate, Charge, Release, all_digits, decimal, shortest_float, total_loss
 from labeldp.tables import TableEncoder
-from labeldp.workflows.classifiers import MODELS
 from labeldp.workflows.ledger_file import DatasetLedger
 from labeldp.workflows.simulate import importances, simulated_curve
 from labeldp.workflows.summary import (
@@ -29,15 +28,20 @@ from labeldp.workflows.summary import (
     Stage,
 )
 
+if TYPE_CHECKING:
+    from labeldp.workflows.plan import Plan
+
 WIDE = 0.2
 """An accuracy interval wider than this is called too wide to tell."""
+
+TINY = 10_000
+"""Less than one part in so many of a budget is not worth a word: noise on integers is a little more than was asked."""
 
 LEFT_OUT = "left out "
 """How the encoder's notes on columns that it does not use begin."""
 
 SECRET = (
     "The labels themselves: they were read on this machine and written nowhere.",
-    "Which of the randomized labels are true.",
     "The ledger file: it holds the keys to the noise, so it is as secret as the labels.",
 )
 
@@ -46,7 +50,7 @@ SECRET = (
 class Job:
     """The public side of a fit."""
 
-    settings: Any
+    plan: "Plan"
     file: str
     command: str
     columns: tuple[str, ...]
@@ -75,19 +79,19 @@ def summarize(
     """Everything that the report says.
 
     Args:
-        job: settings, file, features and ledger.
+        job: plan, file, features and ledger.
         release: the model with its evaluation.
         public: a test file whose labels are public.
         show: told what is being done.
     """
-    model, settings = release.value, job.settings
+    model, settings = release.value, job.plan.settings
     evaluation = model.evaluation
     assert evaluation is not None
     accuracy = evaluation.accuracy()
     most = int(np.bincount(evaluation.release.value, minlength=model.domain.size).argmax())
     baseline = debiased_accuracy(evaluation.release, np.full(len(evaluation.release.value), most))
     show("trying other epsilons on simulated labels", 0.7)
-    curve = simulated_curve(model, job.features, settings.epsilon)
+    curve = simulated_curve(job.plan, model, job.features)
     show("shuffling features", 0.9)
     important = importances(model, job.features, job.encoder.names)
     return FitSummary(
@@ -100,12 +104,12 @@ def summarize(
         label=settings.label,
         classes=tuple(str(name) for name in model.classes),
         features=tuple(job.encoder.names),
-        model=f"{_kind(model)}, learnt in {_stages(settings.stages)}",
+        model=job.plan.described(model),
         command=job.command,
         sentence=release.certificate.at(settings.delta),
         certificate=_rows(release.certificate, settings.delta),
-        published=_published(release, public),
-        secret=SECRET,
+        published=_published(job, release, public),
+        secret=(SECRET[0], *job.plan.secret, SECRET[1]),
         budget=_budget(job.account, release.certificate),
         accuracy=_share(accuracy, f"debiased from {_many(evaluation)}"),
         baseline=_share(baseline, "debiased, for always answering the most frequent released class"),
@@ -120,23 +124,6 @@ def summarize(
         stages=job.stages,
         warnings=_warnings(accuracy, baseline),
     )
-
-
-def _kind(model: Model) -> str:
-    """The classifier that was chosen, in words."""
-    names = {
-        "HistGradientBoostingClassifier": MODELS["boosting"],
-        "KernelClassifier": MODELS["kernel"],
-        "Pipeline": MODELS["logistic"],
-        "RandomForestClassifier": MODELS["forest"],
-        "DummyClassifier": "a constant: the released labels were all of one class",
-    }
-    kind = type(model.estimator).__name__
-    return names.get(kind, kind)
-
-
-def _stages(count: int) -> str:
-    return "one stage" if count == 1 else f"{count} stages"
 
 
 def _many(evaluation: Evaluation) -> str:
@@ -203,19 +190,21 @@ def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:
 
 
 def _mechanism(entry: Charge) -> str:
-    """Its name, with its epsilon where it has one."""
-    name, epsilon = str(entry.mechanism.get("mechanism", "a mechanism")), entry.mechanism.get("epsilon")
-    return name if epsilon is None else f"{name}, epsilon = {all_digits(shortest_float(Fraction(epsilon)))}"
+    """Its name, with its epsilon and delta where it has them."""
+    costs = {name: entry.mechanism[name] for name in ("epsilon", "delta") if name in entry.mechanism}
+    numbers = [f"{name} = {all_digits(shortest_float(Fraction(value)))}" for name, value in costs.items()]
+    return ", ".join([str(entry.mechanism.get("mechanism", "a mechanism")), *numbers])
 
 
 def _place(entry: Charge) -> str:
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in entry.path) or "all records"
 
 
-def _published(release: Release[Model], public: PublicRows | None) -> tuple[str, ...]:
+def _published(job: Job, release: Release[Model], public: PublicRows | None) -> tuple[str, ...]:
     """What left the private side, a sentence each, and what else the written files hold."""
     texts = release.certificate.published.split("; ")
     sentences = [text[0].upper() + text[1:] + "." for text in texts]
+    sentences.append(job.plan.noise(len(job.features)))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if public is not None:
         sentences.append(
@@ -227,13 +216,14 @@ def _published(release: Release[Model], public: PublicRows | None) -> tuple[str,
 
 
 def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
-    """Where the budget stands; what is left is rounded down."""
+    """Where the budget stands; what is left is rounded down, to nothing where it is what integer noise gave away."""
     budget, own = account.budget, {entry.id for entry in certificate.entries}
     delta = float(decimal(budget.delta, "delta"))
     before = total_loss([charge for charge in account.charges if charge.id not in own])
     left = max(
         decimal(budget.epsilon, "epsilon") - decimal(account.spent.epsilon(budget.delta), "epsilon"), Fraction(0)
     )
+    left = left if left > decimal(budget.epsilon, "epsilon") / TINY else Fraction(0)
     costs = (float(budget.epsilon), before.epsilon(delta), certificate.loss.epsilon(delta), float(left))
     total, earlier, run, rest = (Cost(cost, delta) for cost in costs)
     return BudgetUse(total, earlier, run, rest)

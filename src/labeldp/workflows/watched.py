@@ -1,10 +1,10 @@
 """A curator that tells what was released, so that a report can say it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from labeldp.mechanisms import Domain, Mechanism
-from labeldp.privacy import Public, Release
+from labeldp.privacy import Charge, LedgerError, Public, Release
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.summary import Stage
 
@@ -15,11 +15,13 @@ class WatchedCurator:
     Args:
         curator: does the work.
         told: called after each release; it never sees a label.
+        charged: what this very run was charged before, by step.
     """
 
-    def __init__(self, curator: Curator, told: Callable[[Stage], None]) -> None:
+    def __init__(self, curator: Curator, told: Callable[[Stage], None], charged: Mapping[str, Charge]) -> None:
         self._curator = curator
         self._told = told
+        self._charged = charged
 
     @property
     def records(self) -> int:
@@ -37,7 +39,18 @@ class WatchedCurator:
         return self._curator.ledger
 
     def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
-        """See `Curator.release`."""
+        """See `Curator.release`; refused where a step would be charged a second time.
+
+        Raises:
+            LedgerError: the step was charged with other rows of features, which the ledger cannot find again.
+        """
+        known = self._charged.get(step or "")
+        if known and mechanism.arrays() is None and known.mechanism != mechanism.specification():
+            raise LedgerError(
+                f"the step {step!r} of this fit was charged before, and what it released cannot be found again: its "
+                "rows of features now have other bits (another machine, another version of labeldp or of a library); "
+                "run it as it ran then, or give --revision NAME to be charged in addition"
+            )
         release = self._curator.release(mechanism, rng=rng, step=step)
         sizes = getattr(release.mechanism, "sizes", None)
         mean = None if sizes is None else float(sizes.mean())
@@ -46,7 +59,7 @@ class WatchedCurator:
 
     def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
         """See `Curator.split`."""
-        return [WatchedCurator(part, self._told) for part in self._curator.split(parts)]
+        return [WatchedCurator(part, self._told, self._charged) for part in self._curator.split(parts)]
 
     def __repr__(self) -> str:
         return repr(self._curator)
