@@ -2,12 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
+
+from labeldp.cli_reproduce import reproduce
+from labeldp.terminal import progress as _progress
 
 __all__ = ["cli", "main"]
 
@@ -26,6 +28,9 @@ def cli() -> None:
     A release is charged to a ledger before anything leaves. The ledger holds the keys to the noise: it
     is as secret as the labels.
     """
+
+
+cli.add_command(reproduce)
 
 
 def main() -> None:
@@ -80,25 +85,6 @@ def private(command: Callable[P, R]) -> Callable[P, R]:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
-
-
-@contextmanager
-def _progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
-    """A progress line on stderr for terminals, else nothing: a function of a text and a share in [0, 1]."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=1.0)
-
-        def show(text: str, share: float) -> None:
-            bar.update(task, description=text, completed=share)
-
-        yield show
 
 
 def _note(sentence: str) -> None:

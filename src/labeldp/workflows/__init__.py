@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
     from labeldp.workflows.predict import predict_file
     from labeldp.workflows.release import release_file, verify_file
+    from labeldp.workflows.reproduce import Grid, Result, Run, reproduce_multistage
     from labeldp.workflows.settings import classes_of, domain_of
     from labeldp.workflows.summary import (
         BudgetUse,
@@ -40,6 +41,7 @@ _FILES = {
     "ledger_view": "add_dataset describe_budget describe_ledger",
     "predict": "predict_file",
     "release": "release_file verify_file",
+    "reproduce": "Grid Result Run reproduce_multistage",
     "settings": "classes_of domain_of",
     "summary": (
         "BudgetUse CertificateRow Confusion Cost Curve CurvePoint Dropped Estimated FitSummary Importance PublicTest "
@@ -63,9 +65,12 @@ __all__ = [
     "Estimated",
     "FitSettings",
     "FitSummary",
+    "Grid",
     "Importance",
     "LedgerFile",
     "PublicTest",
+    "Result",
+    "Run",
     "Stage",
     "Verdict",
     "add_dataset",
@@ -76,6 +81,7 @@ __all__ = [
     "fit_file",
     "predict_file",
     "release_file",
+    "reproduce_multistage",
     "run_demo",
     "verify",
     "verify_file",

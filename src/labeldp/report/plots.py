@@ -1,0 +1,209 @@
+"""Pictures that stand alone in a file: lines with their spread, and grids of numbers, both as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from labeldp.report.svg import Scale, apart, figure, round_ticks, tag
+from labeldp.report.words import fixed, percent
+
+WIDTH, HEIGHT = 720.0, 380.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 560.0, 52.0, 316.0
+LABEL_GAP = 18.0
+CELL_WIDTH, CELL_HEIGHT = 104.0, 44.0
+
+STYLE = """
+svg { background: var(--paper);
+  --paper: #fdfcf9; --ink: #20242a; --muted: #5b626a; --hair: #ddd8ce; --heat: 29 92 120; --depth: .55;
+  --c0: #1d5c78; --c1: #9c4a17; --c2: #4d7031; --c3: #7a3b72; --c4: #8a6d1a; --c5: #5b626a; }
+@media (prefers-color-scheme: dark) { svg {
+  --paper: #16191c; --ink: #e3e1da; --muted: #a2a8ae; --hair: #363b41; --heat: 92 160 192; --depth: .6;
+  --c0: #86bdd6; --c1: #e3a276; --c2: #a8c98a; --c3: #d3a0cc; --c4: #d9c27a; --c5: #a2a8ae; } }
+text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: var(--muted);
+  font-variant-numeric: tabular-nums; }
+.title { fill: var(--ink); font-size: 15px; font-weight: 600; }
+.value { fill: var(--ink); }
+.grid { stroke: var(--hair); } .axis, .tick { stroke: var(--muted); }
+.line { fill: none; stroke-width: 2; stroke-linejoin: round; } .spread { stroke-width: 1.5; }
+.cell { fill: rgb(var(--heat) / calc(var(--tint) * var(--depth))); stroke: var(--paper); stroke-width: 2; }
+""" + "".join(
+    f".s{n} .line, .s{n} .spread {{ stroke: var(--c{n}); }} .s{n} .dot, .s{n} text {{ fill: var(--c{n}); }}\n"
+    for n in range(6)
+)
+COLORS = 6
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mean and how far single values lie from it.
+
+    Args:
+        x: where.
+        value: mean.
+        spread: standard deviation; 0 for a single value.
+    """
+
+    x: float
+    value: float
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points under one name.
+
+    Args:
+        name: shown at the last point.
+        points: by x, where they are joined.
+        joined: by a line.
+    """
+
+    name: str
+    points: tuple[Point, ...]
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a direction means.
+
+    Args:
+        title: in words.
+        log: logarithmic.
+        share: values are shares of one, shown in percent.
+        ticks: where, if not at round numbers.
+    """
+
+    title: str
+    log: bool = False
+    share: bool = False
+    ticks: tuple[float, ...] = ()
+
+    def text(self, value: float) -> str:
+        """A tick's label."""
+        return f"{100 * value:.6g}%" if self.share else f"{value:.6g}"
+
+
+def lines(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
+    """A picture of series, as an SVG file."""
+    names = ", ".join(each.name for each in series)
+    return _file(f"{title}: {y.title} against {x.title}; {names}.", WIDTH, HEIGHT, panel(title, series, x, y))
+
+
+def stacked(title: str, panels: Sequence[Markup]) -> Markup:
+    """Panels below each other, as an SVG file."""
+    placed = [tag("g", each, transform=f"translate(0 {HEIGHT * place:g})") for place, each in enumerate(panels)]
+    return _file(title, WIDTH, HEIGHT * len(panels), *placed)
+
+
+def panel(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
+    """Axes, series and their names."""
+    points = [point for each in series for point in each.points]
+    across = _across([point.x for point in points], x)
+    up = _up([end for p in points for end in (p.value - p.spread, p.value + p.spread)], y)
+    ends = _placed([up(each.points[-1].value) for each in series])
+    drawn = [_series(each, across, up, end, n % COLORS) for n, (each, end) in enumerate(zip(series, ends, strict=True))]
+    return tag(
+        "g",
+        tag("text", title, class_="title", x=LEFT, y=TOP - 24),
+        _axes(across, up, x, y, sorted({point.x for point in points})),
+        *drawn,
+    )
+
+
+def grid(title: str, rows: Sequence[str], columns: Sequence[str], cells: dict[tuple[int, int], Point]) -> Markup:
+    """Accuracies by two settings: a deeper tint is a higher share.
+
+    Args:
+        title: what is shown.
+        rows: names of the first setting's values, top down.
+        columns: of the second's.
+        cells: what was measured, by row and column.
+    """
+    left, top = 150.0, 84.0
+    low, high = min(p.value for p in cells.values()), max(p.value for p in cells.values())
+    tint = Scale(low, high, 0.05, 1.0)
+    pieces = [tag("text", title, class_="title", x=16, y=30)]
+    for place, name in enumerate(columns):
+        pieces.append(tag("text", name, x=left + (place + 0.5) * CELL_WIDTH, y=top - 12, text_anchor="middle"))
+    for place, name in enumerate(rows):
+        pieces.append(tag("text", name, x=left - 12, y=top + (place + 0.5) * CELL_HEIGHT + 5, text_anchor="end"))
+    for (row, column), point in cells.items():
+        pieces.append(_cell(left + column * CELL_WIDTH, top + row * CELL_HEIGHT, point, tint(point.value)))
+    size = max(left + len(columns) * CELL_WIDTH + 16, 420.0), top + len(rows) * CELL_HEIGHT + 16
+    return _file(f"{title}: {percent(low)} to {percent(high)}.", *size, *pieces)
+
+
+def _cell(x: float, y: float, point: Point, tint: float) -> Markup:
+    """One number on its tint."""
+    text = fixed(100 * point.value, 2) + (f" ± {fixed(100 * point.spread, 2)}" if point.spread else "")
+    middle = x + CELL_WIDTH / 2
+    box = tag("rect", class_="cell", x=x, y=y, width=CELL_WIDTH, height=CELL_HEIGHT, style=f"--tint: {tint:.2f}")
+    return tag("g", box, tag("text", text, class_="value", x=middle, y=y + CELL_HEIGHT / 2 + 5, text_anchor="middle"))
+
+
+def _file(label: str, width: float, height: float, *children: str) -> Markup:
+    style = tag("style", Markup(STYLE))
+    return figure(label, width, height, style, *children, xmlns="http://www.w3.org/2000/svg")
+
+
+def _across(values: list[float], axis: Axis) -> Scale:
+    return Scale(min(values), max(values), LEFT + 16, RIGHT - 16, log=axis.log)
+
+
+def _up(values: list[float], axis: Axis) -> Scale:
+    """A vertical scale with a little air; shares stay between 0 and 1."""
+    low, high = min(values), max(values)
+    air = 0.06 * max(high - low, 0.02 if axis.share else 1e-6)
+    low, high = low - air, high + air
+    return Scale(max(low, 0.0), min(high, 1.0), BOTTOM, TOP) if axis.share else Scale(low, high, BOTTOM, TOP)
+
+
+def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Markup:
+    """Hairlines with numbers at the left, ticks below, and what the two directions mean."""
+    pieces = [tag("text", y.title, x=LEFT - 8, y=TOP - 6, text_anchor="start")]
+    for value in round_ticks(up.start, up.end):
+        pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
+        pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
+    at = apart(values, across, 52) if x.log else round_ticks(across.start, across.end, 9)
+    for value in at:
+        place = across(value)
+        pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=BOTTOM, y2=BOTTOM + 5))
+        pieces.append(tag("text", x.text(value), x=place, y=BOTTOM + 22, text_anchor="middle"))
+    pieces.append(tag("line", class_="axis", x1=LEFT, x2=RIGHT, y1=BOTTOM, y2=BOTTOM))
+    middle = (LEFT + RIGHT) / 2
+    pieces.append(tag("text", x.title, x=middle, y=BOTTOM + 46, text_anchor="middle"))
+    return tag("g", *pieces)
+
+
+def _series(series: Series, across: Scale, up: Scale, end: float, color: int) -> Markup:
+    """A line, its points with their spreads, and the name at the height that is free for it."""
+    places = [(across(point.x), up(point.value)) for point in series.points]
+    pieces = []
+    if series.joined:
+        pieces.append(tag("polyline", class_="line", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
+    for (x, y), point in zip(places, series.points, strict=True):
+        if point.spread:
+            low, high = up(point.value - point.spread), up(point.value + point.spread)
+            pieces.append(tag("line", class_="spread", x1=x, x2=x, y1=low, y2=high))
+        if len(places) <= 12:
+            pieces.append(tag("circle", class_="dot", cx=x, cy=y, r=3.5))
+    pieces.append(tag("text", series.name, x=RIGHT + 8, y=end + 5))
+    return tag("g", *pieces, class_=f"s{color}")
+
+
+def _placed(heights: list[float]) -> list[float]:
+    """Heights for names, near the given ones and far enough apart to be read, in the given order."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    found, last = dict[int, float](), -1e9
+    for place in order:
+        last = found[place] = max(heights[place], last + LABEL_GAP)
+    excess = max(0.0, last - BOTTOM) if order else 0.0
+    for place in reversed(order):
+        found[place] = (
+            min(found[place], BOTTOM - LABEL_GAP * (len(order) - 1 - order.index(place))) if excess else found[place]
+        )
+    return [found[place] for place in range(len(heights))]

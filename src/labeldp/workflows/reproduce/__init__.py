@@ -1,0 +1,8 @@
+"""Published comparisons, run again: every number is a file, every table and figure is made of files."""
+
+from labeldp.workflows.reproduce.experiment import reproduce_multistage
+from labeldp.workflows.reproduce.grid import FIGURES, METHODS, Grid, Run
+from labeldp.workflows.reproduce.results import Result
+from labeldp.workflows.reproduce.tasks import DATASETS
+
+__all__ = ["DATASETS", "FIGURES", "METHODS", "Grid", "Result", "Run", "reproduce_multistage"]

@@ -1,0 +1,204 @@
+"""Run a grid, leave a file for each run, and go on where an earlier command stopped."""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from labeldp.privacy import Budget, InputError
+from labeldp.tables import whole_or_nothing
+from labeldp.workflows.curator import Curator
+from labeldp.workflows.reproduce.grid import Grid, Run
+from labeldp.workflows.reproduce.methods import perform, recipes, refuse_small, refuse_unknown
+from labeldp.workflows.reproduce.observed import ObservedCurator, Seen
+from labeldp.workflows.reproduce.results import Result, hardware, now, versions
+from labeldp.workflows.reproduce.tasks import Task, load_task
+
+Progress = Callable[[str, float], None]
+Told = Callable[[str], None]
+
+RUNS, UNFINISHED = "runs", "unfinished"
+CURVE = "curve.jsonl"
+
+
+def reproduce_multistage(
+    grid: Grid, *, data: str, out: str, told: Told | None = None, progress: Progress | None = None
+) -> list[Result]:
+    """Make every run of a grid that has no file yet; a folder may collect several grids.
+
+    Labels play the private part: noise is drawn from public seeds, so every certificate says that this is a
+    simulation. Test records are measured on, and nothing else. Commands that run at the same time on one folder share
+    the work.
+
+    Args:
+        grid: what to run.
+        data: path of the user's files.
+        out: a folder, made if need be: `runs` holds a JSON file for each run, `unfinished` the checkpoints.
+        told: called with a sentence after each run.
+        progress: called with what is being done and the share of the work that is done.
+
+    Returns:
+        All results in the folder, of other grids too.
+
+    Raises:
+        InputError: wrong data, network or preset; or the folder holds something else. No run was started.
+    """
+    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
+    folder = _folder(out)
+    results_in(folder)
+    for run in dict.fromkeys(grid.runs):
+        refuse_unknown(run)
+    show("reading", 0.0)
+    task = load_task(grid.dataset, data, grid.classes)
+    for run in grid.runs:
+        refuse_small(run, task)
+        _standing(folder, task, run)
+    for place, run in enumerate(grid.runs):
+        _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs)))
+    return results_in(folder)
+
+
+def _shown(show: Progress, done: int, count: int, text: str, share: float) -> None:
+    """The progress of one run as a share of all."""
+    show(text, (done + share) / count)
+
+
+def results_in(folder: Path) -> list[Result]:
+    """All finished runs of a folder, by name.
+
+    Raises:
+        InputError: one of the files is something else.
+    """
+    return [Result.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
+
+
+def _folder(out: str) -> Path:
+    """The folder of runs, made if need be; a folder that holds other things only is refused."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {out} is a file; the name of a folder is needed")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RUNS).is_dir():
+        raise InputError(f"--out {out} holds other things: name a new folder, or one of labeldp reproduce")
+    try:
+        (folder / RUNS).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise InputError(f"--out {out} cannot be made: give a folder that can be written to") from None
+    return folder
+
+
+def _standing(folder: Path, task: Task, run: Run) -> Result | None:
+    """The result of a run that was made before."""
+    path = folder / RUNS / f"{run.name}.json"
+    if not path.exists():
+        return None
+    result = Result.read(path)
+    result.refuse_other(path, task.digest, tuple(asdict(recipe) for recipe in recipes(run)))
+    return result
+
+
+def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> None:
+    """One run, unless it stands or somebody else is at it."""
+    place = folder / UNFINISHED / run.name
+    if (result := _standing(folder, task, run)) is not None:
+        say(f"{run.title}: {_said(result)}, from before")
+        return
+    with _claimed(place) as free:
+        if not free:
+            say(f"{run.title}: left to the command that is at work on it")
+        elif _standing(folder, task, run) is None:
+            result = _performed(place, task, run, show)
+            result.write(folder / RUNS / f"{run.name}.json")
+            say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
+        if free:
+            shutil.rmtree(place)
+
+
+def _said(result: Result) -> str:
+    """The number as a sentence has it."""
+    return f"RMSE {result.value:.4f}" if result.metric == "RMSE" else f"{100 * result.value:.2f} %"
+
+
+@contextmanager
+def _claimed(place: Path) -> Iterator[bool]:
+    """Hold the folder of a run; the claim goes with the process, however that ends. False where another holds it."""
+    place.mkdir(parents=True, exist_ok=True)
+    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
+    """Learn, measure, and say where and when."""
+    clock, seen = _Clock(place / CURVE, run, show), list[Seen]()
+    show(f"{run.title}: features", 0.0)
+    before = task.patches.seconds if run.method == "linear" else 0.0
+    show(run.title, 0.0)
+    clock.start()
+    holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
+    curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
+    outcome = perform(run, task, curator, place, clock.watch)
+    return Result(
+        run=run,
+        metric=outcome.metric,
+        value=outcome.value,
+        trust=outcome.certificate.trust.name.lower(),
+        recipe=tuple(asdict(recipe) for recipe in recipes(run)),
+        releases=tuple(asdict(each) for each in seen),
+        curve=tuple(clock.curve),
+        seconds=round(clock.seconds + before, 1),
+        records=(len(task.train.labels), len(task.test.labels)),
+        data=task.digest,
+        certificate=outcome.certificate.at(run.delta),
+        hardware=hardware(),
+        versions=versions(run.network is not None),
+        date=now(),
+    )
+
+
+class _Clock:
+    """The learning curve and the seconds of a run, in a file that outlives an interruption.
+
+    Args:
+        path: of the file.
+        run: which.
+        show: progress.
+    """
+
+    def __init__(self, path: Path, run: Run, show: Progress) -> None:
+        self._path, self._run, self._show = path, run, show
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
+        self.curve: list[dict[str, Any]] = list({(each["step"], each["epoch"]): each for each in found}.values())
+        self._earlier = self.curve[-1]["seconds"] if self.curve else 0.0
+
+    def start(self) -> None:
+        """From here on time counts."""
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the run so far, by earlier commands too."""
+        return float(self._earlier + time.perf_counter() - self._start)
+
+    def watch(self, step: str, record: Any, epochs: int) -> None:
+        """Note an epoch."""
+        entry = {"step": step, **asdict(record), "seconds": round(self.seconds, 1)}
+        self.curve.append(entry)
+        text = "".join(json.dumps(each) + "\n" for each in self.curve)
+        with whole_or_nothing(self._path, overwrite=True) as hidden:
+            hidden.write_text(text, encoding="utf-8")
+        self._show(f"{self._run.title}: {step}, epoch {record.epoch} of {epochs}", record.epoch / epochs)

@@ -1,0 +1,170 @@
+"""What each method does with a task; networks are imported when one is trained."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeldp.learners import fit_linear, fit_multistage
+from labeldp.mechanisms import LaplaceHistogram
+from labeldp.privacy import Certificate, InputError, Public
+from labeldp.workflows.reproduce.grid import Run
+from labeldp.workflows.reproduce.observed import ObservedCurator
+from labeldp.workflows.reproduce.tasks import Task
+
+Watch = Callable[[str, Any, int], None]
+
+CLUSTERED = 50
+"""Principal components that are clustered."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measured model.
+
+    Args:
+        metric: what was measured.
+        value: it.
+        certificate: of the model.
+    """
+
+    metric: str
+    value: float
+    certificate: Certificate
+
+
+def networks() -> Any:
+    """The room of networks.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    try:
+        return import_module("labeldp.networks")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        message = "networks need torch: pip install 'labeldp[torch]'; --method linear runs without it"
+        raise InputError(message) from None
+
+
+def refuse_unknown(run: Run) -> None:
+    """Refuse networks and presets that nobody knows.
+
+    Raises:
+        InputError: which there are.
+    """
+    if run.network is None:
+        return
+    room = networks()
+    if run.network not in room.NETWORKS:
+        raise InputError(f"--network must be one of {', '.join(room.NETWORKS)}")
+    if run.preset is not None and run.preset not in room.PRESETS:
+        raise InputError(f"--preset must be one of {', '.join(room.PRESETS)}")
+
+
+def refuse_small(run: Run, task: Task) -> None:
+    """Refuse more clusters than records.
+
+    Raises:
+        InputError: how many are needed.
+    """
+    count = run.setting("clusters")
+    if isinstance(count, float) and count > len(task.train.features):
+        raise InputError(f"--figure clusters needs at least {count:g} training records")
+
+
+def recipes(run: Run) -> tuple[Any, ...]:
+    """How the network of a run is trained, a recipe for each stage; empty where the method has its own."""
+    if run.preset is None:
+        return ()
+    found = tuple(replace(recipe, seed=run.seed) for recipe in networks().PRESETS[run.preset])
+    if run.setting("mixup1") is None:
+        return found
+    mixups = (run.setting("mixup1"), run.setting("mixup2"))
+    return tuple(replace(recipe, mixup=mixup) for recipe, mixup in zip((found[0], found[-1]), mixups, strict=True))
+
+
+def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Outcome:
+    """Learn and measure.
+
+    Args:
+        run: what to do.
+        task: data.
+        curator: of the training labels.
+        checkpoints: folder of this run.
+        watch: called after each epoch.
+    """
+    if run.method == "clusters":
+        return _clusters(run, task, curator)
+    if run.method == "linear":
+        return _linear(run, task, curator)
+    release = (_best if run.method == "best" else _staged)(run, task, curator, checkpoints, watch)
+    return Outcome(task.metric, task.measure(release.value), release.certificate)
+
+
+def _linear(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
+    """One noisy sum of rows times labels; rows are patch features in principal directions."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    plain = FunctionTransformer()
+    rng, rows = run.rng(), task.patches
+    release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
+    value = task.share_right(release.value.predict_proba(rows.test))
+    return Outcome(task.metric, value, release.certificate)
+
+
+def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Any:
+    """LP-1ST and LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
+    stages, split = (1 if run.method == "lp-1st" else 2), run.setting("split")
+    fixed = run.setting("temperature")
+    classifier = networks().NetworkClassifier(run.network, recipe=recipes(run), checkpoints=checkpoints, watch=watch)
+    return fit_multistage(
+        task.train.features,
+        curator,
+        classifier=classifier,
+        epsilon=run.epsilon,
+        stages=stages,
+        fractions=None if split is None else (float(split), 1 - float(split)),
+        temperature=fixed if isinstance(fixed, float) else "calibrated",
+        evaluation=0.0,
+        partition_seed=run.seed,
+        rng=run.rng(),
+    )
+
+
+def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Any:
+    """Everything that public features allow, put together."""
+    return networks().fit_best(
+        task.train.features,
+        curator,
+        epsilon=run.epsilon,
+        delta=run.delta,
+        rng=run.rng(),
+        network=run.network,
+        checkpoints=checkpoints,
+        watch=watch,
+        seed=run.seed,
+    )
+
+
+def _clusters(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
+    """Noisy majorities of k-means clusters of the training images, measured on those same images' own labels."""
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.decomposition import PCA
+
+    count = int(run.setting("clusters") or 1)
+    pixels = task.train.features.reshape(len(task.train.features), -1).astype(np.float32)
+    table = PCA(min(CLUSTERED, *pixels.shape), random_state=run.seed).fit_transform(pixels)
+    groups = MiniBatchKMeans(count, random_state=run.seed, n_init=3, batch_size=4096).fit_predict(table)
+    why = "k-means on the public features, with a public seed"
+    mechanism = LaplaceHistogram(
+        domain=task.domain, epsilon=run.epsilon, groups=Public(groups.astype(np.int64), why=why)
+    )
+    release = curator.release(mechanism, rng=run.rng(), step="clusters")
+    majority = release.value.argmax(axis=1)[release.mechanism.arrays()]
+    right = majority == task.domain.encode(task.train.labels)
+    return Outcome("accuracy of clusters on the training labels", float(right.mean()), release.certificate)

@@ -1,0 +1,141 @@
+"""A finished run as its file tells it."""
+
+import json
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from labeldp.privacy import InputError
+from labeldp.tables import whole_or_nothing
+from labeldp.workflows.reproduce.grid import Run
+
+PACKAGES = ("labeldp", "numpy", "scikit-learn", "torch")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One number and everything that it came from; no field holds a label.
+
+    Args:
+        run: what was asked for.
+        metric: what was measured.
+        value: it, on the test records.
+        trust: who sees the labels before the noise: "local" or "central".
+        recipe: how the network was trained, stage by stage.
+        releases: every release, with mean size of candidate sets and how many true labels they held.
+        curve: loss by step and epoch, on released labels.
+        seconds: of wall-clock time, computing features included, interruptions not.
+        records: of training and test.
+        data: digest of the features.
+        certificate: the guarantee as a sentence, which says that this was a simulation.
+        hardware: where it ran.
+        versions: of Python and packages.
+        date: when it ended.
+    """
+
+    run: Run
+    metric: str
+    value: float
+    trust: str
+    recipe: tuple[dict[str, Any], ...]
+    releases: tuple[dict[str, Any], ...]
+    curve: tuple[dict[str, Any], ...]
+    seconds: float
+    records: tuple[int, int]
+    data: str
+    certificate: str
+    hardware: dict[str, Any]
+    versions: dict[str, str]
+    date: str
+
+    @property
+    def candidates(self) -> float | None:
+        """The mean size of the last candidate sets, k*; None where there were none."""
+        return self._last("candidates")
+
+    @property
+    def covered(self) -> float | None:
+        """The share of records whose true class was among those candidates: stage 1's top-k accuracy."""
+        return self._last("covered")
+
+    def _last(self, name: str) -> float | None:
+        found = [each[name] for each in self.releases if each[name] is not None]
+        return found[-1] if found else None
+
+    def write(self, path: Path) -> None:
+        """As JSON, whole or not at all."""
+        content = {**asdict(self), "mean candidates": self.candidates, "stage-1 top-k accuracy": self.covered}
+        content["run"]["settings"] = dict(self.run.settings)
+        with whole_or_nothing(path, overwrite=True) as hidden:
+            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> "Result":
+        """The inverse of `write`.
+
+        Raises:
+            InputError: not such a file.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            run = content["run"]
+            given = {name: content[name] for name in cls.__dataclass_fields__}
+            given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
+            lists = ("recipe", "releases", "curve", "records")
+            return cls(**{**given, **{name: tuple(given[name]) for name in lists}})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path} is not a result of labeldp reproduce: name another folder, or remove it"
+            ) from error
+
+    def refuse_other(self, path: Path, data: str, recipe: tuple[dict[str, Any], ...]) -> None:
+        """Refuse to take this result for one of other data or another recipe.
+
+        Raises:
+            InputError: which file it is.
+        """
+        same = json.loads(json.dumps(recipe)) == json.loads(json.dumps(self.recipe))
+        if self.data != data or not same:
+            what = "data" if self.data != data else "settings"
+            raise InputError(f"{path} is a run on other {what}: name another folder, or remove it")
+
+
+def hardware() -> dict[str, Any]:
+    """What a number's seconds depend on: processor, cores, accelerator."""
+    found: dict[str, Any] = {"processor": _processor(), "cores": len(os.sched_getaffinity(0))}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        found["threads"] = torch.get_num_threads()
+        found["accelerator"] = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return found
+
+
+def _processor() -> str:
+    """Its name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def versions(network: bool) -> dict[str, str]:
+    """Of Python and of the packages that took part."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES if network else PACKAGES[:-1]:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def now() -> str:
+    """Date and time, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
