@@ -1,0 +1,81 @@
+"""How each `--model` is learnt: who may name it, what its releases cost, and what is left of an interrupted fit."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from labeldp.cli import fit
+from labeldp.privacy import Charge, PrivacyLoss, Trust, total_loss
+from labeldp.workflows import FitSettings
+from labeldp.workflows.plans import PLANS, plan_of
+
+LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
+LOCAL = replace(LINEAR, delta=0.0, trust="local", model="auto")
+
+
+def test_the_command_line_names_every_model() -> None:
+    (option,) = [each for each in fit.params if each.name == "model"]
+    assert sorted(option.type.choices) == sorted(PLANS)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("model", PLANS)
+@pytest.mark.parametrize("trust", ["local", "central", "none"])
+def test_a_model_goes_with_its_trust_alone(model: str, trust: str) -> None:
+    settings = replace(LOCAL, model=model, trust=trust)
+    if PLANS[model].trust.name.lower() == trust:
+        assert plan_of(settings).settings is settings
+        return
+    with pytest.raises(ldp.InputError, match=r"--trust"):
+        plan_of(settings)
+
+
+def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:
+    plan = plan_of(LINEAR)
+    assert plan.trust is Trust.CENTRAL and [step.name for step in plan.steps(100)] == ["linear", "evaluation"]
+    rest = total_loss(plan.rest({}, 100))
+    assert rest.within(0.5, 1e-6) and not rest.within(0.4999, 1e-6) and not rest.within(0.5, 0.9e-6)
+    assert total_loss(plan_of(replace(LINEAR, delta=0.0)).rest({}, 100)).max_loss == PrivacyLoss.pure(0.5).max_loss
+
+
+def test_what_is_left_lies_in_the_split_that_was_charged() -> None:
+    plan = plan_of(LINEAR)
+    linear, evaluation = plan.steps(100)
+    done = Charge("1", (("split of the records", 0),), linear.loss, {})
+    (left,) = plan.rest({"linear": done}, 100)
+    assert left.path == (("split of the records", 1),) and left.loss == evaluation.loss
+    assert total_loss([done, left]).within(0.5, 1e-6)
+    assert plan.rest({"linear": done, "evaluation": left}, 100) == ()
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("records", [30, 3000])
+def test_what_sums_cost_is_known_before_their_rows_are(epsilon: float, records: int) -> None:
+    """The step's loss agrees with the charge of the release in the fourth digit, and both keep the promise."""
+    plan = plan_of(replace(LINEAR, epsilon=epsilon))
+    rows = np.random.default_rng(0).normal(size=(records, 7))
+    curator = ldp.Curator(np.arange(records) % 3, domain=LINEAR.domain, budget=ldp.Budget(epsilon, 1e-6))
+    release = ldp.fit_linear(rows, curator, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(1))
+    charged, foreseen = release.certificate.loss, plan.steps(records)[0].loss
+    assert charged.within(epsilon, 1e-6) and foreseen.within(epsilon, 1e-6)
+    assert charged.epsilon(1e-6) == pytest.approx(foreseen.epsilon(1e-6), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [({"stages": 2}, "--stages"), ({"prior": "clusters"}, "--prior"), ({"model": "tree"}, "--model must be one of")],
+)
+def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ldp.InputError, match=words):
+        plan_of(replace(LINEAR, **changes))
+    with pytest.raises(ldp.InputError, match="--delta goes with --trust central"):
+        plan_of(replace(LOCAL, delta=1e-6))
+
+
+def test_noise_is_told_in_words() -> None:
+    four = replace(LOCAL, domain=ldp.Classes(4))
+    assert "a probability of 0.355 " in plan_of(four).noise(100)  # e^0.5 / (e^0.5 + 3)
+    assert plan_of(LINEAR).noise(100).startswith("Gaussian noise was added to every sum")
+    assert "2.83 times" in plan_of(replace(LINEAR, delta=0.0)).noise(100)  # sqrt(2) / 0.5
