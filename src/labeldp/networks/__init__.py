@@ -6,9 +6,11 @@ if not find_spec("torch"):
     raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
+from labeldp.networks.best import fit_best, shares
 from labeldp.networks.classifier import NetworkClassifier
 from labeldp.networks.objectives import Objective, objective_of, targets
 from labeldp.networks.presets import PRESETS
+from labeldp.networks.selfsupervised import SelfSupervised
 from labeldp.networks.training import Recipe, Record, State, train
 
 __all__ = [
@@ -19,10 +21,13 @@ __all__ = [
     "Objective",
     "Recipe",
     "Record",
+    "SelfSupervised",
     "State",
     "build",
+    "fit_best",
     "objective_of",
     "parameters",
+    "shares",
     "targets",
     "train",
 ]

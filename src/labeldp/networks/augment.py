@@ -55,11 +55,33 @@ def warp(images: Tensor, generator: torch.Generator) -> Tensor:
     return functional.grid_sample(images, grid, align_corners=False)
 
 
+def zoom(images: Tensor, generator: torch.Generator) -> Tensor:
+    """A square of 40 to 100 percent of each image, anywhere in it, in the size of the whole.
+
+    Source: Grill et al., Bootstrap Your Own Latent (2020), appendix B.
+    """
+    share, across, down = ((1 + _uniform(len(images), generator, images.device)) / 2 for _ in range(3))
+    side = (0.4 + 0.6 * share).sqrt()
+    none = torch.zeros_like(side)
+    rows = torch.stack([side, none, (1 - side) * (2 * across - 1)], dim=1)
+    columns = torch.stack([none, side, (1 - side) * (2 * down - 1)], dim=1)
+    grid = functional.affine_grid(torch.stack([rows, columns], dim=1), list(images.shape), align_corners=False)
+    return functional.grid_sample(images, grid, align_corners=False)
+
+
+def light(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Contrast changed by up to 40 percent, and brightness by up to 0.4 standard deviations of all pixels."""
+    contrast, brightness = (_uniform(len(images), generator, images.device)[:, None, None, None] for _ in range(2))
+    return images * (1 + 0.4 * contrast) + 0.4 * brightness
+
+
 AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
     "crop": crop,
     "flip": flip,
     "cutout": cutout,
     "warp": warp,
+    "zoom": zoom,
+    "light": light,
 }
 
 

@@ -28,15 +28,17 @@ class Checkpoint:
 
     @classmethod
     def of(
-        cls, folder: Any, step: str, state: State, inputs: Inputs, objective: Objective, recipe: Recipe
+        cls, folder: Any, step: str, state: State, inputs: Inputs, objective: Objective | None, recipe: Recipe
     ) -> "Checkpoint":
-        """The checkpoint of a step in a folder, which is made."""
+        """The checkpoint of a step in a folder, which is made; with no objective, of a training without labels."""
         if folder is None:
             return cls(None, "")
         Path(folder).mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256(repr((recipe, inputs.shape, len(inputs), objective.likelihood)).encode())
+        kind = None if objective is None else objective.likelihood
+        digest = hashlib.sha256(repr((recipe, inputs.shape, len(inputs), kind)).encode())
         digest.update(inputs.raw.numpy())
-        digest.update(objective.rows.numpy())
+        if objective is not None:
+            digest.update(objective.rows.numpy())
         for weight in state.network.state_dict().values():
             digest.update(weight.cpu().contiguous().numpy().tobytes())
         return cls(Path(folder) / f"{step.replace(' ', '-')}.pt", digest.hexdigest())

@@ -142,7 +142,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of the true class, shape (n, K)."""
-        logits = self._answers(X, lambda network, batch: network(batch))
+        logits = answers(self, X, lambda network, batch: network(batch))
         return functional.softmax(logits.double(), dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[np.intp]:
@@ -151,20 +151,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The embedding below the head, shape (n, width): features for `fit_linear`, released as the network was."""
-        return self._answers(X, lambda network, batch: network.encoder(batch)).numpy()
-
-    def _answers(self, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
-        """A function of network and batches for all records, shape (n, …)."""
-        inputs = Inputs.of(X, self.scale_)
-        if not inputs.fit_into(self.shape_):
-            raise InputError(f"features must be like those that were learnt from: {self.shape_} for each record")
-        device = next(self.network_.parameters()).device
-        found = []
-        for start in range(0, len(inputs), EVALUATED):
-            batch = inputs.batch(torch.arange(start, min(start + EVALUATED, len(inputs))), device)
-            with torch.no_grad(), mixed_precision(device):
-                found.append(function(self.network_, batch).float().cpu())
-        return torch.cat(found)
+        return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
         """Unfitted, with the same arguments; initial weights are shared, not copied."""
@@ -174,3 +161,17 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         copy = self.__sklearn_clone__()
         copy.__dict__.update({name: deepcopy(value, memo) for name, value in vars(self).items() if name.endswith("_")})
         return copy
+
+
+def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
+    """A function of a fitted estimator's network and of batches, for all records, shape (n, …)."""
+    inputs = Inputs.of(X, fitted.scale_)
+    if not inputs.fit_into(fitted.shape_):
+        raise InputError(f"features must be like those that were learnt from: {fitted.shape_} for each record")
+    device = next(fitted.network_.parameters()).device
+    found = []
+    for start in range(0, len(inputs), EVALUATED):
+        batch = inputs.batch(torch.arange(start, min(start + EVALUATED, len(inputs))), device)
+        with torch.no_grad(), mixed_precision(device):
+            found.append(function(fitted.network_, batch).float().cpu())
+    return torch.cat(found)

@@ -31,7 +31,7 @@ class Recipe:
         momentum: of Nesterov's method.
         weight_decay: L2 penalty.
         mixup: alpha of its Beta law; 0 for none.
-        augment: changes of each image: "crop", "flip", "cutout", "warp".
+        augment: changes of each image: "crop", "flip", "cutout", "warp", "zoom", "light".
         consistency: weight of the loss that makes answers for a strongly changed image agree with a confident
             answer for the image itself; needs no label. 0 for none.
         seed: of order, changes and first weights.

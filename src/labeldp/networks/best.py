@@ -1,0 +1,233 @@
+"""Everything that public features allow: a private head, a network that learns from it, and labels on what is left."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from labeldp.learners import Evaluation, Evidence, Model, PatchFilters, TableMap, fit_linear
+from labeldp.mechanisms import Classes, GaussianMoment, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.networks.classifier import NetworkClassifier, Watch
+from labeldp.networks.combined import Blend, Joint, Remembered
+from labeldp.networks.training import Recipe
+from labeldp.privacy import (
+    CuratorLike,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    gather,
+    positive_epsilon,
+    shortest_float,
+)
+
+HEAD_FIRST = 1.0
+"""Of epsilon, the head gets all up to here: below, one noisy label among several says next to nothing."""
+
+LEAST_RESPONSE = 0.5
+"""A smaller rest goes to the head as well."""
+
+DISTILLED = Recipe(epochs=4, peak=0.1)
+STUDENT = Recipe(epochs=6, peak=0.05)
+ROUNDS = 2
+"""How often the labels' posterior is taken, each time under the student of the round before."""
+
+UNIT = Public(np.ones((1, 1)), why="one row of norm one")
+HELD_OUT = "the model, on records whose labels it did not learn from"
+
+Told = Callable[[str, Release[Model]], None]
+
+
+def fit_best(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    rng: Any,
+    network: str = "cnn",
+    representation: Any = None,
+    evaluation: float = 0.0,
+    partition_seed: int = 0,
+    checkpoints: str | Path | None = None,
+    watch: Watch | None = None,
+    told: Told | None = None,
+    device: str | None = None,
+    seed: int = 0,
+) -> Release[Model]:
+    """Learn from private labels with a trusted curator, and from public features with whatever they give for free.
+
+    A linear head is learnt from noisy sums (`fit_linear`), a network is distilled from it on all records, and a second
+    round of sums measures the network's embedding beside the first features. Where epsilon is large enough, the rest
+    buys one noisy label for each record among the classes that this model leaves open (`RandomizedResponseWithPrior`),
+    and the network learns from the posterior. The answer is the geometric mean of head and network.
+
+    Args:
+        features: public images of bytes (n, h, w) or (n, h, w, 3), or numbers (n, d).
+        curator: holds the labels: classes.
+        epsilon: of everything together.
+        delta: of everything together; 0 asks for a pure guarantee, which costs the head many dimensions.
+        rng: randomness of the noise.
+        network: a key of `NETWORKS`.
+        representation: unfitted transformer for the head; by default `PatchFilters` for images, else `TableMap`.
+        evaluation: share of the records whose labels are not learnt from, but answered by plain randomized response
+            at the same epsilon, so that the model has an `evaluation`.
+        partition_seed: of the random split, public.
+        checkpoints: a folder in which an interrupted training is continued.
+        watch: called after each epoch, as by `NetworkClassifier`.
+        told: called with the name of each step and its released model: "head", "distilled", "second head",
+            "student", as far as there are.
+        device: "cpu" or "cuda".
+        seed: of everything public that is drawn.
+
+    Returns:
+        The model; its certificate holds every charge.
+
+    Guarantee: (epsilon, delta)-DP for each label: all releases together.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+
+    Source: `docs/results/best.md` says what each step gives.
+    """
+    if not isinstance(curator.domain, Classes):
+        raise InputError("curator must hold classes: its domain is not Classes")
+    if not 0 <= evaluation < 1:
+        raise InputError("evaluation must be a share of the records, in [0, 1)")
+    mapping = Remembered(default_representation(features) if representation is None else representation)
+    net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
+    plan = _Plan(
+        np.asarray(features), curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed
+    )
+    plan.rehearse()
+    if not evaluation:
+        return plan.learn(curator, np.arange(curator.records))
+    held = np.random.default_rng(partition_seed).permutation(curator.records) < evaluation * curator.records
+    if held.all() or not held.any():
+        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
+    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
+    training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    model, rows = plan.learn(training, np.flatnonzero(~held)), np.flatnonzero(held)
+    release = kept.release(RandomizedResponse(domain=kept.domain, epsilon=epsilon), rng=rng, step="evaluation")
+
+    def judge(learnt: Model, _: Any) -> Model:
+        probabilities = learnt.predict_proba(plan.features[rows])
+        return replace(learnt, evaluation=Evaluation(release, probabilities, HELD_OUT, rows))
+
+    return gather([model, release], judge)
+
+
+def default_representation(features: Any) -> Any:
+    """`PatchFilters` for images, `TableMap` for tables."""
+    shape = np.shape(features)
+    if len(shape) < 3:
+        return TableMap()
+    return PatchFilters(side=shape[1], channels=1 if len(shape) == 3 else shape[3])
+
+
+def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
+    """What the head and the noisy labels may cost, together exactly (epsilon, delta): chosen from public numbers.
+
+    The noisy labels get the epsilon above `HEAD_FIRST`, if it is not below `LEAST_RESPONSE`; the head gets the largest
+    one at which both together, composed, stay within the limit.
+
+    Args:
+        epsilon, delta: of both together.
+        classes: K.
+    """
+    limit = positive_epsilon(epsilon)
+    rest = shortest_float(max(limit - positive_epsilon(HEAD_FIRST), Fraction(0)))
+    if rest < LEAST_RESPONSE:
+        return epsilon, 0.0
+    if not delta:
+        return shortest_float(limit - positive_epsilon(rest)), rest
+    low, high = 0.99 * HEAD_FIRST, epsilon
+    for _ in range(10):
+        middle = float(f"{(low + high) / 2:.3g}")
+        joint = GaussianMoment(domain=Classes(classes), epsilon=middle, delta=delta, features=UNIT).privacy_loss()
+        within = (joint + PrivacyLoss.pure(rest)).within(epsilon, delta)
+        low, high = (middle, high) if within else (low, middle)
+    return low, rest
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What all steps share."""
+
+    features: Any = field(repr=False)
+    domain: Classes
+    epsilon: float
+    delta: float
+    rng: Any = field(repr=False)
+    representation: Any
+    network: NetworkClassifier
+    told: Told
+    seed: int
+
+    def rehearse(self) -> None:
+        """Refuse before anything is charged what could not be finished after it."""
+        self.network.rehearse(self.features, self.domain.size)
+
+    def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
+        """All steps, on the labels of some of the records."""
+        head_epsilon, rest = shares(self.epsilon, self.delta, self.domain.size)
+        nets: list[NetworkClassifier] = []
+
+        def refine(head: Release[Model]) -> Release[Any]:
+            self.told("head", head)
+            nets.append(self.distilled(head, "distilled", DISTILLED, None))
+            self.told("distilled", self.modelled(head, nets[0]))
+            return head.map(lambda model: Joint.of((model.estimator.representation, nets[0]), self.features))
+
+        head = fit_linear(
+            self.features[rows], curator, epsilon=head_epsilon, delta=self.delta, rng=self.rng,
+            representation=self.representation, refine=(refine,),
+        )  # fmt: skip
+        self.told("second head", head)
+        if not rest:
+            student = self.distilled(head, "student", STUDENT, nets[0])
+            return self.joined([head], head, student)
+        prior = head.map(lambda model: model.predict_proba(self.features[rows]))
+        mechanism = RandomizedResponseWithPrior(domain=self.domain, epsilon=rest, prior=prior)
+        response = curator.release(mechanism, rng=self.rng, step="labels")
+        student = self.taught(head, response, rows, nets[0])
+        return self.joined([head, response], head, student)
+
+    def distilled(self, teacher: Release[Model], step: str, recipe: Recipe, start: Any) -> NetworkClassifier:
+        """A network that answers like a model, on all records."""
+        return self._fit(step, recipe, start, teacher.value.predict_proba(self.features))
+
+    def taught(
+        self, head: Release[Model], response: Release[Any], rows: NDArray[np.intp], start: NetworkClassifier
+    ) -> NetworkClassifier:
+        """A network that learns from released labels what the head left open: from their posterior, again and again."""
+        evidence, student = Evidence.of(response), start
+        known = head.value.predict_proba(self.features)
+        for number in range(1, ROUNDS + 1):
+            soft = known.copy()
+            soft[rows] = evidence.posterior(known[rows])
+            student = self._fit(f"student {number}", STUDENT, student, soft)
+            known = student.predict_proba(self.features)
+        return student
+
+    def _fit(self, step: str, recipe: Recipe, start: Any, soft: Any) -> NetworkClassifier:
+        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed), init=start)
+        if self.network.checkpoints is not None:
+            network.set_params(checkpoints=Path(self.network.checkpoints) / step.replace(" ", "-"))
+        return network.fit_soft(self.features, soft)
+
+    def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
+        """A network as a model."""
+        return source.map(lambda _: Model(self.domain, network))
+
+    def joined(self, releases: list[Release[Any]], head: Release[Model], student: NetworkClassifier) -> Release[Model]:
+        """Head and network as one model."""
+        both = Blend((head.value.estimator, student))
+        head.value.estimator.representation.forget()
+        self.told("student", gather(releases, lambda *_: Model(self.domain, student)))
+        return gather(releases, lambda *_: Model(self.domain, both))

@@ -1,0 +1,204 @@
+"""Embeddings of images that are learnt from the images alone: two changed views of one image should look the same."""
+
+import math
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from torch.nn import functional
+
+from labeldp.networks.architectures import Network, build
+from labeldp.networks.augment import augment
+from labeldp.networks.checkpoints import Checkpoint
+from labeldp.networks.classifier import Watch, answers
+from labeldp.networks.inputs import Inputs
+from labeldp.networks.memory import refusing_large_batches
+from labeldp.networks.training import Recipe, Record, State, mixed_precision
+from labeldp.privacy import InputError
+
+Method = Literal["contrast", "byol"]
+
+HIDDEN = 256
+PROJECTED = 128
+TEMPERATURE = 0.2
+"""Of the likeness of views, in the contrastive loss."""
+
+FOLLOWING = 0.95
+"""The share of its weights that the target of BYOL keeps in the first step; it rises to 1."""
+
+VIEWS = ("zoom", "flip", "light")
+RECIPE = Recipe(epochs=4, batch=256, peak=0.3, warmup=0.1, decay="cosine", augment=VIEWS)
+
+
+class Contrast(nn.Module):  # type: ignore[misc]
+    """The projection of a view tells which of all other views of a batch is of the same image.
+
+    Source: Chen et al., A Simple Framework for Contrastive Learning (2020), eq. (1).
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.projector = _mlp(network.width)
+
+    def forward(self, views: tuple[Tensor, Tensor]) -> Tensor:
+        """The loss of a batch."""
+        count = len(views[0])
+        projected = [self.projector(self.network.encoder(view)).float() for view in views]
+        joined = functional.normalize(torch.cat(projected), dim=1)
+        alike = (joined @ joined.T / TEMPERATURE).fill_diagonal_(-torch.inf)
+        partners = torch.arange(2 * count, device=alike.device).roll(count)
+        return functional.cross_entropy(alike, partners)
+
+    def follow(self, done: float) -> None:
+        """Nothing follows."""
+
+
+class Bootstrap(nn.Module):  # type: ignore[misc]
+    """The projection of one view predicts what a slowly following copy of the network makes of the other.
+
+    Source: Grill et al., Bootstrap Your Own Latent (2020), eq. (2).
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+        self.projector, self.predictor = _mlp(network.width), _mlp(PROJECTED)
+        self.target = deepcopy(nn.ModuleList([network.encoder, self.projector])).requires_grad_(False)
+
+    def forward(self, views: tuple[Tensor, Tensor]) -> Tensor:
+        """The loss of a batch, over both ways."""
+        guesses = [self.predictor(self.projector(self.network.encoder(view))).float() for view in views]
+        with torch.no_grad():
+            aims = [self.target[1](self.target[0](view)).float() for view in reversed(views)]
+        likeness = [functional.cosine_similarity(g, aim).mean() for g, aim in zip(guesses, aims, strict=True)]
+        return 2 - likeness[0] - likeness[1]
+
+    def follow(self, done: float) -> None:
+        """Move the copy a little, less towards the end of the training."""
+        step = (1 - FOLLOWING) * (math.cos(math.pi * done) + 1) / 2
+        leading = [*self.network.encoder.parameters(), *self.projector.parameters()]
+        with torch.no_grad():
+            for own, led in zip(self.target.parameters(), leading, strict=True):
+                own.lerp_(led, step)
+
+
+LOSSES = {"contrast": Contrast, "byol": Bootstrap}
+
+
+class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Embeddings from a network that was trained on images alone, with the interface of scikit-learn.
+
+    Use it as `representation` of `fit_linear`, as `init` of `NetworkClassifier`, or embed images for `cluster_prior`.
+    It costs no epsilon, but time: `PatchFilters` is quicker, and better where images are centered and training is
+    short. Fitted ones serve again as `sklearn.frozen.FrozenEstimator(fitted)`.
+
+    Args:
+        network: a key of `NETWORKS` that takes images.
+        method: "contrast", the better one for its time (`docs/results/representations.md`), or "byol",
+            as in the paper.
+        recipe: how; its `augment` makes the views; `mixup` and `consistency` are not used. Leave "flip" out where
+            mirrored images mean something else, as digits do.
+        checkpoints: a folder in which an interrupted training is continued, and a finished one found again.
+        watch: called after each epoch with the step, the record, and the number of epochs.
+        device: "cpu" or "cuda"; by default an accelerator where there is one.
+
+    Guarantee: labels are not looked at.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, section 5 (BYOL before Algorithm 4).
+    """
+
+    def __init__(
+        self,
+        network: str = "cnn",
+        *,
+        method: Method = "contrast",
+        recipe: Recipe = RECIPE,
+        checkpoints: str | Path | None = None,
+        watch: Watch | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.network = network
+        self.method = method
+        self.recipe = recipe
+        self.checkpoints = checkpoints
+        self.watch = watch
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train on images X, bytes (n, h, w) or (n, h, w, 3); labels are not looked at.
+
+        Raises:
+            InputError: other features, or a checkpoint of another run.
+        """
+        if self.method not in get_args(Method):
+            raise InputError(f"method must be one of {', '.join(get_args(Method))}")
+        inputs = Inputs.of(X)
+        if inputs.raw.ndim != 4 or len(inputs) < 2:
+            raise InputError("features must be two images or more, bytes of shape (n, h, w) or (n, h, w, 3)")
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.recipe.seed)
+            module = LOSSES[self.method](build(self.network, inputs.shape, 2, self.recipe.seed))
+        state = State.fresh(module.to(device=device, memory_format=torch.channels_last), self.recipe)
+        checkpoint = Checkpoint.of(self.checkpoints, self.method, state, inputs, None, self.recipe)
+        checkpoint.resume(state)
+        with refusing_large_batches(self.recipe.batch, len(inputs)):
+            for record in train_views(state, inputs, self.recipe):
+                checkpoint.save(state)
+                if self.watch is not None:
+                    self.watch(self.method, record, self.recipe.epochs)
+        self.network_, self.scale_, self.shape_ = module.network.eval(), inputs.scale, inputs.shape
+        self.records_ = tuple(state.records)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Embeddings, shape (n, width)."""
+        check_is_fitted(self, "network_")
+        return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
+
+
+def train_views(state: State, inputs: Inputs, recipe: Recipe) -> Iterator[Record]:
+    """Train in place on two views of each image; yield a record after each epoch, like `train`."""
+    module = state.network
+    device = next(module.parameters()).device
+    steps = math.ceil(len(inputs) / recipe.batch)
+    while state.epoch < recipe.epochs:
+        module.train()
+        order = torch.randperm(len(inputs), generator=state.generator)
+        total = torch.zeros((), device=device)
+        for step in range(steps):
+            done = (state.epoch + step / steps) / recipe.epochs
+            for group in state.optimizer.param_groups:
+                group["lr"] = recipe.rate(done)
+            records = order[step * recipe.batch : (step + 1) * recipe.batch]
+            if len(records) > 1:  # batch norm needs two
+                total += _step(state, inputs.batch(records, device), recipe)
+                module.follow(done)
+        state.epoch += 1
+        state.records.append(Record(state.epoch, float(total) / steps, recipe.rate(done)))
+        yield state.records[-1]
+
+
+def _step(state: State, images: Tensor, recipe: Recipe) -> Tensor:
+    """One step of descent; its loss."""
+    views = tuple(augment(images, recipe.augment, state.generator) for _ in range(2))
+    with mixed_precision(images.device):
+        loss = state.network(tuple(view.contiguous(memory_format=torch.channels_last) for view in views))
+    state.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    state.optimizer.step()
+    return loss.detach()
+
+
+def _mlp(width: int) -> nn.Sequential:
+    """One hidden layer, then a projection."""
+    hidden = [nn.Linear(width, HIDDEN, bias=False), nn.BatchNorm1d(HIDDEN), nn.ReLU(inplace=True)]
+    return nn.Sequential(*hidden, nn.Linear(HIDDEN, PROJECTED))
