@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from labeldp.report.svg import Scale, apart, figure, round_ticks, tag
-from labeldp.report.words import fixed, percent
+from labeldp.report.words import fixed
 
 WIDTH, HEIGHT = 720.0, 380.0
-LEFT, RIGHT, TOP, BOTTOM = 76.0, 560.0, 52.0, 316.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 560.0, 64.0, 316.0
 LABEL_GAP = 18.0
 CELL_WIDTH, CELL_HEIGHT = 104.0, 44.0
 
@@ -34,6 +34,7 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-seri
     for n in range(6)
 )
 COLORS = 6
+MOST_DOTS = 12
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ class Point:
     x: float
     value: float
     spread: float = 0.0
+
+
+Cells = dict[tuple[int, int], Point]
 
 
 @dataclass(frozen=True)
@@ -105,41 +109,57 @@ def panel(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
     across = _across([point.x for point in points], x)
     up = _up([end for p in points for end in (p.value - p.spread, p.value + p.spread)], y)
     ends = _placed([up(each.points[-1].value) for each in series])
-    drawn = [_series(each, across, up, end, n % COLORS) for n, (each, end) in enumerate(zip(series, ends, strict=True))]
+    aside = 4.0 if any(point.spread for point in points) else 0.0
+    shifts = [aside * (n - (len(series) - 1) / 2) for n in range(len(series))]
+    drawn = [
+        tag("g", *_series(each, across, up, shift), _name(each, end), class_=f"s{n % COLORS}")
+        for n, (each, end, shift) in enumerate(zip(series, ends, shifts, strict=True))
+    ]
     return tag(
         "g",
-        tag("text", title, class_="title", x=LEFT, y=TOP - 24),
+        tag("text", title, class_="title", x=LEFT, y=TOP - 40),
         _axes(across, up, x, y, sorted({point.x for point in points})),
         *drawn,
     )
 
 
-def grid(title: str, rows: Sequence[str], columns: Sequence[str], cells: dict[tuple[int, int], Point]) -> Markup:
-    """Accuracies by two settings: a deeper tint is a higher share.
+def grid(title: str, axes: Sequence[tuple[str, Sequence[str]]], cells: Cells, *, share: bool = True) -> Markup:
+    """Numbers by two settings: a deeper tint is a higher number.
 
     Args:
         title: what is shown.
-        rows: names of the first setting's values, top down.
-        columns: of the second's.
+        axes: name and values of the setting that goes down, and of the one that goes across.
         cells: what was measured, by row and column.
+        share: whether numbers are shares of one, shown in percent.
     """
-    left, top = 150.0, 84.0
-    low, high = min(p.value for p in cells.values()), max(p.value for p in cells.values())
-    tint = Scale(low, high, 0.05, 1.0)
-    pieces = [tag("text", title, class_="title", x=16, y=30)]
+    (down, rows), (across, columns) = axes
+    left, top = 84.0, 118.0
+    tint = Scale(min(p.value for p in cells.values()), max(p.value for p in cells.values()), 0.05, 1.0)
+    pieces = [
+        tag("text", title, class_="title", x=16, y=30),
+        tag("text", across, x=left + len(columns) * CELL_WIDTH / 2, y=68, text_anchor="middle"),
+        tag("text", down, x=left - 12, y=top - 12, text_anchor="end"),
+    ]
     for place, name in enumerate(columns):
         pieces.append(tag("text", name, x=left + (place + 0.5) * CELL_WIDTH, y=top - 12, text_anchor="middle"))
     for place, name in enumerate(rows):
         pieces.append(tag("text", name, x=left - 12, y=top + (place + 0.5) * CELL_HEIGHT + 5, text_anchor="end"))
     for (row, column), point in cells.items():
-        pieces.append(_cell(left + column * CELL_WIDTH, top + row * CELL_HEIGHT, point, tint(point.value)))
-    size = max(left + len(columns) * CELL_WIDTH + 16, 420.0), top + len(rows) * CELL_HEIGHT + 16
-    return _file(f"{title}: {percent(low)} to {percent(high)}.", *size, *pieces)
+        x, y = left + column * CELL_WIDTH, top + row * CELL_HEIGHT
+        pieces.append(_cell(x, y, _number(point, share), tint(point.value)))
+    size = max(left + len(columns) * CELL_WIDTH + 16, 560.0), top + len(rows) * CELL_HEIGHT + 16
+    return _file(f"{title}, {down} down, {across} across.", *size, *pieces)
 
 
-def _cell(x: float, y: float, point: Point, tint: float) -> Markup:
+def _number(point: Point, share: bool) -> str:
+    """Mean ± standard deviation."""
+    factor, digits = (100.0, 2) if share else (1.0, 4)
+    spread = f" ± {fixed(factor * point.spread, digits)}" if point.spread else ""
+    return fixed(factor * point.value, digits) + spread
+
+
+def _cell(x: float, y: float, text: str, tint: float) -> Markup:
     """One number on its tint."""
-    text = fixed(100 * point.value, 2) + (f" ± {fixed(100 * point.spread, 2)}" if point.spread else "")
     middle = x + CELL_WIDTH / 2
     box = tag("rect", class_="cell", x=x, y=y, width=CELL_WIDTH, height=CELL_HEIGHT, style=f"--tint: {tint:.2f}")
     return tag("g", box, tag("text", text, class_="value", x=middle, y=y + CELL_HEIGHT / 2 + 5, text_anchor="middle"))
@@ -164,7 +184,7 @@ def _up(values: list[float], axis: Axis) -> Scale:
 
 def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Markup:
     """Hairlines with numbers at the left, ticks below, and what the two directions mean."""
-    pieces = [tag("text", y.title, x=LEFT - 8, y=TOP - 6, text_anchor="start")]
+    pieces = [tag("text", y.title, x=LEFT, y=TOP - 16)]
     for value in round_ticks(up.start, up.end):
         pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
         pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
@@ -179,9 +199,9 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Ma
     return tag("g", *pieces)
 
 
-def _series(series: Series, across: Scale, up: Scale, end: float, color: int) -> Markup:
-    """A line, its points with their spreads, and the name at the height that is free for it."""
-    places = [(across(point.x), up(point.value)) for point in series.points]
+def _series(series: Series, across: Scale, up: Scale, shift: float) -> list[Markup]:
+    """A line and its points with their spreads, a little aside so that spreads at the same place are all seen."""
+    places = [(across(point.x) + shift, up(point.value)) for point in series.points]
     pieces = []
     if series.joined:
         pieces.append(tag("polyline", class_="line", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
@@ -189,21 +209,23 @@ def _series(series: Series, across: Scale, up: Scale, end: float, color: int) ->
         if point.spread:
             low, high = up(point.value - point.spread), up(point.value + point.spread)
             pieces.append(tag("line", class_="spread", x1=x, x2=x, y1=low, y2=high))
-        if len(places) <= 12:
+        if len(places) <= MOST_DOTS:
             pieces.append(tag("circle", class_="dot", cx=x, cy=y, r=3.5))
-    pieces.append(tag("text", series.name, x=RIGHT + 8, y=end + 5))
-    return tag("g", *pieces, class_=f"s{color}")
+    return pieces
+
+
+def _name(series: Series, height: float) -> Markup:
+    """At the right of the plot."""
+    return tag("text", series.name, x=RIGHT + 8, y=height + 5)
 
 
 def _placed(heights: list[float]) -> list[float]:
-    """Heights for names, near the given ones and far enough apart to be read, in the given order."""
+    """Heights for names: near the given ones, far enough apart to be read, none below the plot."""
     order = sorted(range(len(heights)), key=heights.__getitem__)
-    found, last = dict[int, float](), -1e9
+    found, last, limit = dict[int, float](), -LABEL_GAP, BOTTOM
     for place in order:
         last = found[place] = max(heights[place], last + LABEL_GAP)
-    excess = max(0.0, last - BOTTOM) if order else 0.0
     for place in reversed(order):
-        found[place] = (
-            min(found[place], BOTTOM - LABEL_GAP * (len(order) - 1 - order.index(place))) if excess else found[place]
-        )
+        found[place] = min(found[place], limit)
+        limit = found[place] - LABEL_GAP
     return [found[place] for place in range(len(heights))]

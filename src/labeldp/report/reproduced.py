@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from labeldp.report.noises import by, dataset_of, point, sweep_of, value_of, way_of
@@ -91,9 +92,17 @@ def _main_table(results: Sequence[Result]) -> Iterator[str]:
         method, network, preset, delta, trust, _ = way_of(found[0])
         row = _row(found, epsilons, value_of, *_measure(found[0]))
         yield f"| **{method}** | {network} | {preset} | {trust} | {delta:g} | {row}"
+        for step in dict.fromkeys(each["step"] for result in found for each in result.steps):
+            row = _row(found, epsilons, partial(_after, step), *_measure(found[0]))
+            yield f"| {method}: after {step} | | | | | {row}"
         for name, (value, factor, digits) in notes.items():
             if any(value(each) is not None for each in found):
                 yield f"| {method}: {name} | | | | | {_row(found, epsilons, value, factor, digits)}"
+
+
+def _after(step: str, result: Result) -> float | None:
+    """What was measured after a step on the way."""
+    return next((float(each["value"]) for each in result.steps if each["step"] == step), None)
 
 
 def _row(

@@ -116,10 +116,10 @@ def _grid(name: str, results: Sequence[Result]) -> Markup:
             if (mean := point(found, 0.0, value_of)) is not None:
                 cells[place, other] = mean
     run = results[0].run
-    first, second = (setting for setting, _ in run.settings)
-    rows, columns = [f"{first} {_text(value)}" for value in axes[0]], [_text(value) for value in axes[1]]
-    title = f"{name}, {run.method}, ε = {run.epsilon:g}: test accuracy in percent, {first} down, {second} across"
-    return grid(title, rows, columns, cells)
+    error = results[0].metric == "RMSE"
+    title = f"{name}, {run.method}, ε = {run.epsilon:g}: test {'RMSE' if error else 'accuracy in percent'}"
+    named = [(setting, [_text(value) for value in axis]) for (setting, _), axis in zip(run.settings, axes, strict=True)]
+    return grid(title, named, cells, share=not error)
 
 
 def _text(value: float | str) -> str:

@@ -52,14 +52,16 @@ def reproduce_multistage(
     """
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     folder = _folder(out)
-    results_in(folder)
-    for run in dict.fromkeys(grid.runs):
+    known = results_in(folder)
+    for run in grid.runs:
         refuse_unknown(run)
     show("reading", 0.0)
     task = load_task(grid.dataset, data, grid.classes)
+    if any(each.run.dataset == grid.dataset and each.data != task.digest for each in known):
+        raise InputError(f"--out {out} holds runs on other files of {grid.dataset}: name another folder")
     for run in grid.runs:
         refuse_small(run, task)
-        _standing(folder, task, run)
+        _standing(folder, run)
     for place, run in enumerate(grid.runs):
         _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs)))
     return results_in(folder)
@@ -93,26 +95,32 @@ def _folder(out: str) -> Path:
     return folder
 
 
-def _standing(folder: Path, task: Task, run: Run) -> Result | None:
-    """The result of a run that was made before."""
+def _standing(folder: Path, run: Run) -> Result | None:
+    """The result of a run that was made before.
+
+    Raises:
+        InputError: it was made by another recipe of the same name.
+    """
     path = folder / RUNS / f"{run.name}.json"
     if not path.exists():
         return None
     result = Result.read(path)
-    result.refuse_other(path, task.digest, tuple(asdict(recipe) for recipe in recipes(run)))
+    wanted = json.loads(json.dumps([asdict(recipe) for recipe in recipes(run)]))
+    if list(result.recipe) != wanted:
+        raise InputError(f"{path} was trained by another recipe: name another folder, or remove it")
     return result
 
 
 def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> None:
     """One run, unless it stands or somebody else is at it."""
     place = folder / UNFINISHED / run.name
-    if (result := _standing(folder, task, run)) is not None:
+    if (result := _standing(folder, run)) is not None:
         say(f"{run.title}: {_said(result)}, from before")
         return
     with _claimed(place) as free:
         if not free:
             say(f"{run.title}: left to the command that is at work on it")
-        elif _standing(folder, task, run) is None:
+        elif _standing(folder, run) is None:
             result = _performed(place, task, run, show)
             result.write(folder / RUNS / f"{run.name}.json")
             say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
@@ -155,6 +163,7 @@ def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
         run=run,
         metric=outcome.metric,
         value=outcome.value,
+        steps=outcome.steps,
         trust=outcome.certificate.trust.name.lower(),
         recipe=tuple(asdict(recipe) for recipe in recipes(run)),
         releases=tuple(asdict(each) for each in seen),

@@ -29,11 +29,13 @@ class Outcome:
         metric: what was measured.
         value: it.
         certificate: of the model.
+        steps: the same of earlier models, by step, which nothing was chosen by.
     """
 
     metric: str
     value: float
     certificate: Certificate
+    steps: tuple[dict[str, Any], ...] = ()
 
 
 def networks() -> Any:
@@ -102,8 +104,16 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
         return _clusters(run, task, curator)
     if run.method == "linear":
         return _linear(run, task, curator)
-    release = (_best if run.method == "best" else _staged)(run, task, curator, checkpoints, watch)
-    return Outcome(task.metric, task.measure(release.value), release.certificate)
+    steps: list[dict[str, Any]] = []
+
+    def told(step: str, release: Any) -> None:
+        steps.append({"step": step, "value": task.measure(release.value)})
+
+    if run.method == "best":
+        release = _best(run, task, curator, checkpoints, watch, told)
+    else:
+        release = _staged(run, task, curator, checkpoints, watch)
+    return Outcome(task.metric, task.measure(release.value), release.certificate, tuple(steps))
 
 
 def _linear(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
@@ -136,7 +146,7 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     )
 
 
-def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Any:
+def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch, told: Any) -> Any:
     """Everything that public features allow, put together."""
     return networks().fit_best(
         task.train.features,
@@ -147,6 +157,7 @@ def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, wat
         network=run.network,
         checkpoints=checkpoints,
         watch=watch,
+        told=told,
         seed=run.seed,
     )
 

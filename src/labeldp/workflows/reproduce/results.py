@@ -25,6 +25,7 @@ class Result:
         run: what was asked for.
         metric: what was measured.
         value: it, on the test records.
+        steps: the same of the models on the way, where a method has several.
         trust: who sees the labels before the noise: "local" or "central".
         recipe: how the network was trained, stage by stage.
         releases: every release, with mean size of candidate sets and how many true labels they held.
@@ -41,6 +42,7 @@ class Result:
     run: Run
     metric: str
     value: float
+    steps: tuple[dict[str, Any], ...]
     trust: str
     recipe: tuple[dict[str, Any], ...]
     releases: tuple[dict[str, Any], ...]
@@ -86,23 +88,12 @@ class Result:
             run = content["run"]
             given = {name: content[name] for name in cls.__dataclass_fields__}
             given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
-            lists = ("recipe", "releases", "curve", "records")
+            lists = ("steps", "recipe", "releases", "curve", "records")
             return cls(**{**given, **{name: tuple(given[name]) for name in lists}})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f"{path} is not a result of labeldp reproduce: name another folder, or remove it"
             ) from error
-
-    def refuse_other(self, path: Path, data: str, recipe: tuple[dict[str, Any], ...]) -> None:
-        """Refuse to take this result for one of other data or another recipe.
-
-        Raises:
-            InputError: which file it is.
-        """
-        same = json.loads(json.dumps(recipe)) == json.loads(json.dumps(self.recipe))
-        if self.data != data or not same:
-            what = "data" if self.data != data else "settings"
-            raise InputError(f"{path} is a run on other {what}: name another folder, or remove it")
 
 
 def hardware() -> dict[str, Any]:
