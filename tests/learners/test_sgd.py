@@ -153,6 +153,16 @@ def test_gradients_with_noise_on_the_label_are_right_on_average_and_as_long_as_s
     assert variance + lengths(each)[1] <= normal_moment(loss, mechanism) ** 2
 
 
+@pytest.mark.parametrize(("classes", "better"), [(10, False), (90, False), (115, True)])
+def test_gaussian_noise_pays_from_about_a_hundred_classes(classes: int, better: bool) -> None:
+    """The variances of both gradients of softmax regression at epsilon = 1 and delta = 1e-6."""
+    response = ldp.RandomizedResponse(domain=Classes(classes), epsilon=1)
+    labels = ldp.debias(response, np.arange(classes, dtype=np.uint8)).values
+    answered = response.matrix()[0] @ lengths(labels - np.eye(classes)[0])
+    noise = GaussianOneHot(domain=Classes(classes), epsilon=1, delta=DELTA)
+    assert (noise.noise_stddev**2 * (classes - 1) < answered) == better
+
+
 def by_the_paper(features: np.ndarray, answers: np.ndarray, order: np.ndarray, epsilon: float) -> np.ndarray:
     """Algorithm 5 for softmax regression with K = 3, line by line, diameter 4, steps as printed."""
     weights, classes, diameter = np.zeros((features.shape[1], 3)), 3, 4.0
