@@ -153,9 +153,8 @@ def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
     """Learn, measure, and say where and when."""
     clock, seen = _Clock(place / CURVE, run, show), list[Seen]()
     show(f"{run.title}: features", 0.0)
-    before = task.patches.seconds if run.method == "linear" else 0.0
+    clock.start(task.patches.seconds if run.method == "linear" else (0.0, 0.0))
     show(run.title, 0.0)
-    clock.start()
     holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
     curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
     outcome = perform(run, task, curator, place, clock.watch)
@@ -168,7 +167,8 @@ def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
         recipe=tuple(asdict(recipe) for recipe in recipes(run)),
         releases=tuple(asdict(each) for each in seen),
         curve=tuple(clock.curve),
-        seconds=round(clock.seconds + before, 1),
+        seconds=clock.seconds[0],
+        processor_seconds=clock.seconds[1],
         records=(len(task.train.labels), len(task.test.labels)),
         data=task.digest,
         certificate=outcome.certificate.at(run.delta),
@@ -192,20 +192,22 @@ class _Clock:
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines]
         self.curve: list[dict[str, Any]] = list({(each["step"], each["epoch"]): each for each in found}.values())
-        self._earlier = self.curve[-1]["seconds"] if self.curve else 0.0
 
-    def start(self) -> None:
-        """From here on time counts."""
-        self._start = time.perf_counter()
+    def start(self, before: tuple[float, float]) -> None:
+        """From here on time counts, and what was spent before."""
+        names = ("seconds", "processor_seconds")
+        spent = [self.curve[-1][name] for name in names] if self.curve else before
+        self._start = time.perf_counter() - spent[0], time.process_time() - spent[1]
 
     @property
-    def seconds(self) -> float:
-        """Spent on the run so far, by earlier commands too."""
-        return float(self._earlier + time.perf_counter() - self._start)
+    def seconds(self) -> tuple[float, float]:
+        """Spent on the run so far, by earlier commands too: on the clock, and of processors."""
+        return round(time.perf_counter() - self._start[0], 1), round(time.process_time() - self._start[1], 1)
 
     def watch(self, step: str, record: Any, epochs: int) -> None:
         """Note an epoch."""
-        entry = {"step": step, **asdict(record), "seconds": round(self.seconds, 1)}
+        clock, processor = self.seconds
+        entry = {"step": step, **asdict(record), "seconds": clock, "processor_seconds": processor}
         self.curve.append(entry)
         text = "".join(json.dumps(each) + "\n" for each in self.curve)
         with whole_or_nothing(self._path, overwrite=True) as hidden:

@@ -30,7 +30,8 @@ class Result:
         recipe: how the network was trained, stage by stage.
         releases: every release, with mean size of candidate sets and how many true labels they held.
         curve: loss by step and epoch, on released labels.
-        seconds: of wall-clock time, computing features included, interruptions not.
+        seconds: of wall-clock time, features that are computed once for all noises included, interruptions not.
+        processor_seconds: the same, of all cores together, without waiting for others on the machine.
         records: of training and test.
         data: digest of the features.
         certificate: the guarantee as a sentence, which says that this was a simulation.
@@ -48,6 +49,7 @@ class Result:
     releases: tuple[dict[str, Any], ...]
     curve: tuple[dict[str, Any], ...]
     seconds: float
+    processor_seconds: float
     records: tuple[int, int]
     data: str
     certificate: str

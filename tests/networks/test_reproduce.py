@@ -1,0 +1,114 @@
+"""LP-1ST, LP-2ST and best are run as their paper's tables need them, and go on where they were interrupted."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from labeldp.privacy import InputError
+from labeldp.workflows import Grid, reproduce_multistage
+from networks.conftest import Images
+
+
+@pytest.fixture
+def images(training: Images, test: Images, tmp_path: Path) -> str:
+    parts = {"train": training, "test": test}
+    arrays = {
+        f"{part}_{kind}": array
+        for part, pair in parts.items()
+        for kind, array in zip(("images", "labels"), pair, strict=True)
+    }
+    np.savez(tmp_path / "bars.npz", **arrays)
+    return str(tmp_path / "bars.npz")
+
+
+def grid(**changes: object) -> Grid:
+    options = {"dataset": "npz", "classes": "4", "epsilon": "4", "delta": "1e-6", "method": "lp-2st", "network": None}
+    return Grid.parse(**{**options, "preset": None, "seeds": 1, "figure": None, **changes})
+
+
+def test_both_stages_are_told(images: str, tmp_path: Path) -> None:
+    one, two = reproduce_multistage(grid(method="lp-1st,lp-2st"), data=images, out=str(tmp_path / "out"))
+    assert [each["step"] for each in one.releases] == ["stage 1"] and one.candidates is None
+    assert [each["step"] for each in two.releases] == ["stage 1", "stage 2"]
+    assert sum(each["records"] for each in two.releases) == 600
+    assert 1 <= two.candidates <= 4 and 0.25 < two.covered <= 1
+    assert [(each["step"], each["epoch"]) for each in two.curve] == [
+        (step, epoch) for step in ("stage 1", "stage 2") for epoch in range(1, 7)
+    ]
+    assert two.trust == "local" and two.run.delta == 0 and len(two.recipe) == 1
+    assert "SIMULATION" in two.certificate and "torch" in two.versions
+
+
+class Interrupted(Exception):
+    """The power went off."""
+
+
+def stop_at(words: str) -> Callable[[str, float], None]:
+    def show(text: str, share: float) -> None:
+        if words in text:
+            raise Interrupted
+
+    return show
+
+
+@pytest.mark.parametrize("words", ["stage 1, epoch 3", "stage 2, epoch 4"])
+def test_an_interrupted_run_ends_where_it_would_have(images: str, tmp_path: Path, words: str) -> None:
+    [whole] = reproduce_multistage(grid(), data=images, out=str(tmp_path / "whole"))
+    out = tmp_path / "out"
+    with pytest.raises(Interrupted):
+        reproduce_multistage(grid(), data=images, out=str(out), progress=stop_at(words))
+    [place] = (out / "unfinished").iterdir()
+    assert not list((out / "runs").iterdir()) and list(place.glob("*.pt"))
+    [again] = reproduce_multistage(grid(), data=images, out=str(out))
+    assert again.value == whole.value and again.releases == whole.releases
+    assert [each["loss"] for each in again.curve] == [each["loss"] for each in whole.curve]
+    assert not list((out / "unfinished").iterdir())
+
+
+def test_a_sweep_changes_what_it_says(images: str, tmp_path: Path) -> None:
+    runs = grid(figure="split-temperature").runs + grid(figure="mixup").runs
+    some = tuple(run for run in runs if run.settings in SETTINGS)
+    found = {each.run.settings: each for each in results(images, tmp_path, some)}
+    assert [each["records"] for each in found[SETTINGS[0]].releases] == [420, 180]
+    assert [each["mixup"] for each in found[SETTINGS[1]].recipe] == [8.0, 2.0]
+
+
+SETTINGS = ((("split", 0.7), ("temperature", 2.0)), (("mixup1", 8.0), ("mixup2", 2.0)))
+
+
+def results(images: str, folder: Path, runs: tuple[object, ...]) -> list[object]:
+    return reproduce_multistage(Grid("npz", "4", runs), data=images, out=str(folder / "out"))
+
+
+@pytest.mark.parametrize("changes", [{"network": "cn"}, {"preset": "slow"}])
+def test_unknown_networks_and_presets_are_refused(images: str, tmp_path: Path, changes: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=f"--{next(iter(changes))} must be one of"):
+        reproduce_multistage(grid(**changes), data=images, out=str(tmp_path / "out"))
+    with pytest.raises(InputError, match="pairs of ids"):
+        reproduce_multistage(grid(network="collaborative"), data=images, out=str(tmp_path / "out"))
+
+
+def test_a_recipe_that_changed_is_another_run(images: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    reproduce_multistage(grid(method="lp-1st"), data=images, out=str(out))
+    [path] = (out / "runs").iterdir()
+    content = json.loads(path.read_text())
+    content["recipe"][0]["epochs"] = 7
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="another recipe"):
+        reproduce_multistage(grid(method="lp-1st"), data=images, out=str(out))
+
+
+def test_stars_are_measured_by_their_mean(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(40 * 30)[:800]
+    user, movie = pairs // 30, pairs % 30
+    stars = np.clip(1 + movie % 5, 1, 5)
+    np.savez(tmp_path / "ratings.npz", user_id=user, movie_id=movie, rating=stars)
+    made = grid(dataset="movielens", classes=None, method="lp-1st", epsilon="8")
+    [result] = reproduce_multistage(made, data=str(tmp_path / "ratings.npz"), out=str(tmp_path / "out"))
+    assert result.metric == "RMSE" and 0 <= result.value < 1.6
+    assert result.run.network == "collaborative" and result.run.preset == "movielens"
