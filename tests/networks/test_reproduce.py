@@ -110,5 +110,5 @@ def test_stars_are_measured_by_their_mean(tmp_path: Path) -> None:
     np.savez(tmp_path / "ratings.npz", user_id=user, movie_id=movie, rating=stars)
     made = grid(dataset="movielens", classes=None, method="lp-1st", epsilon="8")
     [result] = reproduce_multistage(made, data=str(tmp_path / "ratings.npz"), out=str(tmp_path / "out"))
-    assert result.metric == "RMSE" and 0 <= result.value < 1.6
+    assert result.metric == "RMSE" and 0 <= result.value < np.std(stars)
     assert result.run.network == "collaborative" and result.run.preset == "movielens"
