@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from labeldp.networks import Recipe
-from labeldp.networks.augment import AUGMENTATIONS, augment, crop, cutout, flip, mixup, warp
+from labeldp.networks.augment import AUGMENTATIONS, augment, crop, cutout, flip, light, mixup, warp, zoom
 from labeldp.privacy import InputError
 
 
@@ -50,6 +50,24 @@ def test_a_warp_keeps_the_size_and_the_middle() -> None:
     assert found.shape == given.shape
     assert bool((found[:, 0, 8, 8] > 0.9).all())
     assert not torch.allclose(found, given)
+
+
+def test_a_zoom_shows_a_square_of_the_image() -> None:
+    slope = torch.linspace(0, 1, 33).expand(200, 1, 33, 33)
+    found = zoom(slope, generator())
+    assert found.shape == slope.shape
+    shown = (found[:, 0, 16, 24] - found[:, 0, 16, 8]) / 0.5  # sides between the root of 0.4 and 1
+    assert 0.63 < float(shown.min()) < 0.7 and 0.95 < float(shown.max()) <= 1.001
+    assert float(found.min()) >= 0 and float(found.max()) <= 1 and float(found[:, 0, 16, 16].std()) > 0.02
+
+
+def test_light_changes_contrast_and_brightness_of_whole_images() -> None:
+    given = images()
+    found = light(given, generator())
+    for before, after in zip(given, found, strict=True):
+        contrast = (after.max() - after.min()) / (before.max() - before.min())
+        assert 0.6 <= float(contrast) <= 1.4
+        assert torch.allclose(after - contrast * before, (after - contrast * before).mean(), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_union
 from sklearn.preprocessing import FunctionTransformer
 
@@ -15,7 +14,7 @@ from labeldp.networks import NetworkClassifier, Recipe, Record, SelfSupervised
 from labeldp.networks.selfsupervised import Bootstrap, Contrast
 
 METHODS = ("contrast", "byol")
-QUICK = Recipe(epochs=6, batch=64, peak=0.1, warmup=0.1, augment=("crop", "light"))
+QUICK = Recipe(epochs=4, batch=64, peak=0.1, warmup=0.1, augment=("crop", "light"))
 SHORT = Recipe(epochs=2, batch=64, peak=0.1, warmup=0.1, augment=("crop", "light"))
 Images = tuple[np.ndarray, np.ndarray]
 
@@ -42,7 +41,7 @@ def test_images_of_one_kind_are_embedded_near_each_other(fitted: SelfSupervised,
     images, labels = test
     embedding = fitted.transform(images)
     assert embedding.shape == (200, fitted.network_.width)
-    assert likeness(embedding, labels) > 0.85 > 0.6 > likeness(images.reshape(200, -1).astype(float), labels)
+    assert likeness(embedding, labels) > 0.9
     assert fitted.records_[-1].loss < fitted.records_[0].loss
 
 
@@ -56,13 +55,14 @@ def test_labels_are_not_looked_at(fitted: SelfSupervised, training: Images, test
 def test_it_is_a_representation_of_linear_models(fitted: SelfSupervised, training: Images, test: Images) -> None:
     images, labels = training
     flat = FunctionTransformer(lambda images: np.asarray(images).reshape(len(images), -1) / 255.0)
-    for representation in (FrozenEstimator(fitted), make_union(flat, FrozenEstimator(fitted))):
-        held = curator(labels, 2.0, 1e-6)
+    embedded = FunctionTransformer(fitted.transform)
+    for representation in (embedded, make_union(flat, embedded)):
+        held = curator(labels, 8.0, 1e-6)
         release = ldp.fit_linear(
-            images, held, epsilon=2.0, delta=1e-6, rng=np.random.default_rng(0), representation=representation
+            images, held, epsilon=8.0, delta=1e-6, rng=np.random.default_rng(0), representation=representation
         )
         assert np.mean(release.value.predict(test[0]) == test[1]) > 0.7
-        assert held.ledger.spent.epsilon(1e-6) <= 2.0
+        assert held.ledger.spent.epsilon(1e-6) <= 8.0
 
 
 def test_it_is_where_a_network_starts(fitted: SelfSupervised, training: Images, test: Images) -> None:
@@ -76,14 +76,14 @@ def test_it_is_where_a_network_starts(fitted: SelfSupervised, training: Images, 
 def test_clusters_of_the_embedding_are_a_prior_of_a_network_in_stages(training: Images, test: Images) -> None:
     images, labels = training
     embedding = SelfSupervised(recipe=QUICK).fit_transform(images)
-    held = curator(labels, 2.5)
+    held = curator(labels, 4.5)
     rng = np.random.default_rng(0)
     prior = ldp.cluster_prior(embedding, held, clusters=8, clusterings=2, epsilon=0.5, rng=rng)
-    assert np.mean(prior.value.argmax(axis=1) == labels) > 0.5
-    network = NetworkClassifier(recipe=Recipe(epochs=5, batch=32, peak=0.05, augment=()))
-    release = ldp.fit_multistage(images, held, classifier=network, epsilon=2.0, stages=2, prior=prior, rng=rng)
-    assert np.mean(release.value.predict(test[0]) == test[1]) > 0.7
-    assert release.certificate.loss.epsilon() == held.ledger.spent.epsilon() == 2.5
+    assert np.mean(prior.value.argmax(axis=1) == labels) > 0.9
+    network = NetworkClassifier(recipe=Recipe(epochs=5, batch=32, peak=0.05, augment=()), loss="posterior")
+    release = ldp.fit_multistage(images, held, classifier=network, epsilon=4.0, stages=2, prior=prior, rng=rng)
+    assert np.mean(release.value.predict(test[0]) == test[1]) > 0.9
+    assert release.certificate.loss.epsilon() == held.ledger.spent.epsilon() == 4.5
 
 
 def test_an_interrupted_training_ends_where_it_would_have(training: Images, test: Images, tmp_path: Path) -> None:
@@ -98,7 +98,10 @@ def test_an_interrupted_training_ends_where_it_would_have(training: Images, test
             SelfSupervised(method=method, recipe=SHORT, checkpoints=tmp_path, watch=stop).fit(training[0])
         seen: list[int] = []
         resumed = SelfSupervised(
-            method=method, recipe=SHORT, checkpoints=tmp_path, watch=lambda _, record, n: seen.append(record.epoch)
+            method=method,
+            recipe=SHORT,
+            checkpoints=tmp_path,
+            watch=lambda _, record, n, seen=seen: seen.append(record.epoch),
         )
         whole = SelfSupervised(method=method, recipe=SHORT).fit(training[0])
         assert np.array_equal(resumed.fit(training[0]).transform(test[0]), whole.transform(test[0]))

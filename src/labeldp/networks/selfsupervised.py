@@ -1,7 +1,7 @@
 """Embeddings of images that are learnt from the images alone: two changed views of one image should look the same."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -90,7 +90,7 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
                 own.lerp_(led, step)
 
 
-LOSSES = {"contrast": Contrast, "byol": Bootstrap}
+LOSSES: dict[str, Callable[[Network], Any]] = {"contrast": Contrast, "byol": Bootstrap}
 
 
 class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -98,7 +98,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Use it as `representation` of `fit_linear`, as `init` of `NetworkClassifier`, or embed images for `cluster_prior`.
     It costs no epsilon, but time: `PatchFilters` is quicker, and better where images are centered and training is
-    short. Fitted ones serve again as `sklearn.frozen.FrozenEstimator(fitted)`.
+    short. A fitted one serves again as `FunctionTransformer(fitted.transform)` of scikit-learn.
 
     Args:
         network: a key of `NETWORKS` that takes images.
