@@ -142,7 +142,7 @@ def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
 class PairEncoder(nn.Module):  # type: ignore[misc]
     """Two branches of embeddings of a user and an item: their products, and a network of both.
 
-    Source: He et al., Neural Collaborative Filtering (2017), section 3.4.
+    Source: Xiangnan He et al., Neural Collaborative Filtering (2017), section 3.4.
     """
 
     def __init__(self, counts: tuple[int, int], width: int = 32) -> None:

@@ -93,7 +93,7 @@ def fit_best(
     Raises:
         InputError: an argument is wrong; nothing was charged.
 
-    Source: `docs/results/best.md` says what each step gives.
+    Source: `docs/results/images.md` says what each step gives.
     """
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")

@@ -70,7 +70,7 @@ def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective
     Raises:
         NotInvertibleError: "debiased" where the noise has no inverse.
 
-    Source: "forward": Patrini et al. (2017), section 3.2; "debiased": Ghazi et al., Deep Learning with Label
+    Source: Patrini et al. (2017), section 3.2, for "forward"; "debiased": Ghazi et al., Deep Learning with Label
     Differential Privacy, eq. (17).
     """
     if loss not in get_args(Loss):
