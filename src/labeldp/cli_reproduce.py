@@ -1,5 +1,6 @@
 """The commands of `labeldp reproduce`: parse, call one workflow, print."""
 
+from functools import partial
 from typing import Any
 
 import click
@@ -61,13 +62,14 @@ def multistage(data: str, out: str, **options: Any) -> None:
 
     Every run is a simulation, with noise from public seeds, and leaves a JSON file in OUT/runs. The same command again
     finishes what was interrupted; a second one beside it shares the work. A table (Markdown) and figures (SVG) of all
-    runs in OUT are written at the end.
+    runs in OUT are written anew after each.
     """
     from labeldp.report import write_reproduced
     from labeldp.workflows import Grid, reproduce_multistage
 
-    grid = Grid.parse(**options)
+    grid, tell = Grid.parse(**options), partial(click.echo, err=True)
+    publish = partial(write_reproduced, folder=out)
     with progress("reading") as show:
-        results = reproduce_multistage(grid, data=data, out=out, told=click.echo, progress=show)
-    for path in write_reproduced(results, out):
+        results = reproduce_multistage(grid, data=data, out=out, told=tell, publish=publish, progress=show)
+    for path in publish(results):
         click.echo(path)

@@ -91,6 +91,17 @@ def test_what_stands_is_not_run_again_and_what_is_missing_is(images: str, tmp_pa
     assert [each.value for each in second] == [each.value for each in first]
 
 
+def test_what_is_there_is_published_after_each_run(images: str, tmp_path: Path) -> None:
+    counts = list[int]()
+
+    def publish(results: list[Result]) -> None:
+        counts.append(len(results))
+
+    reproduce_multistage(clusters(), data=images, out=str(tmp_path / "out"), publish=publish)
+    reproduce_multistage(clusters(), data=images, out=str(tmp_path / "out"), publish=publish)
+    assert counts == [1, 2]
+
+
 def test_a_folder_collects_grids(images: str, tmp_path: Path) -> None:
     reproduce_multistage(clusters(), data=images, out=str(tmp_path / "out"))
     results = reproduce_multistage(clusters(epsilon="0.1"), data=images, out=str(tmp_path / "out"))
@@ -146,6 +157,8 @@ WRONG = [
     ({"delta": "0"}, "--delta must be positive"),
     ({"delta": "2"}, "delta"),
     ({"figure": "pie"}, "--figure must be one of"),
+    ({"network": "cnn"}, "--network and --preset need a method"),
+    ({"method": "best", "preset": "quick"}, "--preset is for lp-1st"),
     ({"classes": None}, "--classes must be given with --dataset npz"),
     ({"dataset": "mnist"}, "--classes must be given with --dataset npz"),
     ({"dataset": "movielens", "classes": None}, "needs images"),

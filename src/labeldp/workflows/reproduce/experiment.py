@@ -29,7 +29,13 @@ CURVE = "curve.jsonl"
 
 
 def reproduce_multistage(
-    grid: Grid, *, data: str, out: str, told: Told | None = None, progress: Progress | None = None
+    grid: Grid,
+    *,
+    data: str,
+    out: str,
+    told: Told | None = None,
+    publish: Callable[[list[Result]], object] | None = None,
+    progress: Progress | None = None,
 ) -> list[Result]:
     """Make every run of a grid that has no file yet; a folder may collect several grids.
 
@@ -42,6 +48,7 @@ def reproduce_multistage(
         data: path of the user's files.
         out: a folder, made if need be: `runs` holds a JSON file for each run, `unfinished` the checkpoints.
         told: called with a sentence after each run.
+        publish: called with all results in the folder after each run that was made.
         progress: called with what is being done and the share of the work that is done.
 
     Returns:
@@ -63,7 +70,8 @@ def reproduce_multistage(
         refuse_small(run, task)
         _standing(folder, run)
     for place, run in enumerate(grid.runs):
-        _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs)))
+        if _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs))) and publish is not None:
+            publish(results_in(folder))
     return results_in(folder)
 
 
@@ -111,21 +119,22 @@ def _standing(folder: Path, run: Run) -> Result | None:
     return result
 
 
-def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> None:
-    """One run, unless it stands or somebody else is at it."""
+def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool:
+    """One run, unless it stands or somebody else is at it; whether it was made."""
     place = folder / UNFINISHED / run.name
     if (result := _standing(folder, run)) is not None:
         say(f"{run.title}: {_said(result)}, from before")
-        return
+        return False
     with _claimed(place) as free:
         if not free:
             say(f"{run.title}: left to the command that is at work on it")
-        elif _standing(folder, run) is None:
+            return False
+        if _standing(folder, run) is None:  # it may have been made since
             result = _performed(place, task, run, show)
             result.write(folder / RUNS / f"{run.name}.json")
             say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
-        if free:
-            shutil.rmtree(place)
+        shutil.rmtree(place)
+    return True
 
 
 def _said(result: Result) -> str:

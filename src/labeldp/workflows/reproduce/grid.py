@@ -148,6 +148,8 @@ class Grid:
             _run(dataset, name, each, spent, seed, network, preset, settings)
             for seed, each, (name, settings) in product(range(seeds), epsilons, ways)
         ]
+        if (network and not any(run.network for run in runs)) or (preset and not any(run.preset for run in runs)):
+            raise InputError("--network and --preset need a method that takes them: --preset is for lp-1st and lp-2st")
         return cls(dataset, classes, tuple(runs))
 
 

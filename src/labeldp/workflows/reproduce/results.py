@@ -100,7 +100,8 @@ class Result:
 
 def hardware() -> dict[str, Any]:
     """What a number's seconds depend on: processor, cores, accelerator."""
-    found: dict[str, Any] = {"processor": _processor(), "cores": len(os.sched_getaffinity(0))}
+    allowed = getattr(os, "sched_getaffinity", None)  # which some systems do not have
+    found: dict[str, Any] = {"processor": _processor(), "cores": len(allowed(0)) if allowed else os.cpu_count()}
     torch = sys.modules.get("torch")
     if torch is not None:
         found["threads"] = torch.get_num_threads()
