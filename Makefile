@@ -25,7 +25,7 @@ test: .venv/tools
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/8-networks.md]'
 
 check: format-check lint types arrows tests
 
