@@ -193,15 +193,19 @@ def test_ratings_are_learnt_from_pairs_of_ids() -> None:
     pairs = np.stack([rng.integers(0, 20, 3000), rng.integers(0, 30, 3000)], axis=1)
     ratings = (pairs[:, 0] % 2 + pairs[:, 1] % 2).astype(int)
     recipe = Recipe(epochs=12, batch=64, peak=0.3, augment=())
+    network = NetworkClassifier("collaborative", recipe=recipe, counts=(20, 31))
     release = ldp.fit_multistage(
         pairs,
         ldp.Curator(ratings, domain=ldp.Classes(3), budget=ldp.Budget(4.0)),
-        classifier=NetworkClassifier("collaborative", recipe=recipe),
+        classifier=network,
         epsilon=4.0,
-        stages=1,
+        stages=2,
         evaluation=0.0,
         rng=np.random.default_rng(1),
     )
     assert np.mean(release.value.predict(pairs) == ratings) > 0.8
+    assert len(release.value.predict(np.array([[19, 30]]))) == 1  # nobody rated it, but it was counted
     with pytest.raises(ldp.InputError, match="learnt from"):
         release.value.predict(np.array([[20, 0]]))
+    with pytest.raises(ldp.InputError, match="counts must be larger than every id"):
+        NetworkClassifier("collaborative", counts=(20, 20)).fit(pairs, ratings)

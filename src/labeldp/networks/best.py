@@ -216,10 +216,10 @@ class _Plan:
         return student
 
     def _fit(self, step: str, recipe: Recipe, start: Any, soft: Any) -> NetworkClassifier:
-        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed), init=start)
+        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed))
         if self.network.checkpoints is not None:
             network.set_params(checkpoints=Path(self.network.checkpoints) / step.replace(" ", "-"))
-        return network.fit_soft(self.features, soft)
+        return network.fit_soft(self.features, soft, start)
 
     def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
         """A network as a model."""

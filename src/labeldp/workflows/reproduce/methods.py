@@ -131,7 +131,10 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     """LP-1ST and LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
     stages, split = (1 if run.method == "lp-1st" else 2), run.setting("split")
     fixed = run.setting("temperature")
-    classifier = networks().NetworkClassifier(run.network, recipe=recipes(run), checkpoints=checkpoints, watch=watch)
+    counts = tuple((task.train.features.max(axis=0) + 1).tolist()) if task.ratings else None
+    classifier = networks().NetworkClassifier(
+        run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
+    )
     return fit_multistage(
         task.train.features,
         curator,
