@@ -14,7 +14,7 @@ from torch.nn import functional
 from labeldp.learners import Evidence
 from labeldp.networks.architectures import Network, build
 from labeldp.networks.checkpoints import Checkpoint
-from labeldp.networks.inputs import Inputs
+from labeldp.networks.inputs import Inputs, Scale
 from labeldp.networks.memory import refusing_large_batches
 from labeldp.networks.objectives import Loss, Objective, objective_of, targets
 from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
@@ -37,6 +37,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network: a key of `NETWORKS`.
         recipe: of every stage, or one for each.
         loss: what is minimized on released labels: see `objective_of`.
+        counts: of the ids in each column, for pairs of ids; by default those of the features that `fit` is given.
         init: a fitted classifier of inputs of the same shape: its weights are the first ones, under a fresh head.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch with the stage, the record, and the number of epochs.
@@ -49,6 +50,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         recipe: Recipe | Sequence[Recipe] | None = None,
         loss: Loss = "forward",
+        counts: tuple[int, int] | None = None,
         init: Any = None,
         checkpoints: str | Path | None = None,
         watch: Watch | None = None,
@@ -57,6 +59,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network = network
         self.recipe = recipe
         self.loss = loss
+        self.counts = counts
         self.init = init
         self.checkpoints = checkpoints
         self.watch = watch
@@ -67,9 +70,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = np.asarray(y)
         return self.fit_soft(X, np.eye(int(codes.max()) + 1)[codes])
 
-    def fit_soft(self, X: Any, weights: Any) -> Self:
-        """Train on soft labels, shape (n, K)."""
-        return self._fit(X, targets(weights), np.shape(weights)[1], None, "soft labels")
+    def fit_soft(self, X: Any, weights: Any, start: Any = None) -> Self:
+        """Train on soft labels, shape (n, K), from the weights of another fitted classifier where one is given."""
+        return self._fit(X, targets(weights), np.shape(weights)[1], start, "soft labels")
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
         """Train on released labels whose law is known.
@@ -114,7 +117,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 checkpoint.save(state)
                 if self.watch is not None:
                     self.watch(step, record, recipe.epochs)
-        self.network_, self.scale_, self.shape_ = network.eval(), inputs.scale, inputs.shape
+        self.network_, self.scale_, self.shape_ = network.eval(), inputs.scale, self._shape(inputs)
         self.classes_ = np.arange(classes)
         self.records_ = tuple(state.records)
         return self
@@ -127,15 +130,23 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
         """The weights before the first step, on the device."""
-        known = start if start is not None else self.init
-        network = build(self.network, inputs.shape if known is None else known.shape_, classes, recipe.seed)
+        known, shape = (start if start is not None else self.init), self._shape(inputs)
+        network = build(self.network, shape, classes, recipe.seed)
         if start is not None:
             network.load_state_dict(start.network_.state_dict())
         elif known is not None:
-            if known.network != self.network or known.shape_ != inputs.shape:
+            if known.network != self.network or known.shape_ != shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
             network.encoder.load_state_dict(known.network_.encoder.state_dict())
         return network.to(device=self._device(), memory_format=torch.channels_last)
+
+    def _shape(self, inputs: Inputs) -> tuple[int, ...]:
+        """Of one record, or the counts of ids."""
+        if self.counts is None:
+            return inputs.shape
+        if not inputs.fit_into(self.counts):
+            raise InputError("counts must be larger than every id of its column")
+        return self.counts
 
     def _device(self) -> torch.device:
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
@@ -152,6 +163,26 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> NDArray[np.float32]:
         """The embedding below the head, shape (n, width): features for `fit_linear`, released as the network was."""
         return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Once fitted, what predictions need, in NumPy's types: no format has to know torch, or to run code."""
+        if not hasattr(self, "network_"):
+            return dict(vars(self))
+        weights = {name: weight.cpu().numpy() for name, weight in self.network_.state_dict().items()}
+        scale = None if self.scale_ is None else (self.scale_.mean.numpy(), self.scale_.spread.numpy())
+        classes, shape = len(self.classes_), list(self.shape_)
+        return {"network": self.network, "classes": classes, "shape": shape, "scale": scale, "weights": weights}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "weights" not in state:
+            vars(self).update(state)
+            return
+        self.__init__(state["network"])  # type: ignore[misc]
+        self.shape_, self.classes_ = tuple(state["shape"]), np.arange(state["classes"])
+        self.scale_ = None if state["scale"] is None else Scale(*map(torch.from_numpy, state["scale"]))
+        network = build(self.network, self.shape_, state["classes"], 0)
+        network.load_state_dict({name: torch.as_tensor(each) for name, each in state["weights"].items()})
+        self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
         """Unfitted, with the same arguments; initial weights are shared, not copied."""

@@ -41,6 +41,10 @@ class Remembered(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Drop what was kept."""
         self.tables_ = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was kept: it can be computed again."""
+        return {name: {} if name == "tables_" else value for name, value in vars(self).items()}
+
 
 class Joint(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Several fitted transformers side by side, scaled to the same total variance; made by `fit_best`.
