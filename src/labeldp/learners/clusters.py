@@ -40,8 +40,8 @@ def cluster_prior(
             that no private label had a say in, as it is: columns are scaled, which would spoil principal components.
         curator: holds the n labels.
         clusters: how many in each clustering; from n and K by default.
-        clusterings: how many, with seeds that follow each other. Their class shares are joined by a geometric mean:
-            of few rules that were compared on simulated data, the one that was never far from the best.
+        clusterings: how many, with seeds that follow each other. Their class shares are joined by a geometric mean,
+            the best of three rules on made-up records (`docs/results/representations.md`).
         epsilon: spent on all counts together; from n and the number of clusters by default.
         rng: randomness of the noise.
         seed: of the first clustering, public.

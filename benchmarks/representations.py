@@ -1,0 +1,274 @@
+"""What public features give: linear models and cluster priors on pixels, patch filters and a self-supervised network.
+
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/representations.py
+
+Fashion-MNIST, looked for in the folder LABELDP_DATA, by default ../shared/data; needs torch. Every result is kept in
+the folder `--kept` and is not computed again. Nothing was chosen on the test set.
+"""
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from data import fashion_mnist
+from sklearn.decomposition import PCA
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import labeldp as ldp
+from labeldp.learners import PatchFilters
+from labeldp.learners.clusters import _joined, feature_clusters
+from labeldp.learners.probabilities import normalized, tempered
+from labeldp.networks import Recipe, SelfSupervised
+from labeldp.networks.selfsupervised import RECIPE
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results" / "representations.md"
+DIMENSIONS = 500
+DELTA = 1e-6
+METHODS = {"byol": 3, "contrast": 4}
+"""Epochs on 20,000 images that take about the same time."""
+
+REPRESENTATIONS = ("pixels", "patch filters", "self-supervised", "patch filters and self-supervised")
+EPSILONS = (0.1, 0.5, 1.0)
+CLUSTERED = REPRESENTATIONS[:3]
+PRIORS = tuple(product((50, 100, 500), (1,), (0.05, 0.1, 0.5))) + tuple(product((100,), (4,), (0.05, 0.1, 0.5)))
+"""Clusters, clusterings, epsilon."""
+
+
+@cache
+def parts() -> tuple[np.ndarray, ...]:
+    return fashion_mnist()
+
+
+@cache
+def tables(name: str, kept: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Features of the training and of the test images, made from the training images without their labels."""
+    file = kept / f"{name.replace(' ', '_')}.npz"
+    if name == REPRESENTATIONS[3]:
+        return tuple(
+            np.hstack(both) for both in zip(*(tables(each, kept) for each in REPRESENTATIONS[1:3]), strict=True)
+        )
+    if not file.exists():
+        train, _, test, _ = parts()
+        start = time.process_time()
+        found = list(embedded(name, train, test, kept))
+        spread = np.sqrt(found[0].var(axis=0).sum())
+        found = [((each - found[0].mean(axis=0)) / spread).astype(np.float32) for each in found]
+        np.savez(file, train=found[0], test=found[1], seconds=time.process_time() - start)
+    with np.load(file) as stored:
+        return stored["train"], stored["test"]
+
+
+def embedded(name: str, train: np.ndarray, test: np.ndarray, kept: Path) -> Iterator[np.ndarray]:
+    """One of three kinds of features, at most 500 of their principal components."""
+    if name == "self-supervised":
+        network = SelfSupervised(recipe=EPOCHS, checkpoints=kept / "checkpoints").fit(train)
+        yield from (network.transform(each) for each in (train, test))
+        return
+    first = (
+        PatchFilters()
+        if name == "patch filters"
+        else FunctionTransformer(lambda images: images.reshape(-1, 784) / 255.0)
+    )
+    tall = first.fit_transform(train)
+    components = PCA(DIMENSIONS, svd_solver="covariance_eigh").fit(tall)
+    yield components.transform(tall)
+    yield components.transform(first.transform(test))
+
+
+EPOCHS = Recipe(
+    epochs=3, batch=RECIPE.batch, peak=RECIPE.peak, warmup=RECIPE.warmup, decay="cosine", augment=RECIPE.augment
+)
+
+
+def probe(method: str) -> dict[str, float]:
+    """True labels of held-out training images, predicted by a ridge regression on the embedding, in percent."""
+    images, labels, _, _ = parts()
+    order = np.random.default_rng(0).permutation(len(images))
+    held, seen = order[:10_000], order[10_000:30_000]
+    start = time.process_time()
+    recipe = Recipe(**{**vars(EPOCHS), "epochs": METHODS[method]})
+    network = SelfSupervised(method=method, recipe=recipe).fit(images[seen])
+    seconds = time.process_time() - start
+    head = make_pipeline(StandardScaler(), RidgeClassifier(10.0)).fit(network.transform(images[seen]), labels[seen])
+    return {"accuracy": 100 * head.score(network.transform(images[held]), labels[held]), "seconds": seconds}
+
+
+def linear(name: str, epsilon: float, kept: Path) -> dict[str, float]:
+    """Test accuracy of `fit_linear` in percent: mean and standard deviation over three noises."""
+    _, labels, _, answers = parts()
+    train, test = tables(name, kept)
+    scores = []
+    for seed in range(3):
+        release = ldp.fit_linear(
+            train,
+            ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon, DELTA)),
+            epsilon=epsilon,
+            delta=DELTA,
+            rng=np.random.default_rng([seed, 11]),
+            representation=FunctionTransformer(),
+        )
+        scores.append(100 * np.mean(release.value.predict(test) == answers))
+    return {"mean": float(np.mean(scores)), "spread": float(np.std(scores, ddof=1))}
+
+
+@cache
+def clusters(name: str, count: int, seed: int, kept: Path) -> np.ndarray:
+    return feature_clusters(clustered(name, kept), count, seed)
+
+
+@cache
+def clustered(name: str, kept: Path) -> np.ndarray:
+    """Features of the training images for clusterings, which scale columns and take principal components themselves."""
+    train = parts()[0]
+    if name == "patch filters":
+        return PatchFilters(filters=100).fit_transform(train)
+    return train.reshape(len(train), -1) if name == "pixels" else tables(name, kept)[0]
+
+
+def prior(name: str, count: int, clusterings: int, epsilon: float, kept: Path) -> dict[str, float]:
+    """How often the likeliest class of the prior is the label, in percent, over three noises."""
+    _, labels, _, _ = parts()
+    scores = []
+    with patch("labeldp.learners.clusters.feature_clusters", lambda _, c, seed: clusters(name, c, seed, kept)):
+        for noise in range(3):
+            held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
+            options: dict[str, Any] = {"clusters": count, "clusterings": clusterings, "epsilon": epsilon}
+            release = ldp.cluster_prior(labels[:, None], held, rng=np.random.default_rng([noise, 13]), **options)
+            scores.append(100 * np.mean(release.value.argmax(axis=1) == labels))
+    return {"mean": float(np.mean(scores)), "spread": float(np.std(scores, ddof=1))}
+
+
+RULES: dict[str, Callable[[list[np.ndarray]], np.ndarray]] = {
+    "arithmetic mean": lambda shares: np.mean(shares, axis=0),
+    "geometric mean": _joined,
+    "product": lambda shares: tempered(_joined(shares), 1 / len(shares)),
+}
+SIMULATED = tuple(product((50, 100, 200), (0.05, 0.1, 0.3)))
+
+
+@cache
+def clouds() -> tuple[np.ndarray, np.ndarray]:
+    """20,000 made-up records: 80 Gaussian clouds in 30 dimensions, eight for each of ten classes."""
+    rng = np.random.default_rng(1)
+    centers, which = rng.normal(size=(80, 30)), rng.integers(0, 80, 20_000)
+    table = 0.8 * centers[which] + rng.normal(size=(20_000, 30))
+    return table / np.sqrt(1 + np.arange(30) / 3), which % 10
+
+
+def simulated(count: int, epsilon: float) -> dict[str, float]:
+    """Log loss of a prior from four clusterings of made-up records, by the rule that joins them, over three noises."""
+    table, labels = clouds()
+    found: dict[str, list[float]] = {rule: [] for rule in RULES}
+    groups = [feature_clusters(table, count, seed) for seed in range(4)]
+    for noise, (rule, join) in product(range(3), RULES.items()):
+        with (
+            patch("labeldp.learners.clusters.feature_clusters", lambda _, c, seed: groups[seed]),
+            patch("labeldp.learners.clusters._joined", join),
+        ):
+            held = ldp.Curator(labels, domain=ldp.Classes(10), budget=ldp.Budget(epsilon))
+            rng = np.random.default_rng([noise, 17])
+            prior = ldp.cluster_prior(table, held, clusters=count, clusterings=4, epsilon=epsilon, rng=rng).value
+        found[rule].append(-np.log(normalized(prior, 1e-3)[np.arange(len(labels)), labels]).mean())
+    return {rule: float(np.mean(losses)) for rule, losses in found.items()}
+
+
+def jobs(kept: Path) -> Iterator[tuple[str, Callable[[], dict[str, float]]]]:
+    """Every result that the page needs, by name."""
+    for name in REPRESENTATIONS:
+        for epsilon in EPSILONS:
+            yield f"linear/{name}/{epsilon:g}", lambda name=name, epsilon=epsilon: linear(name, epsilon, kept)
+    for name in CLUSTERED:
+        for setting in PRIORS:
+            key = "/".join(f"{each:g}" for each in setting)
+            yield f"prior/{name}/{key}", lambda name=name, setting=setting: prior(name, *setting, kept)
+    for count, epsilon in SIMULATED:
+        yield f"simulated/{count}/{epsilon:g}", lambda count=count, epsilon=epsilon: simulated(count, epsilon)
+    for method in METHODS:
+        yield f"probe/{method}", lambda method=method: probe(method)
+
+
+def cell(found: dict[str, float] | None) -> str:
+    return "" if found is None else f"{found['mean']:.2f} ± {found['spread']:.2f}"
+
+
+def page(results: dict[str, dict[str, float]]) -> str:
+    """The tables, of what is there."""
+    lines = ["# Representations from public features", "", *(__doc__ or "").strip().split("\n")[2:], ""]
+    lines += [f"{date.today()}, one core, {platform.machine()}.", "", "## `fit_linear`", "", LINEAR, ""]
+    lines += [f"| features | {' | '.join(f'ε = {each:g}' for each in EPSILONS)} |", "|---|" + "---:|" * len(EPSILONS)]
+    for name in REPRESENTATIONS:
+        cells = [cell(results.get(f"linear/{name}/{epsilon:g}")) for epsilon in EPSILONS]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    lines += ["", "## `cluster_prior`", "", CLUSTERS, "", f"| clusters | clusterings | ε | {' | '.join(CLUSTERED)} |"]
+    lines.append("|---:|---:|---:|" + "---:|" * len(CLUSTERED))
+    for setting in PRIORS:
+        keys = [f"prior/{name}/" + "/".join(f"{each:g}" for each in setting) for name in CLUSTERED]
+        numbers = " | ".join(f"{each:g}" for each in setting)
+        lines.append(f"| {numbers} | {' | '.join(cell(results.get(key)) for key in keys)} |")
+    lines += ["", "## How clusterings are joined", "", JOINED, "", f"| clusters | ε | {' | '.join(RULES)} |"]
+    lines.append("|---:|---:|" + "---:|" * len(RULES))
+    for count, epsilon in SIMULATED:
+        found = results.get(f"simulated/{count}/{epsilon:g}", {})
+        lines.append(f"| {count} | {epsilon:g} | {' | '.join(f'{found[rule]:.2f}' for rule in RULES if found)} |")
+    lines += [
+        "",
+        "## Self-supervised methods",
+        "",
+        PROBED,
+        "",
+        "| method | epochs | accuracy | seconds |",
+        "|---|---:|---:|---:|",
+    ]
+    for method, epochs in METHODS.items():
+        found = results.get(f"probe/{method}")
+        if found:
+            lines.append(f"| {method} | {epochs} | {found['accuracy']:.1f} | {found['seconds']:.0f} |")
+    return "\n".join([*lines, ""])
+
+
+LINEAR = f"""Test accuracy in percent, mean and standard deviation over three noises, delta = {DELTA:g}, central trust;
+at most {DIMENSIONS} principal components of each kind of features. Self-supervised: the compact network, contrast,
+{EPOCHS.epochs} epochs on the 60,000 training images. In the last row both kinds have the same total variance."""
+
+CLUSTERS = """How often the likeliest class of the prior is the true label of its record, in percent: the records are
+those whose labels were counted (transductive, as in the paper's Figure 2). Mean and standard deviation over three
+noises. Patch filters: 100 of them."""
+
+JOINED = """Mean log loss of priors from four clusterings of 20,000 made-up records (no real labels), over three noises;
+no probability below 0.001. The product takes opinions of the same labels for independent ones."""
+
+PROBED = """A design comparison, made with true labels of training images: 20,000 of them for training without labels
+and for a ridge regression on the embedding, 10,000 others for its accuracy, in percent."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="results whose name begins so")
+    parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "representations")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    given.kept.mkdir(parents=True, exist_ok=True)
+    for name, compute in jobs(given.kept):
+        file = given.kept / f"{name.replace('/', '-').replace(' ', '_')}.json"
+        if name.startswith(given.only) and not file.exists():
+            file.write_text(json.dumps({"name": name, **compute()}))
+            print(file.read_text(), flush=True)
+    results = {found["name"]: found for found in map(json.loads, map(Path.read_text, given.kept.glob("*.json")))}
+    RESULTS.write_text(page(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
