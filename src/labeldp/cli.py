@@ -17,6 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DATA = click.Path(dir_okay=False, path_type=str)
+_SOURCE = click.Path(path_type=str)
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
 
 
@@ -69,7 +70,9 @@ def _sentence(error: Exception) -> str | None:
 def private(command: Callable[P, R]) -> Callable[P, R]:
     """The options that every command on private labels shares."""
     options = [
-        click.option("--label", required=True, metavar="COLUMN", help="The column of private labels."),
+        click.option(
+            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
+        ),
         click.option("--ledger", required=True, type=_DATA, help="The ledger file, as secret as the labels."),
         click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
         click.option(
@@ -106,11 +109,15 @@ Examples:
       --model boosting --test public.csv --ledger people.ledger --dataset people --out model2
   labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
       --model linear --ledger people.ledger --dataset people --id id --out model3
+  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\
+      --ledger digits.ledger --dataset digits --out model4
+  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
+      --method best --ledger digits.ledger --dataset digits --out model5
 """
 
 
 @cli.command(epilog=FIT_EXAMPLES)
-@click.argument("data", type=_DATA)
+@click.argument("data", type=_SOURCE)
 @private
 @click.option("--classes", required=True, metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
@@ -132,10 +139,18 @@ Examples:
 )
 @click.option(
     "--model",
-    type=click.Choice(["auto", "boosting", "logistic", "kernel", "forest", "linear"]),
+    type=click.Choice(
+        ["auto", "boosting", "logistic", "kernel", "forest", "linear", "cnn", "inception", "resnet18", "mlp"]
+    ),
     default="auto",
     show_default=True,
-    help="The kind of classifier; auto tries boosting and kernel on the released labels, linear needs --trust central.",
+    help="The kind of classifier; auto tries boosting and kernel on the released labels, linear needs --trust "
+    "central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["best"]),
+    help="best, for images with --trust central: linear model, network and noisy labels together.",
 )
 @click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
 @click.option(
@@ -145,12 +160,24 @@ Examples:
     show_default=True,
     help="Spend a part of epsilon on class counts of feature clusters first; it seldom helps.",
 )
-@click.option("--test", type=_DATA, help="A table of other records with public labels, to measure the model on.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Of each stage of a network.")
+@click.option(
+    "--init",
+    type=click.Path(path_type=str),
+    metavar="MODEL",
+    help="A directory with a network of other labels to start from.",
+)
+@click.option(
+    "--test", type=_SOURCE, help="Other records with public labels, to measure the model on; of images the test part."
+)
 @click.option(
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
 )
 def fit(data: str, **options: Any) -> None:
-    """Learn a classifier from DATA (CSV, CSV.gz or Parquet) whose label column is private.
+    """Learn a classifier from DATA whose labels are private.
+
+    DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
+    MNIST's or CIFAR's files or of a folder of pictures for each class.
 
     Writes the model, certificate.json and report.html into a new directory. The same command again costs
     nothing, and finishes one that was interrupted. Every column but the label is a feature unless --features or
@@ -186,13 +213,14 @@ def fit(data: str, **options: Any) -> None:
 
 @cli.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")
 @click.argument("model", type=click.Path(path_type=str))
-@click.argument("data", type=_DATA)
+@click.argument("data", type=_SOURCE)
 @click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
 def predict(model: str, data: str, out: str, id_column: str | None) -> None:
-    """Predict the classes of the rows of DATA with the model in directory MODEL.
+    """Predict the classes of the rows or images of DATA with the model in directory MODEL.
 
-    Writes a column `prediction` with class names and one column of probabilities for each class.
+    Writes a column `prediction` with class names and one column of probabilities for each class; for images their
+    numbers in a column `row`.
     """
     from labeldp.workflows import predict_file
 

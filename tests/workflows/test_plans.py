@@ -10,7 +10,7 @@ import labeldp as ldp
 from labeldp.cli import fit
 from labeldp.privacy import Charge, PrivacyLoss, Trust, total_loss
 from labeldp.workflows import FitSettings
-from labeldp.workflows.plans import PLANS, plan_of
+from labeldp.workflows.plans import IMAGE_PLANS, PLANS, plan_of
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
 LOCAL = replace(LINEAR, delta=0.0, trust="local", model="auto")
@@ -18,18 +18,44 @@ LOCAL = replace(LINEAR, delta=0.0, trust="local", model="auto")
 
 def test_the_command_line_names_every_model() -> None:
     (option,) = [each for each in fit.params if each.name == "model"]
-    assert sorted(option.type.choices) == sorted(PLANS)  # type: ignore[attr-defined]
+    assert sorted(option.type.choices) == sorted({**PLANS, **IMAGE_PLANS})  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("model", PLANS)
+@pytest.mark.parametrize("images", [False, True])
 @pytest.mark.parametrize("trust", ["local", "central", "none"])
-def test_a_model_goes_with_its_trust_alone(model: str, trust: str) -> None:
-    settings = replace(LOCAL, model=model, trust=trust)
-    if PLANS[model].trust.name.lower() == trust:
-        assert plan_of(settings).settings is settings
-        return
-    with pytest.raises(ldp.InputError, match=r"--trust"):
-        plan_of(settings)
+def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
+    for model, plan in (IMAGE_PLANS if images else PLANS).items():
+        settings = replace(LOCAL, model=model, trust=trust)
+        if plan.trust.name.lower() == trust:
+            assert plan_of(settings, images=images).settings is settings
+            continue
+        with pytest.raises(ldp.InputError, match=r"--trust"):
+            plan_of(settings, images=images)
+
+
+@pytest.mark.parametrize(
+    ("changes", "images", "words"),
+    [
+        ({"model": "cnn"}, False, "--model cnn is not for a table: take --model auto"),
+        ({"model": "auto"}, True, "--model auto is not for images: take --model linear, cnn"),
+        (
+            {"model": "cnn", "trust": "central"},
+            True,
+            "goes with --trust local; .* take --model linear, or --method best",
+        ),
+        ({"model": "cnn", "delta": 1e-6}, True, "--delta goes with --trust central"),
+        ({"method": "best"}, True, "--method best goes with --trust central"),
+        ({"method": "best", "trust": "central"}, False, "--method best is for images"),
+        ({"method": "best", "trust": "central", "model": "linear"}, True, "--method best takes --model cnn"),
+        ({"method": "best", "trust": "central", "stages": 2}, True, "do not go with --method best"),
+        ({"method": "best", "trust": "central", "epochs": 2}, True, "do not go with --method best"),
+        ({"model": "logistic", "epochs": 2}, False, "--epochs and --init go with --model cnn"),
+        ({"model": "linear", "trust": "central", "init": "model"}, True, "--epochs and --init go with --model cnn"),
+    ],
+)
+def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], images: bool, words: str) -> None:
+    with pytest.raises(ldp.InputError, match=words):
+        plan_of(replace(LOCAL, **changes), images=images)
 
 
 def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:

@@ -11,10 +11,10 @@ from labeldp.learners.features import check_rows
 from labeldp.learners.maps import TableMap
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import HELD_OUT
-from labeldp.learners.rounds import Refinement, Task, mapped_by
+from labeldp.learners.rounds import UNIT, Refinement, Task, mapped_by
 from labeldp.learners.whitening import MAX_DIMENSION
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Public, Release, gather
 
 
 def fit_linear(
@@ -91,6 +91,19 @@ def fit_linear(
         return replace(learnt, evaluation=Evaluation(release, probabilities, HELD_OUT, np.flatnonzero(held)))
 
     return gather([model, release], judge)
+
+
+def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
+    """What each round of `fit_linear` costs, before its features are known.
+
+    The charge itself differs by the rounding of the noise to an integer: in the fifth digit.
+
+    Args:
+        domain: of the labels.
+        epsilon, delta: of all rounds together.
+        rounds: how many.
+    """
+    return Task.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT, 1.0).privacy_loss()
 
 
 def _dimension(value: Any) -> int:

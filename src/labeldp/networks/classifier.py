@@ -175,7 +175,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "weights" not in state:
-            vars(self).update(state)
+            self.__dict__.update(state)
             return
         self.__init__(state["network"])  # type: ignore[misc]
         self.shape_, self.classes_ = tuple(state["shape"]), np.arange(state["classes"])

@@ -5,7 +5,7 @@ from labeldp.tables.columns import FeatureColumn
 from labeldp.tables.digest import ColumnDigest, column_digest
 from labeldp.tables.features import TableEncoder
 from labeldp.tables.ids import DistinctIds, record_ids
-from labeldp.tables.images import open_images
+from labeldp.tables.images import names_images, open_images, open_unlabeled_images
 from labeldp.tables.movielens import RatingData, load_movielens
 from labeldp.tables.opening import open_table
 from labeldp.tables.plain import table_writer
@@ -31,8 +31,10 @@ __all__ = [
     "is_as_certified",
     "label_numbers",
     "load_movielens",
+    "names_images",
     "open_images",
     "open_table",
+    "open_unlabeled_images",
     "plain",
     "read_certificate",
     "record_ids",

@@ -42,6 +42,19 @@ def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | Non
     return labeled_images(read_array(path, images[0]), read_array(path, labels[0]), path)
 
 
+def images_of_archive(path: Path) -> NDArray[Any]:
+    """The images of an .npz file, whether it has labels or not."""
+    names = array_names(path)
+    wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
+    found = [name for name in wanted if name in names]
+    if len(found) != 1:
+        raise InputError(
+            f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(found) or 'none'}"
+        )
+    images = read_array(path, found[0])
+    return labeled_images(images, np.zeros(len(images)), path).features
+
+
 def _unclear(path: Path, label: str) -> InputError:
     names = array_names(path)
     shown = ", ".join(map(repr, names[:SHOWN])) or "none"

@@ -44,6 +44,12 @@ def open_idx(images: Path) -> ImageData:
     return ImageData(train, _pair(test) if test else None)
 
 
+def images_of_idx(images: Path) -> NDArray[Any]:
+    """The images of a file, whether labels lie beside it or not."""
+    found = _read(images, 3)
+    return labeled_images(found, np.zeros(len(found)), images).features
+
+
 def _pair(images: Path) -> LabeledArrays:
     """Images and the labels beside them."""
     name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)

@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
-from labeldp.tables.archive import open_archive
+from labeldp.tables.archive import images_of_archive, open_archive
 from labeldp.tables.arrays import ImageData, parsed
 from labeldp.tables.cifar import batches, open_cifar
-from labeldp.tables.idx import IMAGES, image_files, open_idx
+from labeldp.tables.idx import IMAGES, image_files, images_of_idx, open_idx
 from labeldp.tables.imagefolder import open_image_folder
 
 NEEDED = (
@@ -58,6 +61,33 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
         shapes = f"{data.train.shape[1:]} and {data.test.shape[1:]}"
         raise InputError(f"{path}: training and test images must have one shape; they have {shapes}")
     return data
+
+
+def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Read the images of a source of which `open_images` would read labels as well; here it needs none.
+
+    Args:
+        path: an .npz file with one array of images, a file of MNIST's format, or a folder, of which the training
+            part is taken.
+
+    Returns:
+        Images as `open_images` returns them.
+
+    Raises:
+        InputError: as of `open_images`.
+    """
+    place = Path(path)
+    if place.is_file() and IMAGES.fullmatch(place.name):
+        return images_of_idx(place)
+    if place.is_file() and place.suffix.lower() == ".npz":
+        return images_of_archive(place)
+    return open_images(path).train.features
+
+
+def names_images(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is one for `open_images`, and not that of a table: a folder, or named as a file of images."""
+    place = Path(path)
+    return place.is_dir() or place.suffix.lower() == ".npz" or bool(IMAGES.fullmatch(place.name))
 
 
 def _opened(place: Path, label: str) -> ImageData:

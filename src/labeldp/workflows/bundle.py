@@ -11,6 +11,8 @@ import numpy as np
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Certificate, InputError
 from labeldp.tables import TableEncoder, whole_or_nothing
+from labeldp.workflows.image_rows import ImageShape
+from labeldp.workflows.optional import networks
 from labeldp.workflows.verdict import certificate_in
 
 if TYPE_CHECKING:
@@ -33,6 +35,11 @@ TRUSTED = frozenset(
         "labeldp.learners.kernel.KernelClassifier",
         "labeldp.learners.linear.LinearClassifier",
         "labeldp.learners.maps.TableMap",
+        "labeldp.learners.patches.PatchFilters",
+        "labeldp.networks.classifier.NetworkClassifier",
+        "labeldp.networks.combined.Blend",
+        "labeldp.networks.combined.Joint",
+        "labeldp.networks.combined.Remembered",
         "numpy.dtype",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "sklearn.tree._tree.Tree",
@@ -44,10 +51,10 @@ TRUSTED = frozenset(
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model with the encoder of its features."""
+    """A model with the encoder of its features, or the shape of its images."""
 
     model: "Model"
-    encoder: TableEncoder
+    encoder: TableEncoder | ImageShape
 
     def write(self, folder: Path) -> None:
         """Write the classifier and its description into a folder."""
@@ -88,7 +95,8 @@ class Bundle:
         try:
             noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
             model = Model(Classes(tuple(content["classes"])), estimator, noise)
-            return cls(model, TableEncoder.from_json(content["features"]))
+            kind = ImageShape if "images" in content["features"] else TableEncoder
+            return cls(model, kind.from_json(content["features"]))
         except (KeyError, TypeError, ValueError):  # an InputError is a ValueError, too
             problem = f"{path} is damaged: it does not describe a model of labeldp"
         raise InputError(problem)
@@ -98,14 +106,19 @@ def _load_estimator(path: Path) -> Any:
     """The classifier in a file, which is loaded only if it holds nothing but trusted types.
 
     Raises:
-        InputError: other types, or not a file that can be read.
+        InputError: other types, a network without torch, or not a file that can be read.
     """
     from skops import io
 
     try:
-        if TRUSTED.issuperset(io.get_untrusted_types(file=path)):
+        types = io.get_untrusted_types(file=path)
+        if any(name.startswith("labeldp.networks.") for name in types):
+            networks()
+        if TRUSTED.issuperset(types):
             return io.load(path, trusted=sorted(TRUSTED))
         problem = "holds types that labeldp does not load"
+    except InputError:
+        raise
     except Exception as error:  # whatever the parser of a damaged or foreign archive meets
         problem = f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn"
     raise InputError(f"{path} {problem}")

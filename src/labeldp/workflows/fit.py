@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from labeldp.learners import Model
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import Budget, BudgetExceeded, Charge, InputError, Release, digits_above, total_loss
-from labeldp.tables import TableEncoder, whole_directory
+from labeldp.tables import names_images, whole_directory
 from labeldp.workflows.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -25,10 +26,13 @@ from labeldp.workflows.bundle import (
     write_text,
 )
 from labeldp.workflows.curator import Curator
+from labeldp.workflows.first_weights import FirstWeights
 from labeldp.workflows.fit_data import PrivateRows, public_rows
 from labeldp.workflows.fit_settings import FitSettings
+from labeldp.workflows.image_rows import ImageRows, Rows, public_images
+from labeldp.workflows.interrupted import training_folder
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
-from labeldp.workflows.plan import Plan
+from labeldp.workflows.plan import Bench, Plan
 from labeldp.workflows.plans import plan_of
 from labeldp.workflows.summarize import Job, PublicRows, summarize
 from labeldp.workflows.summary import FitSummary, Stage
@@ -56,11 +60,12 @@ def fit_file(
     already is left as it is.
 
     Args:
-        data: CSV, CSV.gz or Parquet.
+        data: CSV, CSV.gz or Parquet; or images, as `open_images` reads them: of a source with a test part, the rest.
         settings: what to do.
         ledger: the ledger file to charge; made if it is not there.
         out: a directory that does not exist, is empty, or holds what this call once wrote.
-        test: a file with the same columns whose labels are public, of other records, to measure the model on.
+        test: a file with the same columns whose labels are public, of other records, to measure the model on; of
+            images the test part of a source, which may be `data`, or all of one without.
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
@@ -84,7 +89,9 @@ def fit_file(
             note(f"{settings.dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
         stages: list[Stage] = []
         show("learning", 0.1)
-        release = asked.certified(asked.learn(stages.append))
+        with training_folder(out, asked.request, wanted=asked.plan.resumable) as checkpoints:
+            bench = Bench(checkpoints, asked.init and asked.init.network, lambda text, done: show(text, 0.1 + done / 2))
+            release = asked.certified(asked.learn(stages.append, bench))
         show("evaluating", 0.6)
         summary = summarize(asked.job(tuple(stages)), release, asked.public, show)
         digest = certificate_digest(release.certificate.to_json())
@@ -100,20 +107,22 @@ class _Asked:
     plan: Plan
     file: str
     command: str
-    private: PrivateRows
+    private: Rows
     public: PublicRows | None
     account: DatasetLedger
+    init: FirstWeights | None
 
     @classmethod
     def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "_Asked":
         """Read and check the files, the settings first."""
-        plan = plan_of(settings)
-        private = PrivateRows.read(data, settings)
-        public = None if test is None else public_rows(test, data, settings, private)
+        plan = plan_of(settings, images=names_images(data))
+        private, public = _files(data, settings, test)
         budget = Budget(settings.epsilon, settings.delta)
         account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
+        init = None if settings.init is None else FirstWeights.read(settings.init, account)
+        plan.check(private, Bench(init=init and init.network))
         command = settings.command(data, ledger, out, test)
-        return cls(plan, Path(data).name, command, private, public, account)
+        return cls(plan, Path(data).name, command, private, public, account, init)
 
     @property
     def settings(self) -> FitSettings:
@@ -123,7 +132,7 @@ class _Asked:
     @cached_property
     def run(self) -> str:
         """The name of the run in the ledger."""
-        return self.settings.run(self.private.features, self.private.ids)
+        return self.settings.run(self.private.features, self.private.ids, self.init.digest if self.init else "")
 
     @property
     def request(self) -> str:
@@ -158,28 +167,33 @@ class _Asked:
                 f"this fit would bring it to epsilon = {come} at that delta"
             )
 
-    def learn(self, told: Callable[[Stage], None]) -> Release[Model]:
+    def learn(self, told: Callable[[Stage], None], bench: Bench) -> Release[Model]:
         """The releases and the training."""
         settings, private, account = self.settings, self.private, self.account
         labels = settings.domain.decode(private.codes)
         held = Curator(labels, domain=settings.domain, ledger=account, ids=private.ids, run=self.run)
-        return self.plan.learn(private, WatchedCurator(held, told, self.charged()), rng=account.randomness)
+        watched = WatchedCurator(held, told, self.charged())
+        return self.plan.learn(private, watched, rng=account.randomness, bench=bench)
 
     def certified(self, release: Release[Model]) -> Release[Model]:
-        """The model under the condition that the test file brings along, where there is one."""
-        if self.public is None:
-            return release
-        condition = f"the labels of {self.public.file} are public"
+        """The model under the conditions that first weights and a test file bring along, where there are some."""
+        conditions = [] if self.init is None else [self.init.condition]
+        conditions += [] if self.public is None else [f"the labels of {self.public.file} are public"]
         certificate = release.certificate
-        return replace(release, certificate=replace(certificate, assumptions=(*certificate.assumptions, condition)))
+        return replace(release, certificate=replace(certificate, assumptions=(*certificate.assumptions, *conditions)))
 
     def job(self, stages: tuple[Stage, ...]) -> Job:
         """The public side."""
-        private = self.private
-        return Job(
-            self.plan, self.file, self.command, private.columns, private.encoder, private.features, self.account,
-            stages,
-        )  # fmt: skip
+        return Job(self.plan, self.file, self.command, self.private, self.account, stages)
+
+
+def _files(data: str, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
+    """The private rows, and the public ones where a test file is named."""
+    if names_images(data):
+        images = ImageRows.read(data, settings)
+        return images, None if test is None else public_images(test, data, settings, images)
+    table = PrivateRows.read(data, settings)
+    return table, None if test is None else public_rows(test, data, settings, table)
 
 
 class _Recognized(Exception):
@@ -202,15 +216,13 @@ def _standing(asked: _Asked, folder: Path) -> FitSummary:
         raise _Recognized
 
     try:
-        asked.learn(recognized)  # the ledger refuses labels that changed
+        asked.learn(recognized, Bench(init=asked.init and asked.init.network))  # the ledger refuses labels that changed
     except _Recognized:
         return summary
     raise refusal
 
 
-def _write(
-    folder: Path, release: Release[Model], encoder: TableEncoder, summary: FitSummary, render: Render | None
-) -> None:
+def _write(folder: Path, release: Release[Model], encoder: Any, summary: FitSummary, render: Render | None) -> None:
     """The model, the report and the certificate that covers them."""
     Bundle(release.value, encoder).write(folder)
     write_json(folder / SUMMARY, summary.to_json())

@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp.learners import TableMap
 from labeldp.mechanisms import Classes
 from labeldp.privacy import InputError
 from labeldp.tables import DistinctIds, TableEncoder, TableFile, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
 from labeldp.workflows.labels import codes_of
 from labeldp.workflows.summarize import PublicRows
+
+PRIVATE_TEST = "--test: the test file holds the private records: the labels of {} must be public, and of other records"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class PrivateRows:
         encoder = TableEncoder.fit(features)
         return cls(columns, encoder, encoder.transform(features), ids, codes)
 
+    def representation(self) -> TableMap:
+        """What makes linear features of such rows."""
+        return TableMap(categorical=self.encoder.categorical)
+
 
 def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRows) -> PublicRows:
     """A test file: its labels are public, and never trained on.
@@ -67,9 +74,7 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
         InputError: it holds the private records, or a column or label is not as it should be.
     """
     table, encoder = open_table(path), private.encoder
-    refusal = InputError(
-        f"--test: the test file holds the private records: the labels of {path} must be public, and of other records"
-    )
+    refusal = InputError(PRIVATE_TEST.format(path))
     if os.path.samefile(path, data):
         raise refusal
     columns = [column.name for column in encoder.columns]
@@ -87,16 +92,16 @@ def codes_in(content: pa.Table, label: str, domain: Classes) -> NDArray[Any]:
     return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
 
 
-def same_rows(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    """Whether two matrices hold the same rows in whatever order; how often counts where most rows are alike anyway."""
+def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two arrays hold the same records in whatever order; how often counts where most rows are alike anyway."""
     first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
     telling = 2 * len(second) > len(other)
     return first == second or (telling and first.keys() == second.keys())
 
 
-def _row_digests(matrix: NDArray[np.float64]) -> Iterator[bytes]:
+def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
     """A digest of each row; the two zeros are one number, and so is everything that is none."""
-    plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0)
+    plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0) if matrix.dtype.kind == "f" else matrix
     return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
 
 

@@ -35,10 +35,13 @@ class FitSettings:
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label.
         trust: "local" or "central".
-        model: a key of `PLANS`.
+        model: a key of `PLANS`, or for images of `IMAGE_PLANS`.
+        method: "best" for images where everything helps, or None.
         stages: 1, 2, …
         prior: "none" or "clusters".
         id_column: record ids, which are no feature; row numbers by default.
+        epochs: of each stage of a network; None for what its recipe says.
+        init: a directory with a fitted network, whose weights are the first ones.
     """
 
     label: str
@@ -50,9 +53,12 @@ class FitSettings:
     features: tuple[str, ...] | None = None
     trust: str = "local"
     model: str = "auto"
+    method: str | None = None
     stages: int = STAGES
     prior: str = "none"
     id_column: str | None = None
+    epochs: int | None = None
+    init: str | None = None
 
     @classmethod
     def parse(
@@ -92,15 +98,33 @@ class FitSettings:
         words += ["--id", self.id_column] if self.id_column else []
         words += ["--out", Path(out).name, "--trust", self.trust, "--model", self.model]
         words += ["--stages", str(self.stages), "--prior", self.prior]
+        words += ["--method", self.method] if self.method else []
+        words += ["--epochs", str(self.epochs)] if self.epochs else []
+        words += ["--init", Path(self.init).name] if self.init else []
         words += ["--features", ",".join(self.features)] if self.features else []
         words += ["--revision", self.revision] if self.revision else []
         words += ["--test", Path(test).name] if test else []
         return shlex.join(words)
 
-    def run(self, features: NDArray[np.float64], ids: Ids | None) -> str:
-        """A name for the run: the same settings on the same features and ids find their stages again."""
-        description = [self.label, *self.domain.names, str(self.epsilon), self.model, self.stages, self.prior]
+    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "") -> str:
+        """A name for the run: the same settings on the same features and ids find their stages again.
+
+        Args:
+            features: public.
+            ids: of the records, or None for row numbers.
+            init: a digest of the first weights, where they are not fresh.
+        """
+        description: list[Any] = [
+            self.label,
+            *self.domain.names,
+            str(self.epsilon),
+            self.model,
+            self.stages,
+            self.prior,
+        ]
         description += [str(self.delta)] if self.delta else []
+        others = {"method": self.method, "epochs": self.epochs, "init": init}
+        description += [[name, value] for name, value in others.items() if value]
         digest = hashlib.sha256(json.dumps(description).encode())
         digest.update(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())
         if ids is not None:

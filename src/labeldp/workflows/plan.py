@@ -1,17 +1,27 @@
 """What every way to learn must say before it starts: whom it trusts, what it releases, and what that costs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners import Model
-from labeldp.privacy import Charge, CuratorLike, PrivacyLoss, Release, Trust
-from labeldp.workflows.fit_data import PrivateRows
+from labeldp.learners import Model, default_clusters, default_epsilon
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.privacy import (
+    Charge,
+    CuratorLike,
+    InputError,
+    PrivacyLoss,
+    Release,
+    Trust,
+    positive_epsilon,
+    shortest_float,
+)
 from labeldp.workflows.fit_settings import FitSettings
+from labeldp.workflows.image_rows import Rows
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,32 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Bench:
+    """What a training is given beside rows and labels.
+
+    Args:
+        checkpoints: where it keeps its state.
+        init: a fitted network, whose weights are the first ones.
+        show: told what is being done, and the share of the learning that is done.
+    """
+
+    checkpoints: Path | None = None
+    init: Any = field(default=None, repr=False)
+    show: Callable[[str, float], None] = lambda text, share: None
+
+    def watch(self, trainings: int) -> Callable[[str, Any, int], None]:
+        """What shows each epoch of so many trainings."""
+        begun: list[str] = []
+
+        def told(step: str, record: Any, epochs: int) -> None:
+            begun.extend([] if step in begun else [step])
+            done = (len(begun) - 1 + record.epoch / epochs) / trainings
+            self.show(f"{step}: epoch {record.epoch} of {epochs}, loss {record.loss:.3f}", min(done, 1.0))
+
+        return told
+
+
+@dataclass(frozen=True)
 class Plan(ABC):
     """How a model is learnt from private labels: a value, made before anything is read or charged.
 
@@ -46,26 +82,35 @@ class Plan(ABC):
     trust: ClassVar[Trust]
     secret: ClassVar[tuple[str, ...]]
     """What the releases do not tell, a sentence each."""
-    simulated: ClassVar[str]
-    """How `relearn` learns from simulated labels, as the report goes on after "labels were drawn …, "."""
+    simulated: ClassVar[str] = ""
+    """How `relearn` learns from simulated labels, as the report goes on after "labels were drawn …, "; "" if not."""
+    notes: ClassVar[tuple[str, ...]] = ()
+    """Sentences for the report."""
+    resumable: ClassVar[bool] = False
+    """Whether it keeps checkpoints."""
 
     @abstractmethod
     def steps(self, records: int) -> tuple[Step, ...]:
         """The releases for so many records, in order."""
 
+    def check(self, rows: Rows, bench: Bench) -> None:  # noqa: B027
+        """Refuse what could not be learnt from: nothing was charged yet.
+
+        Raises:
+            InputError: what is missing.
+        """
+
     @abstractmethod
-    def learn(self, rows: PrivateRows, curator: CuratorLike, *, rng: Any) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """The releases, each under its step's name, and a model with an evaluation."""
 
-    @abstractmethod
-    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def prepared(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
         """The features as `relearn` and its models take them, shape (n, any)."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def relearn(
-        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
-    ) -> Model:
+    def relearn(self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any) -> Model:
         """The same kind of model from other labels at another epsilon, on prepared features: for simulations."""
+        raise NotImplementedError
 
     @abstractmethod
     def described(self, model: Model) -> str:
@@ -90,3 +135,50 @@ class Plan(ABC):
             for step in steps
             if step.name not in charged
         )
+
+
+def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, float]:
+    """The epsilon of the cluster prior, where there is one, and what is left for the labels."""
+    if settings.prior == "none":
+        return None, settings.epsilon
+    total = positive_epsilon(settings.epsilon)
+    wanted = positive_epsilon(default_epsilon(records, default_clusters(records, settings.domain.size)))
+    spent = shortest_float(min(wanted, total / 5))
+    return spent, shortest_float(total - positive_epsilon(spent))
+
+
+def stage_steps(settings: FitSettings, records: int) -> tuple[Step, ...]:
+    """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
+    prior_epsilon, epsilon = prior_shares(settings, records)
+    names = [*(f"stage {number + 1}" for number in range(settings.stages)), "evaluation"]
+    parts = tuple(Step(name, PrivacyLoss.pure(epsilon), part) for part, name in enumerate(names))
+    if prior_epsilon is None:
+        return parts
+    return Step("cluster prior", PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2), *parts
+
+
+def refuse_delta(settings: FitSettings) -> None:
+    """Refuse a delta where labels are randomized.
+
+    Raises:
+        InputError: what a delta is for.
+    """
+    if settings.delta:
+        raise InputError(
+            "--delta goes with --trust central: randomized labels need none; "
+            "labeldp ledger add gives a dataset's budget one"
+        )
+
+
+def in_stages(count: int) -> str:
+    """How many, in words."""
+    return "one stage" if count == 1 else f"{count} stages"
+
+
+def kept_label(settings: FitSettings, records: int) -> str:
+    """The chance that a released label is the true one, in a sentence."""
+    response = RandomizedResponse(domain=settings.domain, epsilon=prior_shares(settings, records)[1])
+    return (
+        f"A label was released as it is with a probability of {response.keep_probability:.3f} where every class "
+        "could be the answer, else as another class."
+    )

@@ -12,10 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp.learners import (
     Model,
-    TableMap,
     cluster_prior,
-    default_clusters,
-    default_epsilon,
     fit_linear,
     fit_multistage,
     fit_noisy,
@@ -24,17 +21,16 @@ from labeldp.mechanisms import CrossMoment, GaussianMoment, LaplaceMoment, Rando
 from labeldp.privacy import (
     CuratorLike,
     InputError,
-    PrivacyLoss,
     Public,
     Release,
     Trust,
-    positive_epsilon,
-    shortest_float,
 )
 from labeldp.workflows.classifiers import MODELS, classifiers_of, indicators, kind_of
 from labeldp.workflows.fit_data import PrivateRows
 from labeldp.workflows.fit_settings import FitSettings
-from labeldp.workflows.plan import Plan, Step
+from labeldp.workflows.image_rows import Rows
+from labeldp.workflows.network_plans import RECIPES, Best, NetworkLabels
+from labeldp.workflows.plan import Bench, Plan, Step, in_stages, kept_label, prior_shares, refuse_delta, stage_steps
 
 EVALUATED = 0.1
 """The share of the records that a model of noisy sums is measured on, and not learnt from."""
@@ -42,24 +38,40 @@ EVALUATED = 0.1
 DIRECTIONS = 500
 """At most so many of the features that a simulation learns from."""
 
+MAPPED = {
+    "TableMap": "numbers, categories and random trees’ leaves",
+    "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
+}
+"""What a linear model sees, by the transformer that makes it."""
 
-def plan_of(settings: FitSettings) -> Plan:
-    """How these settings are learnt.
+
+def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
+    """How these settings are learnt, on a table or on images.
 
     Raises:
-        InputError: no such model, another model than the trust allows, or an option that does not go with it.
+        InputError: no such model, another model than data and trust allow, or an option that does not go with it.
     """
-    if settings.model not in PLANS:
-        raise InputError(f"--model must be one of {', '.join(PLANS)}")
-    kind = PLANS[settings.model]
+    if settings.method == "best":
+        if not images:
+            raise InputError("--method best is for images; a table takes --model linear with --trust central")
+        return Best(settings)
+    plans, what = (IMAGE_PLANS, "images") if images else (PLANS, "a table")
+    kind = plans.get(settings.model)
+    if kind is None:
+        known = settings.model in {**PLANS, **IMAGE_PLANS}
+        problem = f"--model {settings.model} is not for {what}: take --model" if known else "--model must be one of"
+        raise InputError(f"{problem} {', '.join(plans)}")
     if kind.trust.name.lower() != settings.trust:
-        others = [name for name, other in PLANS.items() if other.trust.name.lower() == settings.trust]
+        others = [name for name, other in plans.items() if other.trust.name.lower() == settings.trust]
         if not others:
             raise InputError("--trust must be local or central")
+        best = ", or --method best" if images and settings.trust == "central" else ""
         raise InputError(
             f"--model {settings.model} goes with --trust {kind.trust.name.lower()}; "
-            f"with --trust {settings.trust} take --model {' or '.join(others)}"
+            f"with --trust {settings.trust} take --model {' or '.join(others)}{best}"
         )
+    if kind is not NetworkLabels and (settings.epochs or settings.init):
+        raise InputError(f"--epochs and --init go with --model {', '.join(RECIPES)}")
     return kind(settings)
 
 
@@ -76,38 +88,21 @@ class NoisyLabels(Plan):
     )
 
     def __post_init__(self) -> None:
-        if self.settings.delta:
-            raise InputError(
-                "--delta goes with --trust central: randomized labels need none; "
-                "labeldp ledger add gives a dataset's budget one"
-            )
+        refuse_delta(self.settings)
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
-        settings, (prior_epsilon, epsilon) = self.settings, self.shares(records)
-        if prior_epsilon is None and settings.stages == 1:
-            plain = RandomizedResponse(domain=settings.domain, epsilon=epsilon)
-            return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
-        names = [*(f"stage {number + 1}" for number in range(settings.stages)), "evaluation"]
-        parts = tuple(Step(name, PrivacyLoss.pure(epsilon), part) for part, name in enumerate(names))
-        if prior_epsilon is None:
-            return parts
-        return Step("cluster prior", PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2), *parts
-
-    def shares(self, records: int) -> tuple[float | None, float]:
-        """The epsilon of the cluster prior, where there is one, and what is left for the labels."""
+        """One release of all labels, which every fit at this epsilon shares; or a cluster prior, stages, evaluation."""
         settings = self.settings
-        if settings.prior == "none":
-            return None, settings.epsilon
-        total = positive_epsilon(settings.epsilon)
-        wanted = positive_epsilon(default_epsilon(records, default_clusters(records, settings.domain.size)))
-        spent = min(wanted, total / 5)
-        return shortest_float(spent), shortest_float(total - positive_epsilon(shortest_float(spent)))
+        if settings.prior == "none" and settings.stages == 1:
+            plain = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
+            return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
+        return stage_steps(settings, records)
 
-    def learn(self, rows: PrivateRows, curator: CuratorLike, *, rng: Any) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """See `fit_multistage`."""
+        assert isinstance(rows, PrivateRows)
         settings, categorical = self.settings, rows.encoder.categorical
-        prior, (prior_epsilon, epsilon) = None, self.shares(curator.records)
+        prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
         if prior_epsilon is not None:
             prior = cluster_prior(indicators(rows.features, categorical), curator, epsilon=prior_epsilon, rng=rng)
         classifiers = classifiers_of(settings.model, rows.features, categorical, settings.domain.size)
@@ -134,16 +129,11 @@ class NoisyLabels(Plan):
 
     def described(self, model: Model) -> str:
         """The classifier that was chosen, and the stages."""
-        count = self.settings.stages
-        return f"{kind_of(model.estimator)}, learnt in {'one stage' if count == 1 else f'{count} stages'}"
+        return f"{kind_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
 
     def noise(self, records: int) -> str:
         """The chance that a released label is the true one."""
-        response = RandomizedResponse(domain=self.settings.domain, epsilon=self.shares(records)[1])
-        return (
-            f"A label was released as it is with a probability of {response.keep_probability:.3f} where every class "
-            "could be the answer, else as another class."
-        )
+        return kept_label(self.settings, records)
 
 
 @final
@@ -179,9 +169,12 @@ class NoisySums(Plan):
         asked: dict[str, Any] = {"domain": self.settings.domain, "epsilon": self.settings.epsilon, "features": row}
         return GaussianMoment(**asked, delta=self.settings.delta) if self.settings.delta else LaplaceMoment(**asked)
 
-    def learn(self, rows: PrivateRows, curator: CuratorLike, *, rng: Any) -> Release[Model]:
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """Features of images need images of some size and number."""
+        rows.representation()
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """See `fit_linear`: on one thread, since the same sums are found again by rows that are the same to the bit."""
-        representation = TableMap(categorical=rows.encoder.categorical)
         with threadpool_limits(1):
             return fit_linear(
                 rows.features,
@@ -189,7 +182,7 @@ class NoisySums(Plan):
                 epsilon=self.settings.epsilon,
                 delta=self.settings.delta,
                 rng=rng,
-                representation=representation,
+                representation=rows.representation(),
                 evaluation=EVALUATED,
             )
 
@@ -207,7 +200,8 @@ class NoisySums(Plan):
 
     def described(self, model: Model) -> str:
         """The model and the one release."""
-        return "a linear model of numbers, categories and random trees’ leaves, learnt from one release of noisy sums"
+        known = MAPPED[type(model.estimator.representation).__name__]
+        return f"a linear model of {known}, learnt from one release of noisy sums"
 
     def noise(self, records: int) -> str:
         """The standard deviation, in units of what one label can do."""
@@ -223,4 +217,7 @@ class NoisySums(Plan):
 
 
 PLANS: dict[str, type[Plan]] = {**dict.fromkeys(MODELS, NoisyLabels), "linear": NoisySums}
-"""How each `--model` is learnt."""
+"""How each `--model` of a table is learnt."""
+
+IMAGE_PLANS: dict[str, type[Plan]] = {"linear": NoisySums, **dict.fromkeys(RECIPES, NetworkLabels)}
+"""How each `--model` of images is learnt."""

@@ -29,13 +29,13 @@ CURVE_METHOD = (
 )
 
 
-def simulated_curve(plan: "Plan", model: Model, features: NDArray[np.float64], seed: int = 0) -> Curve | None:
+def simulated_curve(plan: "Plan", model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
     """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
 
     Args:
         plan: how the model was learnt; its epsilon is among the points.
         model: made of releases only.
-        features: public, shape (n, d).
+        features: public, shape (n, …).
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
@@ -54,12 +54,12 @@ class _World:
 
     plan: "Plan"
     model: Model
-    features: NDArray[np.float64]
+    features: NDArray[Any]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, plan: "Plan", model: Model, features: NDArray[np.float64], rng: np.random.Generator) -> "_World":
+    def drawn(cls, plan: "Plan", model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
         """Labels from the model's probabilities; a fifth of the records are kept for the test."""
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
@@ -81,9 +81,7 @@ class _World:
         return float(np.mean(predicted == self.codes[self.test]))
 
 
-def importances(
-    model: Model, features: NDArray[np.float64], names: tuple[str, ...], seed: int = 0
-) -> tuple[Importance, ...]:
+def importances(model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0) -> tuple[Importance, ...]:
     """How much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
     Where the evaluation was cross-validated, a model of four fifths of the released labels is looked at on the rest.

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 import labeldp
 from labeldp.learners import Estimate, Evaluation, Model, debiased_accuracy
 from labeldp.privacy import Certificate, Charge, Release, all_digits, decimal, shortest_float, total_loss
-from labeldp.tables import TableEncoder
 from labeldp.workflows.ledger_file import DatasetLedger
 from labeldp.workflows.simulate import importances, simulated_curve
 from labeldp.workflows.summary import (
@@ -21,14 +20,17 @@ from labeldp.workflows.summary import (
     CertificateRow,
     Confusion,
     Cost,
+    Curve,
     Dropped,
     Estimated,
     FitSummary,
+    Importance,
     PublicTest,
     Stage,
 )
 
 if TYPE_CHECKING:
+    from labeldp.workflows.image_rows import Rows
     from labeldp.workflows.plan import Plan
 
 WIDE = 0.2
@@ -53,19 +55,17 @@ class Job:
     plan: "Plan"
     file: str
     command: str
-    columns: tuple[str, ...]
-    encoder: TableEncoder
-    features: NDArray[np.float64]
+    rows: "Rows"
     account: DatasetLedger
     stages: tuple[Stage, ...]
 
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A file with public labels: its name, features (n, d) and codes (n,)."""
+    """A file with public labels: its name, features (n, …) and codes (n,)."""
 
     file: str
-    features: NDArray[np.float64]
+    features: NDArray[Any]
     codes: NDArray[Any]
 
     def digest(self) -> str:
@@ -79,7 +79,7 @@ def summarize(
     """Everything that the report says.
 
     Args:
-        job: plan, file, features and ledger.
+        job: plan, file, rows and ledger.
         release: the model with its evaluation.
         public: a test file whose labels are public.
         show: told what is being done.
@@ -90,20 +90,18 @@ def summarize(
     accuracy = evaluation.accuracy()
     most = int(np.bincount(evaluation.release.value, minlength=model.domain.size).argmax())
     baseline = debiased_accuracy(evaluation.release, np.full(len(evaluation.release.value), most))
-    show("trying other epsilons on simulated labels", 0.7)
-    curve = simulated_curve(job.plan, model, job.features)
-    show("shuffling features", 0.9)
-    important = importances(model, job.features, job.encoder.names)
+    rows, encoder = job.rows, job.rows.encoder
+    curve, important = _explored(job, model, show)
     return FitSummary(
         title=f"A model of {settings.label}, learnt from private labels",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=labeldp.__version__,
         dataset=settings.dataset,
         file=job.file,
-        rows=len(job.features),
+        rows=len(rows.features),
         label=settings.label,
         classes=tuple(str(name) for name in model.classes),
-        features=tuple(job.encoder.names),
+        features=tuple(encoder.names),
         model=job.plan.described(model),
         command=job.command,
         sentence=release.certificate.at(settings.delta),
@@ -114,7 +112,7 @@ def summarize(
         accuracy=_share(accuracy, f"debiased from {_many(evaluation)}"),
         baseline=_share(baseline, "debiased, for always answering the most frequent released class"),
         dropped=_dropped(job),
-        notes=_notes(job.encoder),
+        notes=(*_notes(encoder.notes), *job.plan.notes),
         log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
         auc=_finite(evaluation.auc(), "debiased over pairs of records") if model.domain.size == 2 else None,
         confusion=_confusion(evaluation),
@@ -123,7 +121,20 @@ def summarize(
         test=None if public is None else _tested(model, public),
         stages=job.stages,
         warnings=_warnings(accuracy, baseline),
+        images="" if encoder.names else str(encoder),
     )
+
+
+def _explored(
+    job: Job, model: Model, show: Callable[[str, float], None]
+) -> tuple[Curve | None, tuple[Importance, ...]]:
+    """Other epsilons, where the plan knows how to simulate them, and what columns are worth."""
+    features, names, curve = job.rows.features, job.rows.encoder.names, None
+    if job.plan.simulated:
+        show("trying other epsilons on simulated labels", 0.7)
+        curve = simulated_curve(job.plan, model, features)
+    show("shuffling features", 0.9)
+    return curve, importances(model, features, names) if names else ()
 
 
 def _many(evaluation: Evaluation) -> str:
@@ -204,7 +215,7 @@ def _published(job: Job, release: Release[Model], public: PublicRows | None) -> 
     """What left the private side, a sentence each, and what else the written files hold."""
     texts = release.certificate.published.split("; ")
     sentences = [text[0].upper() + text[1:] + "." for text in texts]
-    sentences.append(job.plan.noise(len(job.features)))
+    sentences.append(job.plan.noise(len(job.rows.features)))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if public is not None:
         sentences.append(
@@ -231,18 +242,18 @@ def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
 
 def _dropped(job: Job) -> tuple[Dropped, ...]:
     """The columns that were asked for and are not used; the encoder says why."""
-    found = []
-    for column in job.columns:
-        if column not in job.encoder.names:
+    found, encoder = [], job.rows.encoder
+    for column in job.rows.columns:
+        if column not in encoder.names:
             start = f"{LEFT_OUT}{column!r}: "
-            why = [note.removeprefix(start) for note in job.encoder.notes if note.startswith(start)]
+            why = [note.removeprefix(start) for note in encoder.notes if note.startswith(start)]
             found.append(Dropped(column, "; ".join(why) or "it cannot be used"))
     return tuple(found)
 
 
-def _notes(encoder: TableEncoder) -> tuple[str, ...]:
+def _notes(notes: tuple[str, ...]) -> tuple[str, ...]:
     """What the encoder says of the columns that are used, as sentences."""
-    return tuple(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT))
+    return tuple(f"{note[0].upper()}{note[1:]}." for note in notes if not note.startswith(LEFT_OUT))
 
 
 def _warnings(accuracy: Estimate, baseline: Estimate) -> tuple[str, ...]:

@@ -232,6 +232,7 @@ class FitSummary(_Finite):
         warnings: sentences that a reader must see before believing a number.
         notes: sentences on how feature columns were read.
         request: a digest of what was asked for, by which the same fit is known again.
+        images: what the records are where they are images, as a phrase; then there are no features.
         certificate_digest: of the certificate beside the summary, so that a change of either shows.
 
     Raises:
@@ -268,6 +269,7 @@ class FitSummary(_Finite):
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     request: str = ""
+    images: str = ""
     certificate_digest: str = ""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,178 @@
+"""How networks learn from images, each label randomized on its own or with a trusted curator."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+from threadpoolctl import threadpool_limits
+
+from labeldp.learners import Model, cluster_prior, fit_multistage, round_loss
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, Trust
+from labeldp.workflows.fit_settings import FitSettings
+from labeldp.workflows.image_rows import Rows
+from labeldp.workflows.optional import networks
+from labeldp.workflows.plan import Bench, Plan, Step, in_stages, kept_label, prior_shares, refuse_delta, stage_steps
+
+EVALUATED = 0.1
+"""The share of the records that a network is measured on, and not learnt from."""
+
+LEAST = 20
+"""Images in a stage and in the evaluation, at least."""
+
+RECIPES = {"cnn": "quick", "inception": "mnist", "resnet18": "cifar10", "mlp": "quick"}
+"""The preset of each network: short ones for a processor, the paper's for its networks."""
+
+KINDS = {
+    "cnn": "a compact convolutional network",
+    "inception": "a small Inception network",
+    "resnet18": "a residual network of 18 layers",
+    "mlp": "a network of two hidden layers",
+}
+
+NOT_SIMULATED = "The accuracy at other values of ε is not simulated: a network would have to be trained for each."
+WHICH = "Which of the randomized labels are true."
+
+
+@final
+@dataclass(frozen=True)
+class NetworkLabels(Plan):
+    """A network that learns from labels that are randomized one by one, and knows their noise."""
+
+    trust: ClassVar[Trust] = Trust.LOCAL
+    secret: ClassVar[tuple[str, ...]] = (WHICH,)
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+    resumable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        refuse_delta(self.settings)
+
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """One step of training on made-up labels, and enough images for every stage."""
+        settings = self.settings
+        self._network(bench).rehearse(rows.features, settings.domain.size)
+        _refuse_few(rows, settings, settings.stages + 1)
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
+        return stage_steps(self.settings, records)
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+        """See `fit_multistage`."""
+        settings = self.settings
+        prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
+        if prior_epsilon is not None:
+            pixels = rows.features.reshape(len(rows.features), -1)
+            prior = cluster_prior(pixels, curator, epsilon=prior_epsilon, rng=rng)
+        return fit_multistage(
+            rows.features,
+            curator,
+            classifier=self._network(bench),
+            epsilon=epsilon,
+            stages=settings.stages,
+            evaluation=EVALUATED,
+            temperature="calibrated",
+            prior=prior,
+            rng=rng,
+        )
+
+    def _network(self, bench: Bench) -> Any:
+        """Unfitted, with a recipe for each stage."""
+        room, settings = networks(), self.settings
+        recipes = room.PRESETS[RECIPES[settings.model]]
+        if settings.epochs is not None:
+            recipes = tuple(replace(recipe, epochs=settings.epochs) for recipe in recipes)
+        return room.NetworkClassifier(
+            settings.model,
+            recipe=recipes,
+            init=bench.init,
+            checkpoints=bench.checkpoints,
+            watch=bench.watch(settings.stages),
+        )
+
+    def described(self, model: Model) -> str:
+        """The network and the stages."""
+        first = "" if self.settings.init is None else ", from the weights of an earlier model"
+        return f"{KINDS[self.settings.model]}, learnt in {in_stages(self.settings.stages)}{first}"
+
+    def noise(self, records: int) -> str:
+        """The chance that a released label is the true one."""
+        return kept_label(self.settings, records)
+
+
+@final
+@dataclass(frozen=True)
+class Best(Plan):
+    """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
+
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH)
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+    resumable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        if settings.trust != "central":
+            raise InputError("--method best goes with --trust central: somebody must see the labels")
+        if settings.model not in ("auto", *RECIPES):
+            raise InputError(f"--method best takes --model {', '.join(RECIPES)}: the network beside the linear head")
+        if settings.stages != 1 or settings.prior != "none" or settings.epochs or settings.init:
+            raise InputError(
+                "--stages, --prior, --epochs and --init do not go with --method best: it has its own steps"
+            )
+
+    @property
+    def network(self) -> str:
+        """Which network is asked for."""
+        return "cnn" if self.settings.model == "auto" else self.settings.model
+
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """Features for the head, and enough images; the network itself is rehearsed before anything is charged."""
+        networks()
+        rows.representation()
+        _refuse_few(rows, self.settings, 2)
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """Two rounds of sums and, where epsilon is large enough, noisy labels of most records; an evaluation."""
+        settings = self.settings
+        head, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
+        sums = round_loss(settings.domain, epsilon=head, delta=settings.delta, rounds=2)
+        found = [Step("linear", sums, 0), Step("linear, round 2", sums, 0)]
+        found += [Step("labels", PrivacyLoss.pure(rest), 0)] if rest else []
+        response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
+        return (*found, Step("evaluation", response.privacy_loss(), 1))
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+        """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""
+        trainings = len(self.steps(curator.records)) - 1
+        with threadpool_limits(1, user_api="blas"):
+            return networks().fit_best(
+                rows.features,
+                curator,
+                epsilon=self.settings.epsilon,
+                delta=self.settings.delta,
+                rng=rng,
+                network=self.network,
+                representation=rows.representation(),
+                evaluation=EVALUATED,
+                checkpoints=bench.checkpoints,
+                watch=bench.watch(trainings),
+            )
+
+    def described(self, model: Model) -> str:
+        """Both halves."""
+        return f"the mean of a linear model of noisy sums and of {KINDS[self.network]} that learnt from it"
+
+    def noise(self, records: int) -> str:
+        """Whose two kinds there are."""
+        settings = self.settings
+        _, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
+        kind = "Gaussian" if settings.delta else "Two-sided geometric"
+        labels = f", and each label was randomized at epsilon = {rest:g} among the classes left open" if rest else ""
+        return f"{kind} noise was added to every sum{labels}."
+
+
+def _refuse_few(rows: Rows, settings: FitSettings, parts: int) -> None:
+    """Refuse fewer images than the parts of the records need."""
+    if len(rows.features) < LEAST * parts:
+        what = f"{settings.stages} stage{'s' * (settings.stages > 1)}" if settings.method is None else "--method best"
+        raise InputError(f"{what} and an evaluation need at least {LEAST * parts} images")

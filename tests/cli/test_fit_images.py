@@ -1,0 +1,159 @@
+"""A fit on images without torch: a linear model of patches, its predictions, and what is refused."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cli.conftest import Ran
+from cli.test_refusals import refused
+from labeldp.learners import PatchFilters
+from labeldp.workflows import image_rows, optional, simulate
+
+FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
+LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
+CENTRAL = (*LOCAL, "--delta", "1e-6", "--trust", "central")
+LINEAR = (*CENTRAL, "--model", "linear")
+
+
+def bars(count: int, seed: int) -> dict[str, Any]:
+    """Images of one of four bars, and which."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, count)
+    images = rng.integers(0, 90, (count, 12, 12))
+    for which in range(4):
+        place = slice(2 + which % 2 * 6, 4 + which % 2 * 6)
+        images[labels == which, place, :] += 120 * (which < 2)
+        images[labels == which, :, place] += 120 * (which >= 2)
+    return {"images": images.astype(np.uint8), "labels": labels}
+
+
+@pytest.fixture(autouse=True)
+def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with private, public and new images, and few filters so that a fit is quick."""
+    first, test = bars(500, 0), bars(200, 1)
+    np.savez(people / "bars.npz", **first)
+    np.savez(people / "test.npz", **test)
+    np.savez(people / "both.npz", **{f"train_{name}": each for name, each in first.items()},
+             **{f"test_{name}": each for name, each in test.items()})  # fmt: skip
+    np.savez(people / "new.npz", images=test["images"])
+    monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
+    monkeypatch.setattr(image_rows, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    return people
+
+
+def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[..., Ran], people: Path) -> None:
+    done = labeldp(*LINEAR, "--test", "test.npz")
+    assert done.status == 0, done.err
+    found = json.loads((people / "model" / "summary.json").read_text())
+    assert found["test"]["accuracy"] > 0.9 and found["test"]["file"] == "test.npz"
+    assert found["images"] == "gray images of 12 × 12 pixels" and found["features"] == []
+    assert found["model"].startswith("a linear model of how strongly parts of the image answer")
+    assert found["curve"] and not found["importance"]
+    assert "the labels of test.npz are public" in found["sentence"]
+    report = (people / "model" / "report.html").read_text()
+    assert "from gray images of 12 × 12 pixels" in report and "0 feature" not in report
+    assert labeldp("predict", "model", "new.npz", "--out", "p.csv").status == 0
+    rows = list(csv.DictReader((people / "p.csv").read_text().splitlines()))
+    assert [row["row"] for row in rows] == [str(number) for number in range(200)]
+    right = np.array([row["prediction"] for row in rows]) == np.load(people / "test.npz")["labels"].astype(str)
+    assert right.mean() == found["test"]["accuracy"]
+    assert all(abs(sum(float(row[f"probability_{k}"]) for k in range(4)) - 1) < 1e-9 for row in rows)
+    again = labeldp(*LINEAR, "--test", "test.npz")
+    assert (again.status, again.out, again.err) == (0, done.out, "")
+
+
+def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:
+    both = ["both.npz" if word == "bars.npz" else word for word in LINEAR]
+    assert labeldp(*both).status == 0
+    found = json.loads((people / "model" / "summary.json").read_text())
+    assert found["rows"] == 500 and found["test"] is None and "are public" not in found["sentence"]
+    done = labeldp(*both, "--out", "tested", "--test", "both.npz")
+    assert done.status == 0, done.err
+    tested = json.loads((people / "tested" / "summary.json").read_text())
+    assert tested["test"]["file"] == "both.npz (test part)" and tested["test"]["rows"] == 200
+    assert "the labels of both.npz (test part) are public" in tested["sentence"]
+    assert tested["accuracy"] == found["accuracy"]  # the same releases
+
+
+def test_networks_without_torch_are_refused_in_a_sentence(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("no torch", name="torch")
+
+    monkeypatch.setattr(optional, "import_module", missing)
+    refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install 'labeldp[torch]'")
+    refused(labeldp(*CENTRAL, "--method", "best"), people, "networks need torch")
+    assert not (people / "model.training").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (LOCAL, ("--model auto is not for images", "linear, cnn, inception, resnet18, mlp")),
+        ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
+        ((*LOCAL, "--model", "linear"), ("--model linear goes with --trust central", "cnn")),
+        ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or --method best")),
+        ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
+        ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
+        ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),
+        ((*LINEAR, "--classes", "3"), ("domain",)),
+        ((*LINEAR, "--test", "bars.npz"), ("holds the private records",)),
+        ((*LINEAR, "--test", "copy.npz"), ("holds the private records",)),
+        ((*LINEAR, "--test", "small.npz"), ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",)),
+        ((*LINEAR, "--test", "people.csv"), ("people.csv",)),
+        ((*LINEAR, "--init", "model"), ("--epochs and --init go with",)),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """One clear error; nothing is charged and nothing is written."""
+    data = bars(500, 0)
+    order = np.random.default_rng(0).permutation(500)
+    np.savez(people / "copy.npz", images=data["images"][order], labels=data["labels"][order])
+    np.savez(people / "small.npz", images=np.zeros((9, 6, 6), dtype=np.uint8), labels=np.zeros(9, dtype=int))
+    refused(labeldp(*options), people, *words)
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [((40, 6, 6), "at least 8 pixels"), ((40, 12, 10), "square"), ((40, 10), "shape"), ((0, 12, 12), "at least one")],
+)
+def test_images_of_another_kind_are_refused(
+    labeldp: Callable[..., Ran], people: Path, shape: tuple[int, ...], words: str
+) -> None:
+    np.savez(people / "bars.npz", images=np.zeros(shape, dtype=np.uint8), labels=np.arange(shape[0]) % 4)
+    refused(labeldp(*LINEAR), people, words)
+
+
+def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_rows, "PatchFilters", PatchFilters)
+    np.savez(people / "bars.npz", **bars(6, 0))
+    refused(labeldp(*LINEAR), people, "need at least 7 of them")
+
+
+def test_models_of_tables_and_of_images_take_their_own_data(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert labeldp(*LINEAR).status == 0
+    for data, words in [
+        ("people.csv", "the model takes gray images of 12 × 12 pixels"),
+        ("nothing.npz", "nothing.npz"),
+        ("both.npz", "must have one array of images"),
+        ("odd.npz", "not gray images of 8 × 8"),
+    ]:
+        np.savez(people / "odd.npz", images=np.zeros((3, 8, 8), dtype=np.uint8))
+        ran = labeldp("predict", "model", data, "--out", "p.csv")
+        assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1, ran
+    ran = labeldp("predict", "model", "new.npz", "--out", "p.csv", "--id", "id")
+    assert ran.status == 1 and "--id is for tables" in ran.err
+    table = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "m.ledger")
+    assert labeldp(*table, "--dataset", "p", "--model", "logistic", "--out", "table").status == 0
+    ran = labeldp("predict", "table", "new.npz", "--out", "p.csv")
+    assert ran.status == 1 and "is a model of tables" in ran.err and not (people / "p.csv").exists()
+    refused(labeldp("fit", "people.csv", *FIT[2:], "--epsilon", "1", "--out", "other", "--model", "cnn"),
+            people / "none", "--model cnn is not for a table")  # fmt: skip
