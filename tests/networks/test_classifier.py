@@ -51,6 +51,26 @@ def test_the_debiased_loss_learns_in_one_stage(training: Images, test: Images) -
     assert accuracy(learnt(training, loss="debiased").value, test) > 0.85
 
 
+def test_a_sure_prior_is_learnt_from_by_default(training: Images, test: Images) -> None:
+    images, labels = training
+    sure = ldp.Public(np.eye(4)[labels], why="a test")
+    models = [
+        ldp.fit_multistage(
+            images,
+            curator(labels, 1.0),
+            classifier=NetworkClassifier(recipe=QUICK, loss=loss),
+            epsilon=1.0,
+            stages=1,
+            evaluation=0.0,
+            prior=sure,
+            rng=np.random.default_rng(0),
+        ).value
+        for loss in (None, "forward")
+    ]
+    assert accuracy(models[0], test) > 0.85
+    assert accuracy(models[1], test) < 0.6  # each record has one candidate: its release says nothing by itself
+
+
 def test_mixup_and_consistency_train_too(training: Images, test: Images) -> None:
     recipe = Recipe(epochs=5, batch=32, peak=0.05, augment=(), mixup=0.4, consistency=1.0)
     images, labels = training

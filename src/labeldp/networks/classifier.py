@@ -36,7 +36,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         network: a key of `NETWORKS`.
         recipe: of every stage, or one for each.
-        loss: what is minimized on released labels: see `objective_of`.
+        loss: what is minimized on released labels: see `objective_of`. By default "forward", and "posterior" where
+            there is a prior: a record that the prior left one candidate says nothing by itself.
         counts: of the ids in each column, for pairs of ids; by default those of the features that `fit` is given.
         init: a fitted classifier of inputs of the same shape: its weights are the first ones, under a fresh head.
         checkpoints: a folder in which an interrupted training is continued.
@@ -49,7 +50,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network: str = "cnn",
         *,
         recipe: Recipe | Sequence[Recipe] | None = None,
-        loss: Loss = "forward",
+        loss: Loss | None = None,
         counts: tuple[int, int] | None = None,
         init: Any = None,
         checkpoints: str | Path | None = None,
@@ -81,11 +82,18 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X: n records.
             evidence: of their released labels.
             start: the fitted classifier of the stage before, whose weights are the first ones.
-            prior: class probabilities from elsewhere, shape (n, K), for loss="posterior".
+            prior: class probabilities from elsewhere, shape (n, K).
             stage: 1, 2, …: of several recipes the one that is meant.
         """
-        objective = objective_of(evidence, self.loss, prior)
-        return self._fit(X, objective, evidence.classes, start, f"stage {stage}", stage)
+        if self.loss is not None:
+            loss = self.loss
+        elif start is not None:
+            loss = getattr(start, "loss_", "forward")
+        else:
+            loss = "posterior" if prior is not None and np.ptp(prior, axis=0).any() else "forward"
+        self._fit(X, objective_of(evidence, loss, prior), evidence.classes, start, f"stage {stage}", stage)
+        self.loss_ = loss
+        return self
 
     def rehearse(self, X: Any, classes: int) -> None:
         """Refuse what could not be trained: one step on made-up labels.
