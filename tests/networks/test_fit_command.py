@@ -1,0 +1,239 @@
+"""`labeldp fit` with networks: from images to predictions, killed and finished, first weights, and what is refused."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp.cli import main
+from labeldp.learners import PatchFilters
+from labeldp.networks import PRESETS, NetworkClassifier, Recipe, best
+from labeldp.workflows import LedgerFile, image_rows, optional
+from labeldp.workflows.bundle import Bundle
+from networks.conftest import Images
+
+Said = Callable[..., tuple[int, str, str]]
+FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
+CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
+BEST = (*FIT, "--epsilon", "2", "--delta", "1e-6", "--trust", "central", "--method", "best", "--out", "model")
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
+    monkeypatch.setattr(best, "DISTILLED", Recipe(epochs=3, batch=32, peak=0.05, augment=()))
+    monkeypatch.setattr(best, "STUDENT", Recipe(epochs=2, batch=32, peak=0.02, augment=()))
+    monkeypatch.setattr(image_rows, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+
+
+@pytest.fixture
+def folder(training: Images, test: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with private images, public ones, and new ones without labels."""
+    np.savez(tmp_path / "bars.npz", images=training[0], labels=training[1])
+    np.savez(tmp_path / "test.npz", images=test[0], labels=test[1])
+    np.savez(tmp_path / "new.npz", images=test[0])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def labeldp(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run `labeldp ARGUMENTS` in that folder: status, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["labeldp", *arguments])
+        try:
+            main()
+            status = 0
+        except SystemExit as done:
+            status = int(done.code or 0)
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def summary(folder: Path, name: str = "model") -> Any:
+    return json.loads((folder / name / "summary.json").read_text())
+
+
+def steps(folder: Path) -> list[tuple[str, str]]:
+    """What the ledger was charged for, with the charges' ids."""
+    entries = LedgerFile(folder / "l.ledger").dataset("bars").entries
+    return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("command", "names", "model"),
+    [
+        ((*CNN, "--prior", "clusters"), ["cluster prior", "stage 1", "stage 2", "evaluation"], "learnt in 2 stages"),
+        (BEST, ["linear", "linear, round 2", "labels", "evaluation"], "a linear model of noisy sums and of a compact"),
+    ],
+)
+def test_a_network_is_learnt_stored_and_predicts(
+    labeldp: Said, folder: Path, test: Images, command: tuple[str, ...], names: list[str], model: str
+) -> None:
+    status, said, err = labeldp(*command, "--test", "test.npz")
+    assert status == 0, err
+    assert [step for step, _ in steps(folder)] == names
+    found = summary(folder)
+    assert model in found["model"] and found["test"]["accuracy"] > 0.6
+    assert found["curve"] is None and any("is not simulated" in note for note in found["notes"])
+    spent, asked = LedgerFile(folder / "l.ledger").dataset("bars").spent, float(command[command.index("--epsilon") + 1])
+    assert spent.within(str(asked), "1e-6" if "best" in command else "0")
+    assert labeldp("predict", "model", "new.npz", "--out", "p.csv")[0] == 0
+    rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
+    assert [int(row["row"]) for row in rows] == list(range(200))
+    assert np.mean([int(row["prediction"]) for row in rows] == test[1]) == found["test"]["accuracy"]
+    assert not (folder / "model.training").exists()
+    assert labeldp(*command, "--test", "test.npz") == (0, said, "")
+    assert [step for step, _ in steps(folder)] == names
+
+
+@pytest.mark.parametrize(("command", "epochs", "known"), [(CNN, 3, 2), (BEST, 4, 3)])
+def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges(
+    labeldp: Said, folder: Path, command: tuple[str, ...], epochs: int, known: int
+) -> None:
+    large = ("--dataset", "bars", "--epsilon", "9", "--delta", "1e-5")
+    assert labeldp("ledger", "add", "l.ledger", *large)[0] == 0
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(epochs), *command], cwd=folder, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    charged = steps(folder)
+    assert len(charged) == known and list((folder / "model.training").rglob("*.pt")) and not (folder / "model").exists()
+    other = ("--epochs", "3") if command is CNN else ("--model", "mlp")
+    status, _, err = labeldp(*command, *other)
+    assert status == 1 and "holds checkpoints of another fit" in err and err.count("\n") == 1
+    seen: list[int] = []
+    status, _, err = finished(labeldp, command, seen)
+    assert status == 0, err
+    assert steps(folder)[:known] == charged and len({step for step, _ in steps(folder)}) == len(steps(folder))
+    assert seen and seen[0] > 1  # the epochs before were kept
+    assert not (folder / "model.training").exists() and not list(folder.glob(".*.partial"))
+    assert labeldp("certificate", "model")[0] == 0
+
+
+KILLED = """
+import os, signal, sys
+from labeldp import cli
+from labeldp.learners import PatchFilters
+from labeldp.networks import PRESETS, Recipe, best
+from labeldp.networks.checkpoints import Checkpoint
+from labeldp.workflows import image_rows
+import torch
+torch.set_num_threads(1)
+
+PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
+best.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05, augment=())
+best.STUDENT = Recipe(epochs=2, batch=32, peak=0.02, augment=())
+image_rows.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
+left = int(sys.argv.pop(1))
+save = Checkpoint.save
+
+def dying(self, state):
+    global left
+    save(self, state)
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Checkpoint.save = dying
+cli.main()
+"""
+
+
+def finished(labeldp: Said, command: tuple[str, ...], seen: list[int]) -> tuple[int, str, str]:
+    """Run a command and note the epochs that are trained."""
+    with pytest.MonkeyPatch.context() as patch:
+        room = optional.networks()
+        train = room.classifier.train
+
+        def watched(*arguments: Any) -> Any:
+            for record in train(*arguments):
+                seen.append(record.epoch)
+                yield record
+
+        patch.setattr(room.classifier, "train", watched)
+        patch.setattr(NetworkClassifier, "rehearse", lambda *_: None)  # it trains an epoch of its own
+        return labeldp(*command)
+
+
+def test_first_weights_come_from_other_labels_and_the_certificate_says_so(
+    labeldp: Said, folder: Path, training: Images
+) -> None:
+    images, labels = training
+    np.savez(folder / "open.npz", images=images[::-1], labels=labels[::-1])
+    public = ["open.npz" if word == "bars.npz" else word for word in CNN]
+    public = ["open" if word in ("bars", "model") else word for word in public]
+    assert labeldp(*public)[0] == 0
+    status, said, err = labeldp(*CNN, "--init", "open")
+    assert status == 0, err
+    assert "the labels that the first weights (open) were learnt from are public, or those of other records" in said
+    found = summary(folder)
+    assert "from the weights of an earlier model" in found["model"] and "--init open" in found["command"]
+    status, _, err = labeldp(*CNN, "--init", "model", "--revision", "two", "--out", "again")
+    assert status == 1 and "was learnt from labels of a dataset 'bars', like this one" in err
+    assert len(steps(folder)) == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ((*CNN, "--init", "nothing"), "is not a directory that labeldp fit wrote"),
+        ((*CNN, "--delta", "1e-6"), "--delta goes with --trust central"),
+        ((*CNN, "--epsilon", "0"), "epsilon"),
+        ((*BEST, "--stages", "2"), "do not go with --method best"),
+        ((*BEST, "--delta", "2"), "delta must lie in"),
+    ],
+)
+def test_bad_options_charge_nothing(labeldp: Said, folder: Path, command: tuple[str, ...], words: str) -> None:
+    refused(labeldp(*command), folder, words)
+
+
+@pytest.mark.parametrize("command", [CNN, (*CNN, "--prior", "clusters"), BEST])
+@pytest.mark.parametrize(
+    ("count", "side", "words"), [(39, 12, "and an evaluation need at least"), (600, 5, "at least 8 pixels")]
+)
+def test_few_or_small_images_charge_nothing(
+    labeldp: Said, folder: Path, command: tuple[str, ...], count: int, side: int, words: str
+) -> None:
+    np.savez(folder / "bars.npz", images=np.zeros((count, side, side), dtype=np.uint8), labels=np.arange(count) % 4)
+    refused(labeldp(*command), folder, words)
+
+
+def refused(ran: tuple[int, str, str], folder: Path, words: str) -> None:
+    """One line that says `words`; no ledger, no output."""
+    status, _, err = ran
+    assert status != 0 and words in err and err.count("\n") == 1 and "Traceback" not in err, err
+    assert not list(folder.glob("*.ledger")) and not list(folder.glob("model*")) and not list(folder.glob(".*.partial"))
+
+
+def test_a_stored_network_answers_as_before_and_needs_torch(
+    labeldp: Said, folder: Path, test: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert labeldp(*BEST)[0] == 0
+    one, two = (Bundle.read(folder / "model").model.predict_proba(test[0]) for _ in range(2))
+    assert np.array_equal(one, two)
+
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError("no torch", name="torch")
+
+    monkeypatch.setattr(optional, "import_module", missing)
+    status, _, err = labeldp("predict", "model", "new.npz", "--out", "p.csv")
+    assert status == 1 and "networks need torch: pip install" in err and not (folder / "p.csv").exists()
+
+
+def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
+    from labeldp.workflows.network_plans import KINDS, RECIPES
+
+    assert KINDS.keys() == RECIPES.keys() and set(RECIPES.values()) <= PRESETS.keys()
+    assert all(replace(recipe, epochs=1).epochs == 1 for name in RECIPES.values() for recipe in PRESETS[name])
