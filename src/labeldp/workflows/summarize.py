@@ -93,7 +93,7 @@ def summarize(
     rows, encoder = job.rows, job.rows.encoder
     curve, important = _explored(job, model, show)
     return FitSummary(
-        title=f"A model of {settings.label}, learnt from private labels",
+        title=f"A model of {settings.label if encoder.names else settings.dataset}, learnt from private labels",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=labeldp.__version__,
         dataset=settings.dataset,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from labeldp.learners import fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Certificate, InputError, Public
+from labeldp.workflows.optional import networks
 from labeldp.workflows.reproduce.grid import Run
 from labeldp.workflows.reproduce.observed import ObservedCurator
 from labeldp.workflows.reproduce.tasks import Task
@@ -36,21 +36,6 @@ class Outcome:
     value: float
     certificate: Certificate
     steps: tuple[dict[str, Any], ...] = ()
-
-
-def networks() -> Any:
-    """The room of networks.
-
-    Raises:
-        InputError: torch is not installed.
-    """
-    try:
-        return import_module("labeldp.networks")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        message = "networks need torch: pip install 'labeldp[torch]'; --method linear runs without it"
-        raise InputError(message) from None
 
 
 def refuse_unknown(run: Run) -> None:
