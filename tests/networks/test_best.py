@@ -30,7 +30,7 @@ def curator(labels: np.ndarray, epsilon: float = 10.0, delta: float = 1e-6) -> l
     ("epsilon", "mechanisms"),
     [
         (1.0, ["GaussianMoment", "GaussianMoment"]),
-        (2.0, ["GaussianMoment", "GaussianMoment", "RandomizedResponseWithPrior"]),
+        (3.0, ["GaussianMoment", "GaussianMoment", "RandomizedResponseWithPrior"]),
     ],
 )
 def test_all_steps_together_cost_what_was_asked_for(
@@ -59,11 +59,11 @@ def test_an_evaluation_part_is_not_learnt_from(training: Images) -> None:
     assert release.value.evaluation.accuracy().high > 0.8
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 1.4, 1.5, 2.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.9, 3.0, 4.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_shares_add_up_to_no_more_than_the_whole(epsilon: float, delta: float) -> None:
     head, rest = shares(epsilon, delta, 10)
-    assert (rest == 0) == (epsilon < 1.5)
+    assert (rest == 0) == (epsilon < 3)
     if not rest:
         assert head == epsilon
     elif not delta:
@@ -83,12 +83,12 @@ def test_an_interrupted_run_goes_on_and_charges_nothing_twice(training: Images, 
         pass
 
     def fit(watch: object = None) -> ldp.Release[ldp.Model]:
-        ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(2.0, 1e-6))
+        ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(3.0, 1e-6))
         holder = ldp.Curator(labels, domain=ldp.Classes(4), ledger=ledger, run="a")
         return fit_best(
             images,
             holder,
-            epsilon=2.0,
+            epsilon=3.0,
             delta=1e-6,
             rng=ledger.randomness,
             representation=FILTERS,

@@ -26,10 +26,10 @@ from labeldp.privacy import (
     shortest_float,
 )
 
-HEAD_FIRST = 1.0
-"""Of epsilon, the head gets all up to here: below, one noisy label among several says next to nothing."""
+HEAD_FIRST = 2.0
+"""Of epsilon, the head gets all up to here: below, noisy sums say more than a noisy label of each record."""
 
-LEAST_RESPONSE = 0.5
+LEAST_RESPONSE = 1.0
 """A smaller rest goes to the head as well."""
 
 DISTILLED = Recipe(epochs=4, peak=0.1)
