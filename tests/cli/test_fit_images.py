@@ -107,6 +107,8 @@ def test_networks_without_torch_are_refused_in_a_sentence(
         ((*LINEAR, "--test", "copy.npz"), ("holds the private records",)),
         ((*LINEAR, "--test", "small.npz"), ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",)),
         ((*LINEAR, "--test", "people.csv"), ("people.csv",)),
+        (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),
+        (("fit", "nowhere.npz", *LINEAR[2:]), ("no such file or folder: nowhere.npz",)),
         ((*LINEAR, "--init", "model"), ("--epochs and --init go with",)),
     ],
 )

@@ -23,7 +23,7 @@ from networks.conftest import Images
 Said = Callable[..., tuple[int, str, str]]
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 CNN = (*FIT, "--epsilon", "3", "--model", "cnn", "--stages", "2", "--epochs", "2", "--out", "model")
-BEST = (*FIT, "--epsilon", "2", "--delta", "1e-6", "--trust", "central", "--method", "best", "--out", "model")
+BEST = (*FIT, "--epsilon", "6", "--delta", "1e-6", "--trust", "central", "--method", "best", "--out", "model")
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """How each `--model` is learnt: who may name it, what its releases cost, and what is left of an interrupted fit."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import labeldp as ldp
 from labeldp.cli import fit
 from labeldp.privacy import Charge, PrivacyLoss, Trust, total_loss
 from labeldp.workflows import FitSettings
+from labeldp.workflows.plan import Bench
 from labeldp.workflows.plans import IMAGE_PLANS, PLANS, plan_of
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
@@ -98,6 +100,15 @@ def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str
         plan_of(replace(LINEAR, **changes))
     with pytest.raises(ldp.InputError, match="--delta goes with --trust central"):
         plan_of(replace(LOCAL, delta=1e-6))
+
+
+def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
+    seen: list[tuple[str, float]] = []
+    watch = Bench(show=lambda text, share: seen.append((text, share))).watch(2)
+    for step, epoch in [("stage 1", 1), ("stage 1", 2), ("stage 2", 1), ("stage 2", 2), ("one more", 1)]:
+        watch(step, SimpleNamespace(epoch=epoch, loss=0.5), 2)
+    assert [share for _, share in seen] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert seen[2][0] == "stage 2: epoch 1 of 2, loss 0.500"
 
 
 def test_noise_is_told_in_words() -> None:

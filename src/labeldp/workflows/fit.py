@@ -115,6 +115,8 @@ class _Asked:
     @classmethod
     def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "_Asked":
         """Read and check the files, the settings first."""
+        if not Path(data).exists():
+            raise InputError(f"no such file or folder: {data}")
         plan = plan_of(settings, images=names_images(data))
         private, public = _files(data, settings, test)
         budget = Budget(settings.epsilon, settings.delta)
