@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/transfer.py --noises 2
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. The compact network, the quick
-preset, one stage; the labels of CIFAR-100 count as public. The subsets are a quarter and a fifth of the data sets, so the
-numbers cannot be compared with published ones. Needs torch.
+preset, one stage; the labels of CIFAR-100 count as public. The subsets are small parts of the data sets, so the numbers
+cannot be compared with published ones. Needs torch.
 """
 
 import argparse
