@@ -102,7 +102,7 @@ def test_a_network_is_learnt_stored_and_predicts(
 def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges(
     labeldp: Said, folder: Path, command: tuple[str, ...], epochs: int, known: int
 ) -> None:
-    large = ("--dataset", "bars", "--epsilon", "9", "--delta", "1e-5")
+    large = ("--dataset", "bars", "--epsilon", "30", "--delta", "1e-5")
     assert labeldp("ledger", "add", "l.ledger", *large)[0] == 0
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, str(epochs), *command], cwd=folder, capture_output=True, check=False
