@@ -26,11 +26,17 @@ def curator(labels: np.ndarray, epsilon: float = 10.0, delta: float = 1e-6) -> l
     return ldp.Curator(labels, domain=ldp.Classes(4), budget=ldp.Budget(epsilon, delta))
 
 
+def doubtful(labels: np.ndarray) -> np.ndarray:
+    """Labels of which two in five are anything: no head is sure of them."""
+    rng = np.random.default_rng(2)
+    return np.where(rng.random(len(labels)) < 0.4, rng.integers(0, 4, len(labels)), labels)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "mechanisms"),
     [
         (1.0, ["GaussianMoment", "GaussianMoment"]),
-        (3.0, ["GaussianMoment", "GaussianMoment", "RandomizedResponseWithPrior"]),
+        (6.0, ["GaussianMoment", "GaussianMoment", "RandomizedResponseWithPrior"]),
     ],
 )
 def test_all_steps_together_cost_what_was_asked_for(
@@ -38,7 +44,7 @@ def test_all_steps_together_cost_what_was_asked_for(
 ) -> None:
     """(epsilon, delta)-DP for each label: all releases together."""
     images, labels = training
-    holder, seen = curator(labels, epsilon), {}
+    holder, seen = curator(doubtful(labels), epsilon), {}
     release = fit_best(images, holder, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(0), told=seen.__setitem__)
     assert [charge.mechanism["mechanism"] for charge in release.certificate.entries] == mechanisms
     assert holder.ledger.spent.within(str(epsilon), Fraction("1e-6"))
@@ -84,7 +90,7 @@ def test_an_interrupted_run_goes_on_and_charges_nothing_twice(training: Images, 
 
     def fit(watch: object = None) -> ldp.Release[ldp.Model]:
         ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(3.0, 1e-6))
-        holder = ldp.Curator(labels, domain=ldp.Classes(4), ledger=ledger, run="a")
+        holder = ldp.Curator(doubtful(labels), domain=ldp.Classes(4), ledger=ledger, run="a")
         return fit_best(
             images,
             holder,
@@ -115,6 +121,7 @@ def test_bad_arguments_charge_nothing(training: Images) -> None:
     for arguments, message in (
         ({"network": "vgg"}, "network must be one of"),
         ({"evaluation": 1.0}, "evaluation must be a share"),
+        ({"seed": -1}, "seed must be an integer"),
         ({"epsilon": -1}, "epsilon must be"),
         ({"delta": 2.0}, "delta must"),
     ):
@@ -122,6 +129,32 @@ def test_bad_arguments_charge_nothing(training: Images) -> None:
         with pytest.raises(ldp.InputError, match=message):
             fit_best(images, holder, rng=np.random.default_rng(0), **{"epsilon": 1.0, "delta": 1e-6, **arguments})
         assert holder.ledger.spent.epsilon(1e-6) == 0
+
+
+def test_images_and_labels_belong_together(training: Images) -> None:
+    images, labels = training
+    for features in (images[:500], np.concatenate([images, images])):
+        with pytest.raises(ldp.InputError, match="one row for each record"):
+            fit_best(features, curator(labels), epsilon=1.0, delta=1e-6, rng=np.random.default_rng(0))
+
+
+def test_tables_are_learnt_too() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(800, 6))
+    labels = (table[:, 0] + table[:, 1] > 0).astype(int)
+    holder = ldp.Curator(labels, domain=ldp.Classes(2), budget=ldp.Budget("2", 1e-6))
+    release = fit_best(table, holder, epsilon="2", delta=1e-6, rng=rng, network="mlp")
+    assert np.mean(release.value.predict(table) == labels) > 0.85
+
+
+def test_labels_that_would_say_nothing_are_not_bought(training: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = training
+    sure = np.eye(4)[np.zeros(600, dtype=int)]
+    monkeypatch.setattr(ldp.Model, "predict_proba", lambda model, features: sure[: len(features)])
+    release = fit_best(
+        images, curator(labels), epsilon=4.0, delta=1e-6, rng=np.random.default_rng(0), representation=FILTERS
+    )
+    assert {charge.mechanism["mechanism"] for charge in release.certificate.entries} == {"GaussianMoment"}
 
 
 def test_a_slow_map_is_computed_once() -> None:

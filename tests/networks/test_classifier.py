@@ -10,6 +10,7 @@ from sklearn.base import clone
 import labeldp as ldp
 from labeldp.learners import Evidence
 from labeldp.networks import NetworkClassifier, Recipe, Record
+from labeldp.networks.inputs import Inputs
 
 QUICK = Recipe(epochs=4, batch=32, peak=0.05, augment=())
 Images = tuple[np.ndarray, np.ndarray]
@@ -105,19 +106,79 @@ def test_each_stage_has_its_recipe(training: Images) -> None:
 
 def test_fresh_heads_stand_on_public_weights(training: Images, test: Images) -> None:
     images, labels = training
-    public = NetworkClassifier(recipe=QUICK).fit(images, labels % 2)
-    tuned = NetworkClassifier(recipe=QUICK, init=public)
-    network = tuned._first_network(tuned_inputs(images), 4, None, QUICK)
-    assert torch.equal(network.encoder[0][0].weight, public.network_.encoder[0][0].weight)
+    fitted = NetworkClassifier(recipe=QUICK).fit(images, labels % 2)
+    first = ldp.Public(fitted, why="a test")
+    tuned = NetworkClassifier(recipe=QUICK, init=first)
+    network = tuned._first_network(Inputs.of(images), 4, None, QUICK)
+    assert torch.equal(network.encoder[0][0].weight, fitted.network_.encoder[0][0].weight)
     assert np.mean(tuned.fit(images, labels).predict(test[0]) == test[1]) > 0.85
     with pytest.raises(ldp.InputError, match="init must be a network of the same kind"):
-        NetworkClassifier("mlp", recipe=QUICK, init=public).fit(images, labels)
+        NetworkClassifier("mlp", recipe=QUICK, init=first).fit(images, labels)
 
 
-def tuned_inputs(images: np.ndarray) -> object:
-    from labeldp.networks.inputs import Inputs
+def test_first_weights_are_public_or_released(training: Images) -> None:
+    images, labels = training
+    bare = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    holder = curator(labels)
+    with pytest.raises(ldp.InputError, match="init must be Public"):
+        ldp.fit_multistage(
+            images,
+            holder,
+            classifier=NetworkClassifier(recipe=QUICK, init=bare),
+            epsilon=1.0,
+            stages=1,
+            rng=np.random.default_rng(0),
+        )
+    assert holder.ledger.spent.epsilon() == 0
+    public = learnt(training, init=ldp.Public(bare, why="other people's photographs"))
+    assert any("other people's photographs" in each for each in public.certificate.assumptions)
+    before = learnt(training, epsilon=1.0).map(lambda model: model.estimator)
+    both = learnt(training, epsilon=2.0, init=before)
+    assert {charge.id for charge in before.certificate.entries} < {charge.id for charge in both.certificate.entries}
 
-    return Inputs.of(images)
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"recipe": Recipe(augment=("crop",)), "network": "mlp"}, "augment and consistency are for images"),
+        ({"recipe": Recipe(augment=(), consistency=1.0), "network": "mlp"}, "augment and consistency are for images"),
+        ({"recipe": [QUICK, Recipe(augment=("flip",))], "network": "mlp"}, "augment and consistency are for images"),
+        ({"loss": "foward"}, "loss must be one of"),
+        ({"loss": "debiased"}, '"debiased" training needs one stage'),
+        ({"network": "collaborative"}, "features must be pairs of ids"),
+    ],
+)
+def test_what_could_not_be_trained_is_refused_before_anything_is_charged(
+    training: Images, arguments: dict[str, object], message: str
+) -> None:
+    holder = curator(training[1])
+    features = np.random.default_rng(0).normal(size=(600, 5))
+    network = NetworkClassifier(**{"network": "mlp", **arguments})
+    with pytest.raises((ldp.InputError, ldp.NotInvertibleError), match=message):
+        ldp.fit_multistage(features, holder, classifier=network, epsilon=1.0, stages=2, rng=np.random.default_rng(0))
+    assert holder.ledger.spent.epsilon() == 0
+
+
+def test_pairs_of_ids_are_counted_before_anything_is_charged() -> None:
+    pairs, ratings = np.stack([np.arange(60), np.arange(60) % 7], axis=1), np.arange(60) % 3
+    for arguments, message in (
+        ({}, "counts must say how many ids"),
+        ({"counts": (60, 6)}, "counts must be larger than every id"),
+        ({"counts": (60, 7), "recipe": Recipe(augment=(), mixup=1.0)}, "ids cannot be mixed"),
+    ):
+        holder = ldp.Curator(ratings, domain=ldp.Classes(3), budget=ldp.Budget(1.0))
+        network = NetworkClassifier("collaborative", **arguments)
+        with pytest.raises(ldp.InputError, match=message):
+            ldp.fit_multistage(pairs, holder, classifier=network, epsilon=1.0, rng=np.random.default_rng(0))
+        assert holder.ledger.spent.epsilon() == 0
+
+
+def test_a_table_is_learnt_by_the_default_recipe() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 50, (800, 2))  # two columns of integers are numbers, too
+    labels = (table[:, 0] > table[:, 1]).astype(int)
+    network = NetworkClassifier("mlp").fit(table, labels)
+    assert np.mean(network.predict(table) == labels) > 0.85
 
 
 def test_the_embedding_is_a_representation_for_linear_models(training: Images, test: Images) -> None:
@@ -181,7 +242,6 @@ def test_a_batch_that_does_not_fit_says_which_would(training: Images, monkeypatc
         (np.zeros((600, 12, 12, 2), dtype=np.uint8), "neither one channel nor three"),
         (np.full((600, 3), np.nan), "finite numbers"),
         (np.array([["a"]] * 600), "features must be images of bytes"),
-        (np.full((600, 2), -1), "not negative"),
         (np.zeros((600, 5)), "features must be images, shape"),
     ],
 )

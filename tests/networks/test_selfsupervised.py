@@ -68,7 +68,7 @@ def test_it_is_a_representation_of_linear_models(fitted: SelfSupervised, trainin
 def test_it_is_where_a_network_starts(fitted: SelfSupervised, training: Images, test: Images) -> None:
     images, labels = training
     still = Recipe(epochs=1, batch=600, peak=1e-9, augment=())
-    tuned = NetworkClassifier(recipe=still, init=fitted).fit(images, labels)
+    tuned = NetworkClassifier(recipe=still, init=ldp.Public(fitted, why="images alone")).fit(images, labels)
     own, started = (list(each.network_.encoder.parameters()) for each in (fitted, tuned))
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(own, started, strict=True))
 

@@ -23,6 +23,7 @@ from labeldp.learners.training import (
     learn,
     prior_rows,
     rehearse,
+    resting_on,
 )
 from labeldp.mechanisms import Classes, RandomizedResponse, RandomizedResponseWithPrior
 from labeldp.privacy import CuratorLike, InputError, NotInvertibleError, Public, Release, gather
@@ -102,11 +103,13 @@ def fit_multistage(
     share = 0.0 if cross_validated else evaluation
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
     if not parts.any():
-        return plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
+        model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
+        return resting_on(model, candidates[0])
     why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
     curators = curator.split(Public(parts, why=why))
     places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
-    return plan.run(places[:stages], candidates, places[stages] if len(places) > stages else None, False)
+    held = places[stages] if len(places) > stages else None
+    return resting_on(plan.run(places[:stages], candidates, held, False), candidates[0])
 
 
 _Part = tuple[CuratorLike, NDArray[np.intp]]
@@ -259,8 +262,9 @@ def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: f
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     plan.plain()
-    if plan.training.method == "debiased" and (stages != 1 or plan.prior is not None):
-        raise NotInvertibleError('training="debiased" needs one stage without a prior: other noise has no inverse')
+    losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if knows_noise(each))
+    if "debiased" in losses and (stages != 1 or plan.prior is not None):
+        raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
     rehearse(candidates, plan.features, plan.training, plan.domain.size)
 
 

@@ -1,7 +1,7 @@
 """Training that knows the noise: any scikit-learn classifier, labels that are right only sometimes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -97,7 +97,7 @@ def fit_noisy(
         guess = first_guess(features, evidence, candidates, recipe, prior=rows)
         return learn(features, evidence, guess, recipe, domain)
 
-    return gather([release, *known], build)
+    return resting_on(gather([release, *known], build), candidates[0])
 
 
 def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
@@ -150,6 +150,19 @@ def first_guess(
 def knows_noise(classifier: Any) -> bool:
     """Whether a classifier learns from released labels and their law itself, by a method `fit_released`."""
     return hasattr(classifier, "fit_released")
+
+
+def resting_on(model: Release[Model], classifier: Any) -> Release[Model]:
+    """A model with what its classifier's first weights cost, or under the condition that they are public."""
+    first = getattr(classifier, "init", None) if knows_noise(classifier) else None
+    if isinstance(first, Release):
+        return gather([model, first], lambda learnt, _: learnt)
+    if not isinstance(first, Public):
+        return model
+    condition = f"the first weights do not depend on the private labels ({first.why})"
+    certificate = model.certificate
+    assumptions = (*certificate.assumptions, condition)
+    return replace(model, certificate=replace(certificate, assumptions=assumptions))
 
 
 def learn(

@@ -192,7 +192,7 @@ def build(name: str, shape: tuple[int, ...], classes: int, seed: int) -> Network
     if name not in NETWORKS:
         raise InputError(f"network must be one of {', '.join(NETWORKS)}")
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # that of the processor alone
         return NETWORKS[name](shape, classes)
 
 

@@ -95,8 +95,14 @@ def fit_best(
 
     Source: `docs/results/images.md` says what each step gives.
     """
+    features = np.asarray(features)
+    if len(features) != curator.records:
+        raise InputError("features must have one row for each record of the labels")
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError("seed must be an integer that is not negative")
+    epsilon = shortest_float(positive_epsilon(epsilon))
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     mapping = Remembered(default_representation(features) if representation is None else representation)
@@ -141,6 +147,7 @@ def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
         classes: K.
     """
     limit = positive_epsilon(epsilon)
+    epsilon = shortest_float(limit)
     rest = shortest_float(max(limit - positive_epsilon(HEAD_FIRST), Fraction(0)))
     if rest < LEAST_RESPONSE:
         return epsilon, 0.0
@@ -194,6 +201,8 @@ class _Plan:
             return self.joined([head], head, student)
         prior = head.map(lambda model: model.predict_proba(self.features[rows]))
         mechanism = RandomizedResponseWithPrior(domain=self.domain, epsilon=rest, prior=prior)
+        if mechanism.sizes.max() == 1:  # the head is sure of every record: no label would say anything
+            return self.joined([head], head, self.distilled(head, "student", STUDENT, nets[0]))
         response = curator.release(mechanism, rng=self.rng, step="labels")
         student = self.taught(head, response, rows, nets[0])
         return self.joined([head, response], head, student)
@@ -216,10 +225,11 @@ class _Plan:
         return student
 
     def _fit(self, step: str, recipe: Recipe, start: Any, soft: Any) -> NetworkClassifier:
-        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed))
+        augment = recipe.augment if self.features.ndim > 2 else ()
+        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed, augment=augment))
         if self.network.checkpoints is not None:
             network.set_params(checkpoints=Path(self.network.checkpoints) / step.replace(" ", "-"))
-        return network.fit_soft(self.features, soft, start)
+        return network.fit_soft(self.features, soft, start, step)
 
     def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
         """A network as a model."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,13 +13,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch.nn import functional
 
 from labeldp.learners import Evidence
+from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import Network, build
 from labeldp.networks.checkpoints import Checkpoint
 from labeldp.networks.inputs import Inputs, Scale
 from labeldp.networks.memory import refusing_large_batches
 from labeldp.networks.objectives import Loss, Objective, objective_of, targets
 from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, Public, Release
 
 EVALUATED = 1024
 """Records that are answered at a time."""
@@ -38,8 +40,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe: of every stage, or one for each.
         loss: what is minimized on released labels: see `objective_of`. By default "forward", and "posterior" where
             there is a prior: a record that the prior left one candidate says nothing by itself.
-        counts: of the ids in each column, for pairs of ids; by default those of the features that `fit` is given.
-        init: a fitted classifier of inputs of the same shape: its weights are the first ones, under a fresh head.
+        counts: how many ids each column may hold, for pairs of ids.
+        init: a fitted classifier of inputs of the same shape, whose weights are the first ones under a fresh head:
+            `Public(classifier, why="…")`, or a `Release` of one, whose charges then stand in the model's certificate.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch with the stage, the record, and the number of epochs.
         device: "cpu" or "cuda"; by default an accelerator where there is one.
@@ -71,9 +74,16 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         codes = np.asarray(y)
         return self.fit_soft(X, np.eye(int(codes.max()) + 1)[codes])
 
-    def fit_soft(self, X: Any, weights: Any, start: Any = None) -> Self:
-        """Train on soft labels, shape (n, K), from the weights of another fitted classifier where one is given."""
-        return self._fit(X, targets(weights), np.shape(weights)[1], start, "soft labels")
+    def fit_soft(self, X: Any, weights: Any, start: Any = None, step: str = "soft labels") -> Self:
+        """Train on soft labels, shape (n, K).
+
+        Args:
+            X: n records.
+            weights: targets.
+            start: a fitted classifier whose weights are the first ones.
+            step: what `watch` and checkpoints call it.
+        """
+        return self._fit(X, targets(weights), np.shape(weights)[1], start, step)
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
         """Train on released labels whose law is known.
@@ -96,24 +106,30 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def rehearse(self, X: Any, classes: int) -> None:
-        """Refuse what could not be trained: one step on made-up labels.
+        """Refuse what could not be trained: one step of each stage on made-up labels.
 
         Raises:
-            InputError: features, recipe or initial weights are not as they should be.
+            InputError: features, loss, recipes or initial weights are not as they should be.
         """
-        first = self._recipe(1)
-        inputs = Inputs.of(X)
-        network = self._first_network(inputs, classes, None, first)
-        records = np.arange(min(len(inputs), first.batch))
-        part, rows = inputs.take(records), np.eye(classes)[records % classes]
-        state = State.fresh(network, Recipe(epochs=1, batch=max(len(records), 2), augment=first.augment))
-        with refusing_large_batches(first.batch, len(records)):
-            list(train(state, part, targets(rows), Recipe(epochs=1, batch=max(len(records), 2), augment=first.augment)))
+        inputs = self._inputs(X)
+        if inputs.are_ids and self.counts is None:
+            raise InputError("counts must say how many ids each column may hold, such as counts=(6040, 3952)")
+        domain = Classes(classes)
+        for recipe in self._recipes(inputs):
+            network = self._first_network(inputs, classes, None, recipe)
+            records = np.arange(min(len(inputs), recipe.batch))
+            made_up = (records % classes).astype(domain.dtype)
+            evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
+            short = replace(recipe, epochs=1, batch=max(len(records), 2))
+            with refusing_large_batches(recipe.batch, len(records)):
+                objective = objective_of(evidence, self.loss or "forward")
+                list(train(State.fresh(network, short), inputs.take(records), objective, short))
 
     def _fit(self, X: Any, objective: Objective, classes: int, start: Any, step: str, stage: int = 1) -> Self:
         """Train to the end, from a checkpoint where there is one of this very run."""
-        recipe = self._recipe(stage)
-        inputs = Inputs.of(X, None if start is None else start.scale_)
+        inputs = self._inputs(X, None if start is None else start.scale_)
+        recipes = self._recipes(inputs)
+        recipe = recipes[min(stage, len(recipes)) - 1]
         if len(inputs) != len(objective):
             raise InputError("features must have one row for each label")
         network = self._first_network(inputs, classes, start, recipe)
@@ -130,19 +146,25 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.records_ = tuple(state.records)
         return self
 
-    def _recipe(self, stage: int) -> Recipe:
-        """The recipe of a stage; the last one serves all that follow."""
-        if self.recipe is None or isinstance(self.recipe, Recipe):
-            return self.recipe or Recipe()
-        return self.recipe[min(stage, len(self.recipe)) - 1]
+    def _recipes(self, inputs: Inputs) -> Sequence[Recipe]:
+        """One for each stage; the last one serves all that follow."""
+        if self.recipe is None:
+            return [Recipe() if inputs.are_images else Recipe(augment=())]
+        return [self.recipe] if isinstance(self.recipe, Recipe) else self.recipe
+
+    def _inputs(self, X: Any, scale: Any = None) -> Inputs:
+        return Inputs.of(X, scale, ids=self.network == "collaborative")
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
         """The weights before the first step, on the device."""
-        known, shape = (start if start is not None else self.init), self._shape(inputs)
+        shape = self._shape(inputs)
         network = build(self.network, shape, classes, recipe.seed)
         if start is not None:
             network.load_state_dict(start.network_.state_dict())
-        elif known is not None:
+        elif self.init is not None:
+            if not isinstance(self.init, Public | Release):
+                raise InputError('init must be Public(network, why="…") or a Release: private labels are in no weights')
+            known = self.init.value
             if known.network != self.network or known.shape_ != shape:
                 raise InputError("init must be a network of the same kind, for inputs of the same shape")
             network.encoder.load_state_dict(known.network_.encoder.state_dict())
@@ -204,7 +226,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
     """A function of a fitted estimator's network and of batches, for all records, shape (n, …)."""
-    inputs = Inputs.of(X, fitted.scale_)
+    inputs = Inputs.of(X, fitted.scale_, ids=fitted.network == "collaborative")
     if not inputs.fit_into(fitted.shape_):
         raise InputError(f"features must be like those that were learnt from: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device

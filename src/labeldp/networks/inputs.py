@@ -41,13 +41,16 @@ class Inputs:
     scale: Scale | None = field(repr=False)
 
     @classmethod
-    def of(cls, features: Any, scale: Scale | None = None) -> "Inputs":
+    def of(cls, features: Any, scale: Scale | None = None, *, ids: bool = False) -> "Inputs":
         """Checked; scaled as given, or by these records themselves.
+
+        Args:
+            ids: whether pairs of integers are ids, not numbers.
 
         Raises:
             InputError: none of the three kinds.
         """
-        raw = _tensor(features)
+        raw = _tensor(features, ids)
         return cls(raw, scale if scale is not None or _are_ids(raw) else Scale.of(raw))
 
     @property
@@ -74,6 +77,20 @@ class Inputs:
             return len(shape) == 2 and all(own <= most for own, most in zip(self.shape, shape, strict=True))
         return self.shape == shape
 
+    @property
+    def are_images(self) -> bool:
+        """Whether they can be cropped, flipped and warped."""
+        return self.raw.ndim == 4
+
+    @property
+    def are_ids(self) -> bool:
+        """Whether they are pairs of ids."""
+        return _are_ids(self.raw)
+
+    def to(self, device: torch.device) -> "Inputs":
+        """The same on another device."""
+        return Inputs(self.raw.to(device), self.scale)
+
     def take(self, records: Any) -> "Inputs":
         """Some of the records."""
         return Inputs(self.raw[torch.as_tensor(np.asarray(records))], self.scale)
@@ -86,16 +103,16 @@ def _are_ids(raw: Tensor) -> bool:
     return raw.dtype == torch.int64
 
 
-def _tensor(features: Any) -> Tensor:
+def _tensor(features: Any, ids: bool) -> Tensor:
     array = np.asarray(features)
     if array.dtype == np.uint8 and array.ndim in (3, 4):
         images = array[:, None] if array.ndim == 3 else np.moveaxis(array, 3, 1)
         if images.shape[1] not in (1, 3):
             raise InputError(f"features must be {SHAPES}; these images have neither one channel nor three, the last")
         return torch.from_numpy(np.require(images, requirements=["C", "W"]))
-    if array.ndim == 2 and array.dtype.kind in "iu" and array.shape[1] == 2:
-        if array.size and array.min() < 0:
-            raise InputError("features must hold ids that are not negative")
+    if ids:
+        if array.ndim != 2 or array.dtype.kind not in "iu" or array.shape[1] != 2 or (array.size and array.min() < 0):
+            raise InputError("features must be pairs of ids that are not negative, shape (n, 2)")
         return torch.from_numpy(array.astype(np.int64))
     if array.ndim == 2 and array.dtype.kind in "fiub":
         numbers = array.astype(np.float32)

@@ -58,6 +58,13 @@ class Recipe:
             raise InputError("decay must be linear, cosine or steps")
         check_names(self.augment)
 
+    def check(self, inputs: Inputs) -> None:
+        """Refuse what these inputs cannot be changed by."""
+        if (self.augment or self.consistency) and not inputs.are_images:
+            raise InputError("augment and consistency are for images: take Recipe(augment=()) for tables and ids")
+        if self.mixup and inputs.are_ids:
+            raise InputError("mixup is for images and numbers: ids cannot be mixed")
+
     def rate(self, done: float) -> float:
         """The learning rate after a share of all steps."""
         if done < self.warmup:
@@ -118,7 +125,8 @@ def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) ->
         recipe: how.
     """
     device = next(state.network.parameters()).device
-    objective, steps = objective.to(device), math.ceil(len(inputs) / recipe.batch)
+    recipe.check(inputs)
+    inputs, objective, steps = inputs.to(device), objective.to(device), math.ceil(len(inputs) / recipe.batch)
     model = torch.compile(state.network) if device.type == "cuda" else state.network
     while state.epoch < recipe.epochs:
         state.network.train()

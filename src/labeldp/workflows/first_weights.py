@@ -4,24 +4,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, Public
 from labeldp.workflows.bundle import ESTIMATOR, Bundle, file_digest, read_certified
 from labeldp.workflows.ledger_file import DatasetLedger
 
 
 @dataclass(frozen=True)
 class FirstWeights:
-    """Weights that were learnt from other labels, and on what condition that costs nothing here.
+    """Weights that were learnt from other labels.
 
     Args:
-        network: fitted.
+        network: fitted, and on what condition it costs nothing here.
         digest: of the file that it was in.
-        condition: for the certificate.
     """
 
-    network: Any = field(repr=False)
+    network: Public[Any] = field(repr=False)
     digest: str
-    condition: str
 
     @classmethod
     def read(cls, path: str, account: DatasetLedger) -> "FirstWeights":
@@ -50,4 +48,4 @@ class FirstWeights:
             f"the labels that the first weights ({folder.resolve().name}) were learnt from are public, or those of "
             f"other records, which that model's own certificate protects (dataset {certificate.dataset!r})"
         )
-        return cls(found[-1], file_digest(folder / ESTIMATOR) or "", condition)
+        return cls(Public(found[-1], why=condition), file_digest(folder / ESTIMATOR) or "")

@@ -178,11 +178,12 @@ class _Asked:
         return self.plan.learn(private, watched, rng=account.randomness, bench=bench)
 
     def certified(self, release: Release[Model]) -> Release[Model]:
-        """The model under the conditions that first weights and a test file bring along, where there are some."""
-        conditions = [] if self.init is None else [self.init.condition]
-        conditions += [] if self.public is None else [f"the labels of {self.public.file} are public"]
+        """The model under the condition that the test file brings along, where there is one."""
+        if self.public is None:
+            return release
+        condition = f"the labels of {self.public.file} are public"
         certificate = release.certificate
-        return replace(release, certificate=replace(certificate, assumptions=(*certificate.assumptions, *conditions)))
+        return replace(release, certificate=replace(certificate, assumptions=(*certificate.assumptions, condition)))
 
     def job(self, stages: tuple[Stage, ...]) -> Job:
         """The public side."""

@@ -47,7 +47,7 @@ class Bench:
 
     Args:
         checkpoints: where it keeps its state.
-        init: a fitted network, whose weights are the first ones.
+        init: a fitted network, whose weights are the first ones, as public or as released.
         show: told what is being done, and the share of the learning that is done.
     """
 
