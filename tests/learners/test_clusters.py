@@ -4,7 +4,7 @@ import pytest
 import labeldp as ldp
 from labeldp.learners import cluster_prior
 from labeldp.learners.clusters import _joined, default_clusters, default_epsilon, feature_clusters
-from labeldp.privacy import InputError
+from labeldp.privacy import BudgetExceeded, InputError
 from learners.data import blobs, curator
 
 SIMULATED = np.random.default_rng
@@ -91,6 +91,14 @@ def test_several_clusterings_share_the_epsilon() -> None:
     assert len(prior.certificate.entries) == len(holder.ledger.charges) == 3
     np.testing.assert_allclose(prior.value.sum(axis=1), 1)
     assert np.all(prior.value > 0)
+
+
+def test_a_budget_for_some_of_the_clusterings_is_not_touched() -> None:
+    features, labels = blobs(200)
+    holder = curator(labels, 2, 0.15)
+    with pytest.raises(BudgetExceeded, match=r"would bring it to epsilon = 0\.2 "):
+        cluster_prior(features, holder, epsilon=0.2, clusterings=2, rng=SIMULATED(0))
+    assert holder.ledger.charges == ()
 
 
 def test_opinions_are_joined_by_their_geometric_mean() -> None:

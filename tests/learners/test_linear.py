@@ -254,6 +254,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rows": ({"features": np.zeros((3, 2))}, "one row for each record"),
     "constant features": ({"features": np.zeros((60, 2)), "representation": AS_THEY_ARE}, "must not be constant"),
     "texts": ({"features": np.full((60, 2), "a")}, "cannot take these features"),
+    "numbers whose squares are too large": (
+        {"features": np.eye(60) * 1e20, "representation": AS_THEY_ARE},
+        "features must be numbers of ordinary size",
+    ),
+    "numbers too large for floats": ({"features": np.eye(60) * 1e200, "representation": AS_THEY_ARE}, "finite matrix"),
     "gaps": ({"features": np.full((60, 2), np.nan), "representation": AS_THEY_ARE}, "finite matrix"),
 }
 
@@ -300,6 +305,23 @@ def test_features_that_were_released_are_certified_with_the_model() -> None:
     assert len(release.certificate.entries) == 2
     assert release.certificate.loss.epsilon(1e-6) > 1.5
     assert not any("rule that was fixed without the labels" in text for text in release.certificate.assumptions)
+
+
+def test_features_that_may_hold_the_labels_have_no_evaluation_part() -> None:
+    """Nothing predicts these labels: an estimate from records whose features hold them would not be of the model."""
+    features, labels = blobs(400)
+    holder = central(labels, ldp.Classes(2), 20.0)
+    answers = holder.release(ldp.RandomizedResponse(domain=holder.domain, epsilon=4), rng=SIMULATED(1))
+    with pytest.raises(InputError, match="evaluation must be 0 where features are a Release"):
+        ldp.fit_linear(
+            answers.map(lambda codes: np.column_stack([features, codes])),
+            holder,
+            epsilon=4,
+            delta=1e-6,
+            rng=SIMULATED(0),
+            evaluation=0.2,
+        )
+    assert len(holder.ledger.charges) == 1
 
 
 def test_numbers_have_no_evaluation_part() -> None:

@@ -296,6 +296,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "top_k alone": ({"top_k": 2}, "prior and top_k must be given together"),
     "a bare prior": ({"prior": PRIOR, "top_k": 2}, "prior must be a Release or Public"),
     "too many": ({"prior": Public(PRIOR, why="flat"), "top_k": 4}, "top_k must be an integer from 1 to 3"),
+    "order": ({"order_seed": -1}, "order_seed must be an integer"),
+    "an order of its own": ({"order_seed": None}, "order_seed must be an integer"),
     "a generator": ({"rng": 3}, "rng must be"),
 }
 
@@ -312,9 +314,14 @@ def test_bad_input_is_refused_and_nothing_is_charged(name: str) -> None:
 
 def test_bad_input_of_the_gaussian_one_is_refused_and_nothing_is_charged() -> None:
     holder = curator(LABELS, 3)
-    for delta, loss in ((0, SoftmaxRegression(3)), (1e-6, UnitVectorLoss(2))):
-        with pytest.raises(InputError, match=r"delta must lie in|loss must be for the 3 classes"):
-            ldp.lp_normal_sgd(FEATURES, holder, loss=loss, epsilon=1, delta=delta, diameter=2, rng=SIMULATED(0))
+    asked = {"loss": SoftmaxRegression(3), "epsilon": 1, "delta": 1e-6, "diameter": 2, "rng": SIMULATED(0)}
+    for given, words in (
+        ({"delta": 0}, "delta must lie in"),
+        ({"loss": UnitVectorLoss(2)}, "loss must be for the 3 classes"),
+        ({"order_seed": -1}, "order_seed must be an integer that is not negative"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ldp.lp_normal_sgd(FEATURES, holder, **{**asked, **given})
     assert holder.ledger.charges == ()
     numbers = ldp.Curator([0.5], domain=ldp.Interval(0, 1), budget=ldp.Budget(1))
     with pytest.raises(InputError, match="curator must hold classes"):

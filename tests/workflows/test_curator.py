@@ -154,6 +154,22 @@ def test_a_budget_is_spent_to_the_last_digit() -> None:
         third.release(response(1 / 3), rng=SYSTEM)
 
 
+def test_what_is_asked_for_together_is_refused_together() -> None:
+    """A refusal charges nothing, and a permission neither."""
+    holder = curator(epsilon=2)
+    left, right = holder.split(public([0, 1, 0, 1, 0, 1]))
+    one = response().privacy_loss()
+    left.release(response(), rng=SYSTEM)
+    left.require({"first": one})
+    right.require({"first": one, "second": one})
+    left.require({})
+    with pytest.raises(BudgetExceeded, match="this would bring it to epsilon = 3 "):
+        left.require({"first": one, "second": one})
+    with pytest.raises(BudgetExceeded, match="spent so far: epsilon = 1; this would bring it to epsilon = 3 "):
+        holder.require({"first": one, "second": one})
+    assert len(holder.ledger.charges) == 1
+
+
 def test_parts_cost_the_worst_and_splits_add_up() -> None:
     holder = curator(epsilon=4)
     left, right = holder.split(public([0, 1, 0, 1, 0, 1]))

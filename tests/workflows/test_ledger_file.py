@@ -42,6 +42,26 @@ def test_a_release_that_the_budget_does_not_allow_is_refused_and_charges_nothing
     assert people(path).spent.epsilon() == 1.5
 
 
+def test_what_is_asked_for_together_is_counted_without_what_is_found_again(path: Path) -> None:
+    one = response(1).privacy_loss()
+    fit = curator(path, budget=2.5, run="fit")
+    fit.release(response(1), rng=SYSTEM, step="stage 1")
+    fit.require({"stage 1": one, "stage 2": one})
+    for run, steps in (
+        ("fit", {"stage 1": one, "stage 2": one, "stage 3": one}),
+        ("fit", {"stage 1": response(1.5).privacy_loss(), "stage 2": one}),
+        ("another fit", {"stage 1": one, "stage 2": one}),
+        (None, {"stage 1": one, "stage 2": one}),
+    ):
+        with pytest.raises(ldp.BudgetExceeded, match="would bring it to epsilon = 3"):
+            curator(path, run=run).require(steps)
+    with pytest.raises(ldp.BudgetExceeded, match="would bring it to epsilon = 3"):
+        curator(path, run="fit", revision="corrected").require({"stage 1": one, "stage 2": one})
+    fit.release(response(1.5), rng=SYSTEM, step="stage 2")
+    fit.require({"stage 1": one, "stage 2": response(1.5).privacy_loss()})
+    assert len(people(path).charges) == 2
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [

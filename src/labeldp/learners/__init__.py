@@ -1,7 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
-from labeldp.learners.central import fit_linear, round_loss
+from labeldp.learners.central import fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_trees, default_classifiers
@@ -62,5 +62,6 @@ __all__ = [
     "printed_moment",
     "response_moment",
     "round_loss",
+    "round_moment",
     "tempered",
 ]

@@ -8,12 +8,13 @@ import numpy as np
 
 from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.features import check_rows
+from labeldp.learners.mapped import mapped_by
 from labeldp.learners.maps import TableMap
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import HELD_OUT
-from labeldp.learners.rounds import UNIT, Refinement, Task, mapped_by
+from labeldp.learners.rounds import UNIT, Refinement, Task
 from labeldp.learners.whitening import MAX_DIMENSION
-from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.mechanisms import Classes, CrossMoment, RandomizedResponse
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Public, Release, gather
 
 
@@ -52,10 +53,11 @@ def fit_linear(
             transformer of the features, such as the embedding of a network that was distilled from it. All rounds
             have the same noise, and together cost epsilon.
         dimension: at most so many principal directions are used; by default `MAX_DIMENSION`, of which the noise
-            leaves as many as are worth it.
+            leaves as many as are worth it; of many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
         evaluation: share of the records that is not learnt from, but answered by plain randomized response at the
-            same epsilon, so that the model has an `evaluation`; in [0, 1), classes only.
+            same epsilon, so that the model has an `evaluation`; in [0, 1), classes only, and 0 where features are a
+            `Release`, which may hold these labels.
         partition_seed: of the random split, public.
 
     Returns:
@@ -64,16 +66,18 @@ def fit_linear(
     Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly.
 
     Raises:
-        InputError: an argument is wrong; nothing was charged.
+        InputError: an argument is wrong; nothing was charged. Or `refine` returns something else than it should: the
+            rounds before it stay charged.
+        BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
     Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
     """
     source = features if isinstance(features, Release) else None
     features = features if source is None else source.value
     check_rows(features, curator.records)
+    refine = _refine(refine)
     task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
-    if not 0 <= evaluation < 1 or (evaluation and not isinstance(curator.domain, Classes)):
-        raise InputError("evaluation must be a share of the records, in [0, 1), and 0 for numbers")
+    _refuse_evaluation(evaluation, curator.domain, source)
     unfitted = TableMap() if representation is None else representation
     fitted = mapped_by(unfitted, features, source)
     if not evaluation:
@@ -83,8 +87,10 @@ def fit_linear(
         raise InputError("labels must hold more records: the training or the evaluation part would be empty")
     why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    response = RandomizedResponse(domain=kept.domain, epsilon=epsilon)
+    kept.require({"evaluation": response.privacy_loss()})
     model, last = task.rounds(fitted, features, ~held, training, rng, refine)
-    release = kept.release(RandomizedResponse(domain=kept.domain, epsilon=epsilon), rng=rng, step="evaluation")
+    release = kept.release(response, rng=rng, step="evaluation")
 
     def judge(learnt: Model, _: Any) -> Model:
         probabilities = learnt.estimator.of_table(last.table[held])
@@ -93,17 +99,39 @@ def fit_linear(
     return gather([model, release], judge)
 
 
-def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
-    """What each round of `fit_linear` costs, before its features are known.
-
-    The charge itself differs by the rounding of the noise to an integer: in the fifth digit.
+def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
+    """What each round of `fit_linear` would release of a single row of norm one: the noise, before features are known.
 
     Args:
         domain: of the labels.
         epsilon, delta: of all rounds together.
         rounds: how many.
     """
-    return Task.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT, 1.0).privacy_loss()
+    return Task.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT, 1.0)
+
+
+def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
+    """What each round of `fit_linear` costs, whatever its features are.
+
+    Args:
+        domain: of the labels.
+        epsilon, delta: of all rounds together.
+        rounds: how many.
+    """
+    return round_moment(domain, epsilon=epsilon, delta=delta, rounds=rounds).privacy_loss()
+
+
+def _refine(value: Any) -> tuple[Refinement, ...]:
+    if not isinstance(value, Sequence) or not all(callable(each) for each in value):
+        raise InputError("refine must be a sequence of functions, one for each round after the first")
+    return tuple(value)
+
+
+def _refuse_evaluation(share: Any, domain: Any, source: Any) -> None:
+    if not 0 <= share < 1 or (share and not isinstance(domain, Classes)):
+        raise InputError("evaluation must be a share of the records, in [0, 1), and 0 for numbers")
+    if share and source is not None:
+        raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
 
 
 def _dimension(value: Any) -> int:

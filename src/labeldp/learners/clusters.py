@@ -51,6 +51,10 @@ def cluster_prior(
 
     Guarantee: epsilon-DP for each label; clusters depend on the features alone.
 
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: the budget does not admit all clusterings; nothing was charged.
+
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
     check_rows(features, curator.records)
@@ -69,6 +73,7 @@ def cluster_prior(
         groups = Public(feature_clusters(features, int(count), each), why=why)
         step = "cluster prior" if plain else f"cluster prior of {count}, seed {each}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
+    curator.require({step: mechanism.privacy_loss() for step, mechanism in mechanisms.items()})
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
     places = [release.mechanism.arrays() for release in releases]
     return gather(releases, lambda *counts: _joined([_shares(c)[at] for c, at in zip(counts, places, strict=True)]))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import clone
 
 from labeldp.learners.linear import LinearClassifier, LinearRegressor
+from labeldp.learners.mapped import Mapped
 from labeldp.learners.model import Model
 from labeldp.learners.whitening import (
     EXPLAINED,
@@ -22,8 +22,18 @@ from labeldp.learners.whitening import (
     equal_noise,
     shared_noise,
 )
-from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
-from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
+from labeldp.mechanisms import MAX_CELLS, Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
+from labeldp.privacy import (
+    CuratorLike,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    decimal,
+    float_within,
+    gather,
+    positive_epsilon,
+)
 
 Floats = NDArray[np.floating[Any]]
 Refinement = Callable[[Release[Model]], Release[Any]]
@@ -33,49 +43,7 @@ CALIBRATION_ROWS = 20_000
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
-WHY = "rows computed from public features alone, by a rule that was fixed without the labels"
 UNIT = Public(np.ones((1, 1)), why="one row of norm one")
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """Features as their fitted transformer sees them, shape (n, p), and the release that they came from, if any."""
-
-    transformer: Any
-    table: Floats = field(repr=False)
-    source: Release[Any] | None = None
-
-    def take(self, rows: Any) -> "Mapped":
-        return Mapped(self.transformer, self.table[rows], self.source)
-
-    def refined(self, transformer: Release[Any], features: Any) -> "Mapped":
-        """The features as another fitted transformer sees them, which was released."""
-        source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
-        table = np.asarray(transformer.value.transform(features), dtype=np.float32)
-        return Mapped(transformer.value, table, source)
-
-    def wrapped(self, rows: Floats) -> Public[Floats] | Release[Floats]:
-        """Rows that were computed from the table, as public or as released as it is."""
-        return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
-
-
-def mapped_by(representation: Any, features: Any, source: Release[Any] | None) -> Mapped:
-    """Fit a transformer on features alone.
-
-    Raises:
-        InputError: it cannot take them, or what it makes of them is not a finite matrix.
-    """
-    if not hasattr(representation, "fit") or not hasattr(representation, "transform"):
-        raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
-    try:
-        transformer = clone(representation).fit(features)
-        found = transformer.transform(features)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{type(representation).__name__} cannot take these features: {error}") from error
-    table = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
-    if table.ndim != 2 or table.dtype.kind not in "buif" or not np.all(np.isfinite(table)):
-        raise InputError("representation must return a finite matrix of numbers, one row for each record")
-    return Mapped(transformer, table.astype(np.float32, copy=False), source)
 
 
 @dataclass(frozen=True)
@@ -92,7 +60,10 @@ class Task:
     def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float) -> "Task":
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
-        task = cls(domain, epsilon, delta, dimension, ridge)
+        spent, failure = float_within(positive_epsilon(epsilon)), float_within(decimal(delta, "delta"))
+        columns = domain.size if isinstance(domain, Classes) else 1
+        fitting = max(MAX_CELLS // columns - 1, 1) if failure else dimension  # beside the constant
+        task = cls(domain, spent, failure, min(dimension, fitting), ridge)
         task.unit  # refuses epsilon and delta  # noqa: B018
         return task
 
@@ -152,11 +123,16 @@ class Task:
         refine: Sequence[Refinement],
     ) -> tuple[Release[Model], Mapped]:
         """The model of the last round, and the features as it sees them."""
-        model, sums = self.learn(mapped.take(rows), curator, rng, (), "linear")
+        curator.require(self.steps(1 + len(refine)))
+        model, sums = self.learn(mapped.take(rows), curator, rng, (), _step(1))
         for number, refinement in enumerate(refine, start=2):
             mapped = mapped.refined(refinement(model), features)
-            model, sums = self.learn(mapped.take(rows), curator, rng, sums, f"linear, round {number}")
+            model, sums = self.learn(mapped.take(rows), curator, rng, sums, _step(number))
         return model, mapped
+
+    def steps(self, rounds: int) -> dict[str, PrivacyLoss]:
+        """What each round costs, by its step."""
+        return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT, 1.0).privacy_loss())
 
     def learn(
         self, mapped: Mapped, curator: CuratorLike, rng: Any, earlier: "tuple[Sums, ...]", step: str
@@ -165,15 +141,20 @@ class Task:
         directions = Directions.of(mapped.table, self)
         mechanism = self.mechanism(mapped.wrapped(directions.measured()), directions.clip)
         rows = mechanism.values()
-        released = np.hstack([*(each.rows for each in earlier), rows])
+        released = np.hstack([*(each.rows for each in earlier), rows]) if earlier else rows
         spreads = [np.full(each.rows.shape[1], each.spread) for each in earlier]
         spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
         rule = best_linear(released, directions.rows, directions.signal, spread, self.residual, self.ridge)
         release = curator.release(mechanism, rng=rng, step=step)
-        centered = release.mechanism.moment(release.value) - self.center * rows.sum(axis=0)[:, None]
-        sums = (*earlier, Sums(rows, mechanism.noise_stddev, centered))
-        estimator = Fit(directions, rows, rule).estimator(mapped.transformer, sums, self)
-        return release.map(lambda _: Model(self.domain, estimator)), sums
+        mean = self.center * rows.sum(axis=0)[:, None]
+        moment = release.map(lambda value: release.mechanism.moment(value) - mean)
+        sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment))
+        fit = Fit(directions, rows, rule)
+
+        def model(*moments: Floats) -> Model:
+            return Model(self.domain, fit.estimator(mapped.transformer, moments, self))
+
+        return gather([each.moment for each in sums], model), sums
 
 
 @dataclass(frozen=True)
@@ -183,12 +164,12 @@ class Sums:
     Args:
         rows: shape (n, d).
         spread: standard deviation of the noise.
-        moment: the sums with centered labels, shape (d, columns).
+        moment: the sums with centered labels, shape (d, columns), and what they cost.
     """
 
     rows: Floats = field(repr=False)
     spread: float
-    moment: Floats = field(repr=False)
+    moment: Release[Floats]
 
 
 @dataclass(frozen=True)
@@ -242,9 +223,9 @@ class Fit:
     released: Floats = field(repr=False)
     rule: Estimator
 
-    def estimator(self, representation: Any, sums: "Sequence[Sums]", task: Task) -> Any:
+    def estimator(self, representation: Any, moments: Sequence[Floats], task: Task) -> Any:
         """The model of the released sums of all rounds."""
-        weights = self.rule.gain @ np.vstack([each.moment for each in sums])
+        weights = self.rule.gain @ np.vstack(moments)
         space = self.directions.space
         full = np.zeros((1 + len(space.variances), weights.shape[1]))
         full[self.directions.kept] = weights
@@ -252,7 +233,7 @@ class Fit:
         offset = full[0] + task.center - space.mean @ coefficients
         if isinstance(task.domain, Interval):
             return LinearRegressor(representation, coefficients, offset)
-        return LinearClassifier(representation, coefficients, offset, self.confidence(weights, sums[-1].moment))
+        return LinearClassifier(representation, coefficients, offset, self.confidence(weights, moments[-1]))
 
     def confidence(self, weights: Floats, moment: Floats) -> float:
         """The factor on scores at which the softmax is as sure as the released sums say: its likelihood is largest.
@@ -278,6 +259,11 @@ class Fit:
         return _rising_root(expected, agreement * len(scores) / len(rows))
 
 
+def _step(number: int) -> str:
+    """What a round is called in a ledger."""
+    return "linear" if number == 1 else f"linear, round {number}"
+
+
 def _rounded_down(epsilon: float) -> float:
     """The decimal of four digits below a number."""
     return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(Decimal(epsilon)))
@@ -286,7 +272,11 @@ def _rounded_down(epsilon: float) -> float:
 def _rising_root(function: Any, target: float) -> float:
     """Where a rising function of a number in [0, `MOST_CONFIDENT`] reaches a target, or the nearer end."""
     low, high = 0.0, MOST_CONFIDENT
+    if function(low) >= target:
+        return low
+    if function(high) < target:
+        return high
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < target else (low, middle)
-    return high if high < MOST_CONFIDENT and low > 0 else (0.0 if low == 0 else MOST_CONFIDENT)
+    return high

@@ -183,7 +183,7 @@ class _Descent:
 
     @classmethod
     def of(
-        cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: int
+        cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: Any
     ) -> "_Descent":
         """Check everything that is public.
 
@@ -201,7 +201,9 @@ class _Descent:
             raise InputError("diameter must be a positive finite number")
         if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
             raise InputError("passes must be a positive integer")
-        return cls(curator.domain, loss, loss.rows(features), float(diameter), passes, order_seed)
+        if isinstance(order_seed, bool) or not isinstance(order_seed, int | np.integer) or order_seed < 0:
+            raise InputError("order_seed must be an integer that is not negative")
+        return cls(curator.domain, loss, loss.rows(features), float(diameter), passes, int(order_seed))
 
     def model(self, labels: Floats, moment: float) -> Model:
         """The last weights of projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K).

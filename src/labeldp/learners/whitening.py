@@ -46,13 +46,18 @@ class Space:
         """The first principal directions of a table (n, p), at most `dimension`.
 
         Raises:
-            InputError: the table has no variance.
+            InputError: the table has no variance, or numbers too large for their squares to be summed.
         """
         mean = table.mean(axis=0, dtype=np.float64)
         gram = np.zeros((table.shape[1], table.shape[1]))
-        for start in range(0, len(table), BLOCK_ROWS):
-            part = table[start : start + BLOCK_ROWS] - mean.astype(table.dtype)
-            gram += part.T @ part
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, len(table), BLOCK_ROWS):
+                part = table[start : start + BLOCK_ROWS] - mean.astype(table.dtype)
+                gram += part.T @ part
+        if not np.all(np.isfinite(gram)):
+            raise InputError(
+                "features must be numbers of ordinary size: the squares of these are too large to be summed"
+            )
         values, vectors = np.linalg.eigh(gram / len(table))
         order = np.argsort(-values)[:dimension]
         order = order[values[order] > 1e-5 * max(float(values.max()), 1e-30)]

@@ -4,6 +4,7 @@ from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.central import CountMechanism, ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
 from labeldp.mechanisms.debias import Debiased, debias
+from labeldp.mechanisms.discrete_gaussian import MAX_CELLS
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.laplace import DiscreteLaplace
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
@@ -16,6 +17,7 @@ from labeldp.mechanisms.randomized_response import (
 from labeldp.mechanisms.unary import UnaryEncoding
 
 __all__ = [
+    "MAX_CELLS",
     "CandidateSets",
     "Classes",
     "CountMechanism",

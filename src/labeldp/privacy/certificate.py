@@ -211,6 +211,9 @@ class CuratorLike(Protocol):
     def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Release[Any]:
         """Charge the mechanism, then draw."""
 
+    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+        """Refuse steps that the budget would not admit together; nothing is charged."""
+
     def split(self, parts: Public[NDArray[np.integer[Any]]]) -> Sequence["CuratorLike"]:
         """One curator for each part; the parts are disjoint by construction."""
 

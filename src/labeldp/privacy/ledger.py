@@ -3,7 +3,7 @@
 import json
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -147,6 +147,12 @@ class LedgerLike(Protocol):
     def enroll(self) -> str:
         """A name for one more curator's records: only parts of records under one name are charged in parallel."""
 
+    def require(self, requests: Sequence[Request]) -> None:
+        """Refuse what the budget would not admit together; nothing is charged.
+
+        What the ledger may find again is not counted: of a request only step, path and loss are known so early.
+        """
+
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
@@ -193,13 +199,25 @@ class Ledger:
         Raises:
             BudgetExceeded: it would pass the budget; nothing was charged.
         """
-        # Splits of two ledgers never count as one: their records may overlap in any way.
-        path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
-        charge = Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
+        charge = self._charge(request)
         with self._lock:
-            check(self.budget, self._charges, charge, self.name)
+            check(self.budget, self._charges, [charge], self.name)
             self._charges.append(charge)
         return charge
+
+    def require(self, requests: Sequence[Request]) -> None:
+        """Refuse what the budget would not admit together: here nothing is ever found again.
+
+        Raises:
+            BudgetExceeded: nothing was charged.
+        """
+        with self._lock:
+            check(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
+
+    def _charge(self, request: Request) -> Charge:
+        # Splits of two ledgers never count as one: their records may overlap in any way.
+        path = tuple((f"{self._token}:{split}", part) for split, part in request.path)
+        return Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge first, then draw."""
@@ -210,17 +228,17 @@ class Ledger:
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
 
 
-def check(budget: Budget, charges: list[Charge], charge: Charge, name: str) -> None:
-    """Refuse a charge that would pass the budget.
+def check(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], name: str) -> None:
+    """Refuse more charges that would pass the budget together.
 
     Raises:
         BudgetExceeded: with what it would come to.
     """
-    spent, total = total_loss(charges), total_loss([*charges, charge])
-    if not budget.admits(total):
+    spent, total = total_loss(charges), total_loss([*charges, *more])
+    if more and not budget.admits(total):
         delta = budget.delta
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {digits_above(spent.epsilon(delta), 12)}; "
-            f"this release would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta. "
+            f"this would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta. "
             "A larger budget is a decision of its own: the worst that may ever be revealed of one label"
         )

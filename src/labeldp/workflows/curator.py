@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
@@ -15,6 +16,7 @@ from labeldp.privacy import (
     Ledger,
     LedgerLike,
     Path,
+    PrivacyLoss,
     Public,
     Randomness,
     Release,
@@ -130,6 +132,21 @@ class Curator:
         )
         return Release(drawn.value, drawn.certificate, drawn.mechanism)
 
+    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+        """Refuse steps that the budget would not admit together beside what was spent; nothing is charged.
+
+        A fit of several releases asks this before the first of them, so that it is not left half paid. A durable
+        ledger does not count what it would find again: what this run was charged as much for under the same name, or,
+        where the curator has no `run`, any release without a name that cost as much.
+
+        Args:
+            steps: the loss of each, by the name that it will have.
+
+        Raises:
+            BudgetExceeded: it would not.
+        """
+        self._ledger.require([Request({}, loss, self._path, step=self._named(step)) for step, loss in steps.items()])
+
     def split(self, parts: Public[Any]) -> list["Curator"]:
         """One curator for each part of the records; the ledger charges the worst of the parts.
 
@@ -168,7 +185,7 @@ class Curator:
             loss=mechanism.privacy_loss(),
             path=self._path,
             labels="" if key is None else self._fingerprint(key).labels,
-            step=None if self._run is None or step is None else f"{self._run}: {step}",
+            step=self._named(step),
             scheme=scheme,
             randomness=randomness.kind,
             source=randomness.identity,
@@ -176,6 +193,10 @@ class Curator:
             conditions=self._reasons,
             order=self._order,
         )
+
+    def _named(self, step: str | None) -> str | None:
+        """A step as a ledger knows it."""
+        return None if self._run is None or step is None else f"{self._run}: {step}"
 
     @property
     def _order(self) -> NDArray[np.intp] | None:

@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from labeldp.workflows.ledger_rows import (
     insert_dataset,
     known_dataset,
     text_of,
+    uncharged,
 )
 from labeldp.workflows.ledger_store import Store
 
@@ -250,6 +251,12 @@ class DatasetLedger:
         """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
         return derive(self._secret, b"population", self.revision.encode()).hex()[:16]
 
+    def require(self, requests: Sequence[Request]) -> None:
+        """Refuse what the budget would not admit together; what was charged under its step, path and loss is found."""
+        query = "SELECT step, charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
+        known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
+        check(self.budget, self.charges, uncharged(requests, known), self.name)
+
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return what the same request was answered before.
 
@@ -322,7 +329,7 @@ class DatasetLedger:
     def _charge(self, shelf: Shelf, request: Request) -> Charge:
         """A charge that the budget admits."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        check(shelf.dataset.budget, charges_of(shelf.connection, shelf.dataset), charge, self.name)
+        check(shelf.dataset.budget, charges_of(shelf.connection, shelf.dataset), [charge], self.name)
         return charge
 
     @property

@@ -3,6 +3,7 @@
 import json
 import secrets
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -142,6 +143,19 @@ def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]
     """Every charge of a dataset, of all revisions, oldest first."""
     rows = connection.execute("SELECT charge FROM release WHERE dataset = ? ORDER BY id", (dataset.id,))
     return [charge_from(text) for (text,) in rows]
+
+
+def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str]]) -> list[Charge]:
+    """What requests would be charged beside rows of (step, charge), each of which answers one that costs the same."""
+    held = [(step, charge.path, charge.loss) for step, charge in ((step, charge_from(text)) for step, text in known)]
+    found = []
+    for request in requests:
+        same = (request.step, request.path, request.loss)
+        if same in held:
+            held.remove(same)
+        else:
+            found.append(Charge("", request.path, request.loss, {}))
+    return found
 
 
 def charge_from(text: str) -> Charge:

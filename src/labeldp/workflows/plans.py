@@ -16,12 +16,12 @@ from labeldp.learners import (
     fit_linear,
     fit_multistage,
     fit_noisy,
+    round_moment,
 )
-from labeldp.mechanisms import CrossMoment, GaussianMoment, LaplaceMoment, RandomizedResponse
+from labeldp.mechanisms import CrossMoment, RandomizedResponse
 from labeldp.privacy import (
     CuratorLike,
     InputError,
-    Public,
     Release,
     Trust,
 )
@@ -161,13 +161,8 @@ class NoisySums(Plan):
         return Step("linear", self._moment().privacy_loss(), 0), Step("evaluation", response.privacy_loss(), 1)
 
     def _moment(self) -> CrossMoment:
-        """Sums of a single row: what they cost is what any sums cost, as their noise is set to keep epsilon and delta.
-
-        Two such losses differ by the rounding of the noise to an integer: in the fifth digit.
-        """
-        row = Public(np.ones((1, 1)), why="one row of norm one")
-        asked: dict[str, Any] = {"domain": self.settings.domain, "epsilon": self.settings.epsilon, "features": row}
-        return GaussianMoment(**asked, delta=self.settings.delta) if self.settings.delta else LaplaceMoment(**asked)
+        """Sums of a single row: any sums cost the same, as their noise is set to keep epsilon and delta."""
+        return round_moment(self.settings.domain, epsilon=self.settings.epsilon, delta=self.settings.delta)
 
     def check(self, rows: Rows, bench: Bench) -> None:
         """Features of images need images of some size and number."""

@@ -37,7 +37,7 @@ WIDE = 0.2
 """An accuracy interval wider than this is called too wide to tell."""
 
 TINY = 10_000
-"""Less than one part in so many of a budget is not worth a word: noise on integers is a little more than was asked."""
+"""Less than one part in so many of a budget is not worth a word: what is charged was rounded to the safe side."""
 
 LEFT_OUT = "left out "
 """How the encoder's notes on columns that it does not use begin."""
@@ -227,7 +227,7 @@ def _published(job: Job, release: Release[Model], public: PublicRows | None) -> 
 
 
 def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
-    """Where the budget stands; what is left is rounded down, to nothing where it is what integer noise gave away."""
+    """Where the budget stands; what is left is rounded down, to nothing where it is what rounding left over."""
     budget, own = account.budget, {entry.id for entry in certificate.entries}
     delta = float(decimal(budget.delta, "delta"))
     before = total_loss([charge for charge in account.charges if charge.id not in own])

@@ -1,27 +1,24 @@
-"""A curator that tells what was released, so that a report can say it."""
+"""Curators that look on while another one releases."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
 
 from labeldp.mechanisms import Domain, Mechanism
-from labeldp.privacy import Charge, LedgerError, Public, Release
+from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Public, Release
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.summary import Stage
 
 
-class WatchedCurator:
-    """Passes everything on to a curator, and calls `told` with the public side of each release.
+class Onlooker(ABC):
+    """Passes everything on to a curator.
 
     Args:
         curator: does the work.
-        told: called after each release; it never sees a label.
-        charged: what this very run was charged before, by step.
     """
 
-    def __init__(self, curator: Curator, told: Callable[[Stage], None], charged: Mapping[str, Charge]) -> None:
+    def __init__(self, curator: Curator) -> None:
         self._curator = curator
-        self._told = told
-        self._charged = charged
 
     @property
     def records(self) -> int:
@@ -37,6 +34,37 @@ class WatchedCurator:
     def ledger(self) -> Any:
         """The ledger that every release is charged to."""
         return self._curator.ledger
+
+    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+        """See `Curator.require`."""
+        self._curator.require(steps)
+
+    @abstractmethod
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`."""
+
+    @abstractmethod
+    def split(self, parts: Public[Any]) -> Sequence[CuratorLike]:
+        """See `Curator.split`."""
+
+    def __repr__(self) -> str:
+        return repr(self._curator)
+
+
+@final
+class WatchedCurator(Onlooker):
+    """Passes everything on to a curator, and calls `told` with the public side of each release.
+
+    Args:
+        curator: does the work.
+        told: called after each release; it never sees a label.
+        charged: what this very run was charged before, by step.
+    """
+
+    def __init__(self, curator: Curator, told: Callable[[Stage], None], charged: Mapping[str, Charge]) -> None:
+        super().__init__(curator)
+        self._told = told
+        self._charged = charged
 
     def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
         """See `Curator.release`; refused where a step would be charged a second time.
@@ -60,6 +88,3 @@ class WatchedCurator:
     def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
         """See `Curator.split`."""
         return [WatchedCurator(part, self._told, self._charged) for part in self._curator.split(parts)]
-
-    def __repr__(self) -> str:
-        return repr(self._curator)

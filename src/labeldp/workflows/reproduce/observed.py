@@ -1,14 +1,15 @@
 """What a simulation may look at that nobody else could: candidate sets beside the true labels."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Domain, Mechanism
+from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Public, Release
 from labeldp.workflows.curator import Curator
+from labeldp.workflows.watched import Onlooker
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Seen:
     covered: float | None = None
 
 
-class ObservedCurator:
+@final
+class ObservedCurator(Onlooker):
     """Passes everything on to a curator, and notes what was released; for simulations, which know the labels.
 
     Args:
@@ -40,24 +42,9 @@ class ObservedCurator:
     """
 
     def __init__(self, curator: Curator, codes: NDArray[Any], seen: list[Seen]) -> None:
-        self._curator = curator
+        super().__init__(curator)
         self._codes = codes
         self._seen = seen
-
-    @property
-    def records(self) -> int:
-        """How many records there are."""
-        return self._curator.records
-
-    @property
-    def domain(self) -> Domain:
-        """The declared domain."""
-        return self._curator.domain
-
-    @property
-    def ledger(self) -> Any:
-        """The ledger that every release is charged to."""
-        return self._curator.ledger
 
     def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
         """See `Curator.release`."""
@@ -75,6 +62,3 @@ class ObservedCurator:
         """See `Curator.split`."""
         places = enumerate(self._curator.split(parts))
         return [ObservedCurator(part, self._codes[parts.value == number], self._seen) for number, part in places]
-
-    def __repr__(self) -> str:
-        return repr(self._curator)
