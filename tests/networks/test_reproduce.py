@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
 from labeldp.workflows import Grid, reproduce_multistage
+from labeldp.workflows.reproduce.methods import constants
 from networks.conftest import Images
 
 
@@ -112,3 +114,13 @@ def test_stars_are_measured_by_their_mean(tmp_path: Path) -> None:
     [result] = reproduce_multistage(made, data=str(tmp_path / "ratings.npz"), out=str(tmp_path / "out"))
     assert result.metric == "RMSE" and 0 <= result.value < np.std(stars)
     assert result.run.network == "collaborative" and result.run.preset == "movielens"
+
+
+def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    [run] = grid(method="best").runs
+    before = constants(run)
+    assert before == json.loads(json.dumps(before)) and {*CHOSEN, "HEAD_FIRST", "STUDENT"} < set(before)
+    assert constants(grid(method="linear").runs[0]).keys() == CHOSEN.keys()
+    assert constants(grid(method="lp-2st").runs[0]) == {}
+    monkeypatch.setattr("labeldp.networks.best.ROUNDS", 17)
+    assert constants(run) == {**before, "ROUNDS": 17}

@@ -8,8 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
+from labeldp.tables import LabeledArrays, RatingData
 from labeldp.workflows import Grid, Result, Run, reproduce_multistage
+from labeldp.workflows.reproduce import tasks
 
 PARTS = {"train": 60, "test": 40}
 
@@ -177,6 +180,31 @@ def refused(made: Grid, data: str, out: Path, words: str) -> None:
         reproduce_multistage(made, data=data, out=str(out))
     left = sorted(out.rglob("*")) if out.exists() else []
     assert [path for path in left if path.is_file()] == [path for path in before if path.is_file()]
+
+
+def test_what_was_made_with_other_constants_does_not_stand_for_this(tmp_path: Path, images: str) -> None:
+    reproduce_multistage(grid(), data=images, out=str(tmp_path / "out"))
+    [path] = (tmp_path / "out" / "runs").iterdir()
+    content = json.loads(path.read_text())
+    assert content["constants"]["DECAY"] == CHOSEN["DECAY"]
+    path.write_text(json.dumps({**content, "constants": {**content["constants"], "DECAY": 0.123}}))
+    refused(grid(), images, tmp_path / "out", "was made by linear as it was before: name another folder, or remove it")
+    del content["constants"]
+    path.write_text(json.dumps(content))
+    [result] = reproduce_multistage(grid(), data=images, out=str(tmp_path / "out"))
+    assert result.constants is None and result.value == content["value"], "an older file, of which it is not known"
+    assert json.loads(path.read_text()) == content
+
+
+def test_ratings_of_users_and_movies_without_a_training_rating_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = LabeledArrays(np.array([[0, 0], [0, 2], [3, 2]]), np.array([1, 5, 3]))
+    test = LabeledArrays(np.array([[0, 2], [3, 0], [1, 0], [0, 1], [3, 3]]), np.array([1, 2, 3, 4, 5]))
+    monkeypatch.setattr(tasks, "load_movielens", lambda path: RatingData(train, test, np.arange(4), np.arange(4)))
+    task = tasks.load_task("movielens", str(tmp_path), None)
+    assert task.test.features.tolist() == [[0, 2], [3, 0]] and task.test.labels.tolist() == [1, 2]
+    assert task.train.labels.tolist() == [0, 4, 2]
 
 
 def test_wrong_data_is_refused(tmp_path: Path, images: str) -> None:

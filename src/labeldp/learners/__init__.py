@@ -24,8 +24,10 @@ from labeldp.learners.probabilities import tempered
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.training import Training, fit_noisy, posterior
+from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
+    "CHOSEN",
     "ConvexLoss",
     "Estimate",
     "Evaluation",

@@ -26,6 +26,15 @@ BLOCK_ROWS = 4096
 PROBED_ROWS = 4000
 CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
 
+CHOSEN = {
+    "MAX_DIMENSION": MAX_DIMENSION,
+    "DECAY": DECAY,
+    "EXPLAINED": EXPLAINED,
+    "OFFSET": OFFSET,
+    "CLIP_SHARES": CLIP_SHARES,
+}
+"""What was chosen once for all linear models: a measured number is one of these."""
+
 
 @dataclass(frozen=True)
 class Space:

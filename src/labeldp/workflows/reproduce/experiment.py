@@ -16,7 +16,7 @@ from labeldp.privacy import Budget, InputError
 from labeldp.tables import whole_or_nothing
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.reproduce.grid import Grid, Run
-from labeldp.workflows.reproduce.methods import perform, recipes, refuse_small, refuse_unknown
+from labeldp.workflows.reproduce.methods import constants, perform, recipes, refuse_small, refuse_unknown
 from labeldp.workflows.reproduce.observed import ObservedCurator, Seen
 from labeldp.workflows.reproduce.results import Result, hardware, now, versions
 from labeldp.workflows.reproduce.tasks import Task, load_task
@@ -107,7 +107,7 @@ def _standing(folder: Path, run: Run) -> Result | None:
     """The result of a run that was made before.
 
     Raises:
-        InputError: it was made by another recipe of the same name.
+        InputError: it was made by another recipe of the same name, or by a method whose constants were others.
     """
     path = folder / RUNS / f"{run.name}.json"
     if not path.exists():
@@ -116,6 +116,8 @@ def _standing(folder: Path, run: Run) -> Result | None:
     wanted = json.loads(json.dumps([asdict(recipe) for recipe in recipes(run)]))
     if list(result.recipe) != wanted:
         raise InputError(f"{path} was trained by another recipe: name another folder, or remove it")
+    if result.constants not in (None, constants(run)):
+        raise InputError(f"{path} was made by {run.method} as it was before: name another folder, or remove it")
     return result
 
 
@@ -174,6 +176,7 @@ def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
         steps=outcome.steps,
         trust=outcome.certificate.trust.name.lower(),
         recipe=tuple(asdict(recipe) for recipe in recipes(run)),
+        constants=constants(run),
         releases=tuple(asdict(each) for each in seen),
         curve=tuple(clock.curve),
         seconds=clock.seconds[0],

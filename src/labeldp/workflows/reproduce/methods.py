@@ -1,13 +1,14 @@
 """What each method does with a task; networks are imported when one is trained."""
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labeldp.learners import fit_linear, fit_multistage
+from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Certificate, InputError, Public
 from labeldp.workflows.optional import networks
@@ -19,6 +20,9 @@ Watch = Callable[[str, Any, int], None]
 
 CLUSTERED = 50
 """Principal components that are clustered."""
+
+BEST = ("HEAD_FIRST", "LEAST_RESPONSE", "DISTILLED", "STUDENT", "ROUNDS")
+"""The constants of `fit_best`, by their names there."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,14 @@ def recipes(run: Run) -> tuple[Any, ...]:
         return found
     mixups = (run.setting("mixup1"), run.setting("mixup2"))
     return tuple(replace(recipe, mixup=mixup) for recipe, mixup in zip((found[0], found[-1]), mixups, strict=True))
+
+
+def constants(run: Run) -> dict[str, Any]:
+    """What the code of a method fixes, and no option says, as plain JSON values: with others a run is another one."""
+    if run.method not in ("linear", "best"):
+        return {}
+    more = {name: getattr(networks().best, name) for name in BEST} if run.method == "best" else {}
+    return dict(json.loads(json.dumps({**CHOSEN, **more}, default=asdict)))
 
 
 def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Outcome:

@@ -38,6 +38,7 @@ class Result:
         hardware: where it ran.
         versions: of Python and packages.
         date: when it ended.
+        constants: what the code of the method fixed; None, unknown, in files of before this was noted.
     """
 
     run: Run
@@ -56,6 +57,7 @@ class Result:
     hardware: dict[str, Any]
     versions: dict[str, str]
     date: str
+    constants: dict[str, Any] | None = None
 
     @property
     def candidates(self) -> float | None:
@@ -88,8 +90,9 @@ class Result:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             run = content["run"]
-            given = {name: content[name] for name in cls.__dataclass_fields__}
+            given = {name: content[name] for name in cls.__dataclass_fields__ if name != "constants"}
             given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
+            given["constants"] = content.get("constants")
             lists = ("steps", "recipe", "releases", "curve", "records")
             return cls(**{**given, **{name: tuple(given[name]) for name in lists}})
         except (ValueError, KeyError, TypeError, AttributeError) as error:

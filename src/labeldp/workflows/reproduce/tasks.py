@@ -151,7 +151,8 @@ def _images(path: str, domain: Classes) -> Task:
 def _ratings(path: str) -> Task:
     """Stars 1 to 5 as codes 0 to 4; test ratings of users and movies that no training rating has are left out."""
     data = load_movielens(path)
-    known = np.all(data.test.features <= data.train.features.max(axis=0), axis=1)
+    columns = zip(data.test.features.T, data.train.features.T, strict=True)
+    known = np.logical_and.reduce([np.isin(other, own) for other, own in columns])
     train = LabeledArrays(data.train.features, data.train.labels - 1)
     test = LabeledArrays(data.test.features[known], data.test.labels[known])
     return Task(Classes(5), train, test, ratings=True)
