@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import PatchFilters
-from labeldp.networks import Recipe, best, fit_best, shares
+from labeldp.networks import Recipe, best, fit_best, shares, steps
 from labeldp.networks.combined import Blend, Joint, Remembered
 
 Images = tuple[np.ndarray, np.ndarray]
@@ -75,9 +75,8 @@ def test_shares_add_up_to_no_more_than_the_whole(epsilon: float, delta: float) -
     elif not delta:
         assert head + rest == pytest.approx(epsilon)
     else:
-        unit = ldp.Public(np.ones((1, 1)), why="a test")
-        joint = ldp.GaussianMoment(domain=ldp.Classes(10), epsilon=head, delta=delta, features=unit).privacy_loss()
-        total = joint + ldp.PrivacyLoss.pure(rest)
+        first, *others = steps(ldp.Classes(10), epsilon, delta).values()
+        total = sum(others, start=first)
         assert total.within(str(epsilon), Fraction("1e-6"))
         assert total.epsilon(delta) > 0.98 * epsilon
 
@@ -89,12 +88,12 @@ def test_an_interrupted_run_goes_on_and_charges_nothing_twice(training: Images, 
         pass
 
     def fit(watch: object = None) -> ldp.Release[ldp.Model]:
-        ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(3.0, 1e-6))
+        ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(6.0, 1e-6))
         holder = ldp.Curator(doubtful(labels), domain=ldp.Classes(4), ledger=ledger, run="a")
         return fit_best(
             images,
             holder,
-            epsilon=3.0,
+            epsilon=6.0,
             delta=1e-6,
             rng=ledger.randomness,
             representation=FILTERS,
@@ -128,6 +127,15 @@ def test_bad_arguments_charge_nothing(training: Images) -> None:
         holder = curator(labels)
         with pytest.raises(ldp.InputError, match=message):
             fit_best(images, holder, rng=np.random.default_rng(0), **{"epsilon": 1.0, "delta": 1e-6, **arguments})
+        assert holder.ledger.spent.epsilon(1e-6) == 0
+
+
+def test_what_the_budget_does_not_admit_as_a_whole_is_not_begun(training: Images) -> None:
+    images, labels = training
+    for epsilon, evaluation in ((1.0, 0.0), (1.0, 0.2), (4.0, 0.0)):
+        holder = curator(labels, 0.8 * epsilon)
+        with pytest.raises(ldp.BudgetExceeded):
+            fit_best(images, holder, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(0), evaluation=evaluation)
         assert holder.ledger.spent.epsilon(1e-6) == 0
 
 

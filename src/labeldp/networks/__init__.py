@@ -6,7 +6,7 @@ if not find_spec("torch"):
     raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
-from labeldp.networks.best import fit_best, shares
+from labeldp.networks.best import fit_best, shares, steps
 from labeldp.networks.classifier import NetworkClassifier
 from labeldp.networks.objectives import Objective, objective_of, targets
 from labeldp.networks.presets import PRESETS
@@ -28,6 +28,7 @@ __all__ = [
     "objective_of",
     "parameters",
     "shares",
+    "steps",
     "targets",
     "train",
 ]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from labeldp.learners import Evaluation, Evidence, Model, PatchFilters, TableMap, fit_linear
-from labeldp.mechanisms import Classes, GaussianMoment, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.learners import Evaluation, Evidence, Model, PatchFilters, TableMap, fit_linear, round_loss
+from labeldp.mechanisms import Classes, RandomizedResponse, RandomizedResponseWithPrior
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.combined import Blend, Joint, Remembered
 from labeldp.networks.training import Recipe
@@ -37,7 +37,6 @@ STUDENT = Recipe(epochs=6, peak=0.05)
 ROUNDS = 2
 """How often the labels' posterior is taken, each time under the student of the round before."""
 
-UNIT = Public(np.ones((1, 1)), why="one row of norm one")
 HELD_OUT = "the model, on records whose labels it did not learn from"
 
 Told = Callable[[str, Release[Model]], None]
@@ -118,8 +117,10 @@ def fit_best(
         raise InputError("labels must hold more records: the training or the evaluation part would be empty")
     why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    response = RandomizedResponse(domain=kept.domain, epsilon=epsilon)
+    kept.require({"evaluation": response.privacy_loss()})
     model, rows = plan.learn(training, np.flatnonzero(~held)), np.flatnonzero(held)
-    release = kept.release(RandomizedResponse(domain=kept.domain, epsilon=epsilon), rng=rng, step="evaluation")
+    release = kept.release(response, rng=rng, step="evaluation")
 
     def judge(learnt: Model, _: Any) -> Model:
         probabilities = learnt.predict_proba(plan.features[rows])
@@ -156,10 +157,23 @@ def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
     low, high = 0.99 * HEAD_FIRST, epsilon
     for _ in range(10):
         middle = float(f"{(low + high) / 2:.3g}")
-        joint = GaussianMoment(domain=Classes(classes), epsilon=middle, delta=delta, features=UNIT).privacy_loss()
-        within = (joint + PrivacyLoss.pure(rest)).within(epsilon, delta)
+        sums = round_loss(Classes(classes), epsilon=middle, delta=delta, rounds=2) * 2
+        within = (sums + PrivacyLoss.pure(rest)).within(epsilon, delta)
         low, high = (middle, high) if within else (low, middle)
     return low, rest
+
+
+def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLoss]:
+    """The releases of `fit_best` on its training records by name, and what each costs at most.
+
+    Args:
+        domain: of the labels.
+        epsilon, delta: of all together.
+    """
+    head, rest = shares(epsilon, delta, domain.size)
+    sums = round_loss(domain, epsilon=head, delta=delta, rounds=2)
+    labels = {"labels": PrivacyLoss.pure(rest)} if rest else {}
+    return {"linear": sums, "linear, round 2": sums, **labels}
 
 
 @dataclass(frozen=True)
@@ -183,6 +197,7 @@ class _Plan:
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         """All steps, on the labels of some of the records."""
         head_epsilon, rest = shares(self.epsilon, self.delta, self.domain.size)
+        curator.require(steps(self.domain, self.epsilon, self.delta))
         nets: list[NetworkClassifier] = []
 
         def refine(head: Release[Model]) -> Release[Any]:

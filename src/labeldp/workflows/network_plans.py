@@ -5,9 +5,9 @@ from typing import Any, ClassVar, final
 
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners import Model, cluster_prior, fit_multistage, round_loss
+from labeldp.learners import Model, cluster_prior, fit_multistage
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, Trust
+from labeldp.privacy import CuratorLike, InputError, Release, Trust
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 from labeldp.workflows.optional import networks
@@ -134,10 +134,8 @@ class Best(Plan):
     def steps(self, records: int) -> tuple[Step, ...]:
         """Two rounds of sums and, where epsilon is large enough, noisy labels of most records; an evaluation."""
         settings = self.settings
-        head, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
-        sums = round_loss(settings.domain, epsilon=head, delta=settings.delta, rounds=2)
-        found = [Step("linear", sums, 0), Step("linear, round 2", sums, 0)]
-        found += [Step("labels", PrivacyLoss.pure(rest), 0)] if rest else []
+        losses = networks().steps(settings.domain, settings.epsilon, settings.delta)
+        found = [Step(name, loss, 0) for name, loss in losses.items()]
         response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
         return (*found, Step("evaluation", response.privacy_loss(), 1))
 
