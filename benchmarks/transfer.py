@@ -43,7 +43,9 @@ def accuracy(epsilon: float, init: NetworkClassifier | None, noise: int) -> floa
     model = ldp.fit_multistage(
         features,
         ldp.Curator(labels.astype(int), domain=ldp.Classes(10), budget=ldp.Budget(epsilon)),
-        classifier=NetworkClassifier(recipe=RECIPE, init=init),
+        classifier=NetworkClassifier(
+            recipe=RECIPE, init=init and ldp.Public(init, why="learnt from CIFAR-100, whose labels are public")
+        ),
         epsilon=epsilon,
         stages=1,
         evaluation=0.0,
