@@ -259,6 +259,7 @@ def test_features_that_no_network_takes_are_refused_before_anything_is_charged(
 def test_a_network_answers_only_records_like_those_that_it_met(training: Images) -> None:
     images, labels = training
     network = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    assert network.predict_proba(images[:0]).shape == (0, 4)
     with pytest.raises(ldp.InputError, match="features must be like those that were learnt from"):
         network.predict(np.zeros((3, 28, 28), dtype=np.uint8))
 

@@ -39,6 +39,9 @@ Floats = NDArray[np.floating[Any]]
 Refinement = Callable[[Release[Model]], Release[Any]]
 
 MOST_CONFIDENT = 1000.0
+SUREST = 0.98
+"""The largest share of what the likeliest classes would score that the true ones are taken to score."""
+
 CALIBRATION_ROWS = 20_000
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
@@ -241,7 +244,7 @@ class Fit:
         The derivative of the log likelihood by that factor needs the labels only through the sum of the scores of
         the true classes, and that sum is linear in what the newest round released. What noise alone adds to it,
         on average and one standard deviation more, is known, and subtracted. Without a positive rest the answer is 0:
-        no class is likelier than another.
+        no class is likelier than another. However lucky the noise, a model is not taken for right everywhere.
         """
         rows, scale = self.directions.rows, self.directions.scale
         every = max(len(rows) // CALIBRATION_ROWS, 1)
@@ -256,7 +259,8 @@ class Fit:
         def expected(factor: float) -> float:
             return float(importance @ (softmax(factor * centered, axis=1) * centered).sum(axis=1))
 
-        return _rising_root(expected, agreement * len(scores) / len(rows))
+        most = SUREST * float(importance @ centered.max(axis=1))
+        return _rising_root(expected, min(agreement * len(scores) / len(rows), most))
 
 
 def _step(number: int) -> str:

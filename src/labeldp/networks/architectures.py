@@ -204,5 +204,8 @@ def parameters(network: Any) -> int:
 def _channels(shape: tuple[int, ...]) -> int:
     """Of images; anything else is refused."""
     if len(shape) != 3 or shape[0] not in (1, 3) or min(shape[1:]) < 8:
-        raise InputError("features must be images, shape (n, h, w) or (n, h, w, 3), of at least 8 pixels a side")
+        raise InputError(
+            "features must be images, shape (n, h, w) or (n, h, w, 3), of at least 8 pixels a side; tables go to "
+            'network="mlp"'
+        )
     return shape[0]

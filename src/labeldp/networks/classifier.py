@@ -231,7 +231,7 @@ def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.T
         raise InputError(f"features must be like those that were learnt from: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device
     found = []
-    for start in range(0, len(inputs), EVALUATED):
+    for start in range(0, max(len(inputs), 1), EVALUATED):
         batch = inputs.batch(torch.arange(start, min(start + EVALUATED, len(inputs))), device)
         with torch.no_grad(), mixed_precision(device):
             found.append(function(fitted.network_, batch).float().cpu())

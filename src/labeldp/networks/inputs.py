@@ -119,4 +119,5 @@ def _tensor(features: Any, ids: bool) -> Tensor:
         if not np.all(np.isfinite(numbers)):
             raise InputError("features must be finite numbers: fill gaps first")
         return torch.from_numpy(numbers)
-    raise InputError(f"features must be {SHAPES}")
+    hint = "; images of numbers from 0 to 1 become bytes by (255 * images).round().astype('uint8')"
+    raise InputError(f"features must be {SHAPES}{hint if array.ndim > 2 else ''}")

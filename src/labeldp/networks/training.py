@@ -50,8 +50,11 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 2:
-            raise InputError("epochs must be at least 1 and batch at least 2")
+        whole = (self.epochs, self.batch, self.seed)
+        if any(isinstance(each, bool) or not isinstance(each, int) for each in whole):
+            raise InputError("epochs, batch and seed must be integers")
+        if self.epochs < 1 or self.batch < 2 or self.seed < 0:
+            raise InputError("epochs must be at least 1, batch at least 2, and seed not negative")
         if not self.peak > 0 or not 0 <= self.warmup < 1 or self.mixup < 0 or self.consistency < 0:
             raise InputError("peak must be positive, warmup in [0, 1), mixup and consistency not negative")
         if self.decay not in ("linear", "cosine", "steps"):
