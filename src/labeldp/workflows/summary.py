@@ -220,7 +220,7 @@ class FitSummary(_Finite):
         secret: plain sentences, one per thing that must stay secret.
         budget: the dataset's budget.
         accuracy: debiased accuracy of the model.
-        baseline: debiased accuracy of always answering the most frequent released class.
+        baseline: debiased accuracy of always answering the most frequent class, chosen on other released labels.
         dropped: columns left out, with the reason.
         log_loss: debiased, in nats.
         auc: debiased, for two classes.
