@@ -19,7 +19,7 @@ def digits(people: Path) -> Path:
     folder.mkdir()
     for part, count in (("train", 80), ("t10k", 30)):
         labels = rng.integers(0, 10, count)
-        images = rng.integers(0, 60, (count, 10, 10))
+        images = rng.integers(0, 60, (count, 28, 28))
         images[np.arange(count), :, labels] += 150
         for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
             shape = np.array(array.shape, dtype=">u4").tobytes()
@@ -53,6 +53,7 @@ WRONG = [
     ({"seeds": "many"}, "--seeds"),
     ({"epsilon": "-1"}, "epsilon"),
     ({"data": "nowhere"}, "nowhere"),
+    ({"dataset": "cifar10"}, "has images of 32 × 32 × 3, and digits has 28 × 28"),
     ({"figure": "pie"}, "--figure"),
     ({"out": "people.csv"}, "people.csv"),
     ({"out": "digits"}, "holds other things"),

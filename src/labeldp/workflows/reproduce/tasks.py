@@ -16,6 +16,7 @@ from labeldp.tables import LabeledArrays, load_movielens, open_images
 from labeldp.workflows.settings import classes_of
 
 STARS = np.arange(1, 6)
+GRAY, COLOR = (28, 28), (32, 32, 3)
 PRINCIPAL = 1000
 """As many directions as `fit_linear` looks at."""
 
@@ -28,11 +29,13 @@ class Source:
         classes: how many, or None where the user says so.
         preset: a key of `labeldp.networks.PRESETS`, for the networks of the paper.
         ratings: pairs of ids and stars, not images.
+        shape: of each image, or None where the user says so or there are none.
     """
 
     classes: int | None
     preset: str
     ratings: bool = False
+    shape: tuple[int, ...] | None = None
 
     @property
     def network(self) -> str:
@@ -41,11 +44,11 @@ class Source:
 
 
 DATASETS = {
-    "mnist": Source(10, "mnist"),
-    "fashion_mnist": Source(10, "mnist"),
-    "kmnist": Source(10, "mnist"),
-    "cifar10": Source(10, "cifar10"),
-    "cifar100": Source(100, "cifar100"),
+    "mnist": Source(10, "mnist", shape=GRAY),
+    "fashion_mnist": Source(10, "mnist", shape=GRAY),
+    "kmnist": Source(10, "mnist", shape=GRAY),
+    "cifar10": Source(10, "cifar10", shape=COLOR),
+    "cifar100": Source(100, "cifar100", shape=COLOR),
     "movielens": Source(5, "movielens", ratings=True),
     "npz": Source(None, "quick"),
 }
@@ -132,17 +135,21 @@ def load_task(dataset: str, path: str, classes: str | None) -> Task:
         classes: with "npz": class names, or how many codes.
 
     Raises:
-        InputError: an unknown name, files that cannot be read, no test part, or labels outside the classes.
+        InputError: an unknown name, files that cannot be read, no test part, images of another size than the
+            data set has, or labels outside the classes.
     """
     source = DATASETS[dataset]
     domain = classes_of(classes) if source.classes is None and classes else Classes(source.classes or 2)
-    return _ratings(path) if source.ratings else _images(path, domain)
+    return _ratings(path) if source.ratings else _images(path, domain, dataset, source.shape)
 
 
-def _images(path: str, domain: Classes) -> Task:
+def _images(path: str, domain: Classes, dataset: str, shape: tuple[int, ...] | None) -> Task:
     data = open_images(path)
     if data.test is None:
         raise InputError(f"{path} must have a test part: accuracies are measured on it")
+    if shape is not None and data.train.shape[1:] != shape:
+        wanted, found = (" × ".join(map(str, each)) for each in (shape, data.train.shape[1:]))
+        raise InputError(f"--dataset {dataset} has images of {wanted}, and {path} has {found}: --dataset npz takes any")
     domain.encode(data.train.labels)
     domain.encode(data.test.labels)
     return Task(domain, data.train, data.test)
