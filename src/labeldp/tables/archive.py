@@ -2,7 +2,7 @@
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ TRAIN = ("{}", "train_{}", "{}_train")
 TEST = ("test_{}", "{}_test")
 NEEDED = "a NumPy archive (.npz) of plain arrays, as numpy.savez writes it, is needed"
 SHOWN = 12
+OBJECTS = "{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
 
 
 def open_archive(path: Path, label: str) -> ImageData:
@@ -59,9 +60,8 @@ def _unclear(path: Path, label: str) -> InputError:
     names = array_names(path)
     shown = ", ".join(map(repr, names[:SHOWN])) or "none"
     return InputError(
-        f"{path} must have one array of images, named {' or '.join(IMAGES)}, and one of labels, named {label!r} "
-        "(label= says which), both alone or as train_… or …_train, and a test part, where there is one, as test_… or "
-        f"…_test; it has {shown}{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''}"
+        f"{path} must have one array of images, named {' or '.join(IMAGES)}, and one of labels, named {label!r}, or "
+        f"both as train_… and test_…; it has {shown}{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''}"
     )
 
 
@@ -75,11 +75,21 @@ def array_names(path: Path) -> list[str]:
     return parsed(path, names, NEEDED)
 
 
+def _dtype(stream: IO[bytes]) -> np.dtype[Any]:
+    """What an array holds, by its header alone."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)[2]
+
+
 def read_array(path: Path, name: str) -> NDArray[Any]:
     """One array of an archive; arrays of Python objects are refused, they would be pickles."""
 
     def read() -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
+            if _dtype(stream).hasobject:
+                raise InputError(OBJECTS.format(path=path, name=name))
+            stream.seek(0)
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
             if stream.read(1):  # the checksum is looked at when the end is reached
                 raise EOFError
