@@ -82,7 +82,13 @@ def private(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        return command(*args, **kwargs)
+        from labeldp.privacy import BudgetExceeded
+
+        try:
+            return command(*args, **kwargs)
+        except BudgetExceeded as error:
+            words = f"labeldp ledger add {kwargs['ledger']} --dataset {kwargs['dataset']}"
+            raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
 
     decorated: Any = run
     for option in reversed(options):
@@ -201,10 +207,10 @@ def fit(data: str, **options: Any) -> None:
             progress=progress,
         )
     click.echo(summary.sentence)
-    low, high = summary.accuracy.low, summary.accuracy.high
-    click.echo(f"Accuracy, estimated from released labels: {summary.accuracy.value:.3f} ({low:.3f} to {high:.3f}).")
     if summary.test is not None:
         click.echo(f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}.")
+    low, high = summary.accuracy.low, summary.accuracy.high
+    click.echo(f"Accuracy, estimated from released labels: {summary.accuracy.value:.3f} ({low:.3f} to {high:.3f}).")
     for warning in summary.warnings:
         click.echo(f"Note: {warning}")
     click.echo(_standing(options["ledger"], options["dataset"]))
@@ -272,8 +278,10 @@ def release(data: str, out: str, **options: Any) -> None:
 
 @cli.command(epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n")
 @click.argument("path", type=click.Path(path_type=str))
-@click.option("--delta", default="0", show_default=True, help="The delta at which the guarantee is read.")
-def certificate(path: str, delta: str) -> None:
+@click.option(
+    "--delta", metavar="NUMBER", help="The delta at which the guarantee is read; by default the one it was made for."
+)
+def certificate(path: str, delta: str | None) -> None:
     """Print a certificate, and whether the thing still is what was certified.
 
     PATH is a directory that fit wrote or a file that release wrote; of a file, the released column alone is covered.
@@ -282,7 +290,7 @@ def certificate(path: str, delta: str) -> None:
     from labeldp.workflows import verify
 
     verdict = verify(path)
-    click.echo(verdict.certificate.at(delta))
+    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
     click.echo(verdict.sentence)
     if not verdict.holds:
         sys.exit(1)

@@ -54,7 +54,9 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
     assert found["images"] == "gray images of 12 × 12 pixels" and found["features"] == []
     assert found["model"].startswith("a linear model of how strongly parts of the image answer")
     assert found["curve"] and not found["importance"]
-    assert "the labels of test.npz are public" in found["sentence"]
+    assert "the labels of test.npz are public" in found["sentence"] and found["warnings"] == []
+    assert "Note:" not in done.out
+    assert done.out.index("Accuracy on test.npz") < done.out.index("Accuracy, estimated from released labels")
     report = (people / "model" / "report.html").read_text()
     assert "from gray images of 12 × 12 pixels" in report and "0 feature" not in report
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv").status == 0
@@ -95,7 +97,7 @@ def test_networks_without_torch_are_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (LOCAL, ("--model auto is not for images", "linear, cnn, inception, resnet18, mlp")),
+        (LOCAL, ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
         ((*LOCAL, "--model", "linear"), ("--model linear goes with --trust central", "cnn")),
         ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or --method best")),
@@ -107,6 +109,8 @@ def test_networks_without_torch_are_refused_in_a_sentence(
         ((*LINEAR, "--test", "copy.npz"), ("holds the private records",)),
         ((*LINEAR, "--test", "small.npz"), ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",)),
         ((*LINEAR, "--test", "people.csv"), ("people.csv",)),
+        (("fit", "one.png", *LINEAR[2:]), ("one.png is neither a table", "nor a source of images")),
+        (("fit", "one.png", *LOCAL[2:], "--model", "cnn"), ("nor a source of images",)),
         (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),
         (("fit", "nowhere.npz", *LINEAR[2:]), ("no such file or folder: nowhere.npz",)),
         ((*LINEAR, "--init", "model"), ("--epochs and --init go with",)),
@@ -120,6 +124,7 @@ def test_what_does_not_go_together_is_refused(
     order = np.random.default_rng(0).permutation(500)
     np.savez(people / "copy.npz", images=data["images"][order], labels=data["labels"][order])
     np.savez(people / "small.npz", images=np.zeros((9, 6, 6), dtype=np.uint8), labels=np.zeros(9, dtype=int))
+    (people / "one.png").write_bytes(b"\x89PNG")
     refused(labeldp(*options), people, *words)
 
 

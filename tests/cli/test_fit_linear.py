@@ -66,7 +66,9 @@ def test_one_command_makes_a_model_with_trust_and_delta_in_its_certificate(
     assert "Accuracy, estimated from released labels" in said
     checked = labeldp("certificate", "model", "--delta", "1e-6")
     assert checked.status == 0 and "epsilon = 2 and delta = 1e-06" in checked.out
-    assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model").out
+    assert labeldp("certificate", "model").out == checked.out
+    assert "No finite epsilon is promised at delta = 0" in labeldp("certificate", "model", "--delta", "0").out
+    assert "GaussianMoment, epsilon 2 at delta 1e-06, linear" in labeldp("ledger", "show", "l.ledger").out
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert len(rows) == 50 and {row["prediction"] for row in rows} == {"no", "yes"}
@@ -108,7 +110,7 @@ def test_the_budget_must_carry_delta_and_all_parts_before_the_first_is_charged(
     labeldp: Callable[..., Ran], people: Path
 ) -> None:
     for epsilon, delta, words in [
-        ("2", "0", "epsilon = inf"),
+        ("2", "0", "has no delta, and this fit asks for delta = 1e-06"),
         ("1.9", "1e-6", "epsilon = 1.9999"),
         ("2", "1e-7", "bring"),
     ]:
@@ -116,6 +118,7 @@ def test_the_budget_must_carry_delta_and_all_parts_before_the_first_is_charged(
                        *(["--change"] if (people / "l.ledger").exists() else [])).status == 0  # fmt: skip
         ran = labeldp(*FIT)
         assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1, ran
+        assert "labeldp ledger add l.ledger --dataset people --change --epsilon … --delta …" in ran.err
         assert steps(people) == [] and not (people / "model").exists()
 
 

@@ -163,6 +163,16 @@ def test_many_classes_become_a_picture_and_the_most_confused_pairs(samples: Samp
     assert len(render_report(samples["many"]())) < 200_000
 
 
+def test_what_was_measured_on_public_labels_comes_first(samples: Samples) -> None:
+    text = Page(render_report(samples["complete"]())).text
+    lead = text.index("16,281 records with public labels, it is right in 86.9% of cases")
+    assert lead < text.index("From released labels alone it is estimated to be right") and "this model, 86.9%" in text
+    assert text.index("Accuracy on a public test file") < text.index("Accuracy of always answering")
+    assert 'class="measured"' in render_report(samples["complete"]()) and "public test" not in render_report(
+        samples["plain"]()
+    )
+
+
 def test_a_wide_interval_is_not_hidden(samples: Samples) -> None:
     text = Page(render_report(samples["unclear"]())).text
     assert "too wide to tell" in text and "79.0% to 100.0%" in text and "times in 100" not in text

@@ -12,18 +12,24 @@ WIDTH, HEIGHT = 680.0, 360.0
 LEFT, RIGHT, TOP, BOTTOM = 84.0, 668.0, 40.0, 296.0
 
 
-def curve_chart(curve: Curve, epsilon: float, accuracy: Estimated, baseline: float) -> Markup:
-    """Accuracy against epsilon with its band, this model with its interval, and the accuracy of a constant answer."""
+def curve_chart(
+    curve: Curve, epsilon: float, accuracy: Estimated, baseline: float, measured: float | None = None
+) -> Markup:
+    """Accuracy against epsilon with its band, this model with its interval, and the accuracy of a constant answer.
+
+    Where the model was measured on public labels, a point says how well it did.
+    """
     points = sorted(curve.points, key=lambda point: point.epsilon)
     epsilons = [*(point.epsilon for point in points), epsilon]
     x = Scale(min(epsilons), max(epsilons), LEFT + 22, RIGHT - 22, log=True)
-    y = _shares([*(v for p in points for v in (p.low, p.value, p.high)), accuracy.low, accuracy.high, baseline])
+    shown = accuracy.value if measured is None else measured
+    y = _shares([*(v for p in points for v in (p.low, p.value, p.high)), accuracy.low, accuracy.high, baseline, shown])
     band = [(x(p.epsilon), y(p.high)) for p in points] + [(x(p.epsilon), y(p.low)) for p in reversed(points)]
     line = [(x(p.epsilon), y(p.value)) for p in points]
     label = (
         f"Accuracy against epsilon: {percent(points[0].value)} at {spent(points[0].epsilon)}, "
         f"{percent(points[-1].value)} at {spent(points[-1].epsilon)}; this model, at {spent(epsilon)}, "
-        f"has {percent(accuracy.value)}; the most frequent class has {percent(baseline)}."
+        f"has {percent(shown)}; the most frequent class has {percent(baseline)}."
     )
     return figure(
         label,
@@ -34,7 +40,8 @@ def curve_chart(curve: Curve, epsilon: float, accuracy: Estimated, baseline: flo
         tag("polygon", class_="band", points=_path(band)),
         tag("polyline", class_="line", points=_path(line)),
         *(tag("circle", class_="dot", cx=cx, cy=cy, r=4) for cx, cy in line),
-        _here(x(epsilon), [y(v) for v in (accuracy.value, accuracy.low, accuracy.high)], accuracy.value),
+        _here(x(epsilon), [y(v) for v in (accuracy.value, accuracy.low, accuracy.high)], shown),
+        *(() if measured is None else (tag("circle", class_="measured", cx=x(epsilon), cy=y(measured), r=5),)),
         class_="plot",
     )
 

@@ -74,6 +74,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
     """What the template may use: the summary, and what the charts and words make of it."""
     summary = _possible(given)
     importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
+    measured = None if summary.test is None else summary.test.accuracy
     curve = summary.curve if summary.curve and summary.curve.points else None
     return {
         "s": summary,
@@ -86,7 +87,13 @@ def _context(given: FitSummary) -> dict[str, Any]:
         "additive": words.adds_up(summary.budget),
         "curve": curve,
         "curve_chart": curve
-        and charts.curve_chart(curve, summary.budget.run.epsilon, summary.accuracy, summary.baseline.value),
+        and charts.curve_chart(
+            curve,
+            summary.budget.run.epsilon,
+            summary.accuracy,
+            summary.baseline.value,
+            measured,
+        ),
         "importance": importance[:MOST_BARS],
         "rest": importance[MOST_BARS:],
         "idle": [item.feature for item in summary.importance if not _matters(item)],

@@ -10,7 +10,17 @@ from typing import Any
 
 from labeldp.learners import Model
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.privacy import Budget, BudgetExceeded, Charge, InputError, Release, digits_above, total_loss
+from labeldp.privacy import (
+    Budget,
+    BudgetExceeded,
+    Charge,
+    InputError,
+    Release,
+    all_digits,
+    decimal,
+    digits_above,
+    total_loss,
+)
 from labeldp.tables import names_images, whole_directory
 from labeldp.workflows.bundle import (
     CERTIFICATE,
@@ -37,6 +47,9 @@ from labeldp.workflows.plans import plan_of
 from labeldp.workflows.summarize import Job, PublicRows, summarize
 from labeldp.workflows.summary import FitSummary, Stage
 from labeldp.workflows.watched import WatchedCurator
+
+UNREAD = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
+"""Names of single files that are neither a table nor a source of images; any other name is read as its content says."""
 
 Progress = Callable[[str, float], None]
 Render = Callable[[FitSummary], str]
@@ -117,6 +130,11 @@ class _Asked:
         """Read and check the files, the settings first."""
         if not Path(data).exists():
             raise InputError(f"no such file or folder: {data}")
+        if Path(data).is_file() and Path(data).suffix.lower() in UNREAD:
+            raise InputError(
+                f"{data} is neither a table (CSV or Parquet) nor a source of images: an .npz file, or a folder of "
+                "MNIST's or CIFAR's files or of a folder of pictures for each class"
+            )
         plan = plan_of(settings, images=names_images(data))
         private, public = _files(data, settings, test)
         budget = Budget(settings.epsilon, settings.delta)
@@ -163,6 +181,11 @@ class _Asked:
         total = total_loss([*charges, *rest])
         if rest and not budget.admits(total):
             delta = budget.delta
+            if not decimal(delta, "delta") and total.epsilon(delta) == float("inf"):
+                raise BudgetExceeded(
+                    f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
+                    f"delta = {all_digits(self.settings.delta)}"
+                )
             spent, come = (digits_above(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
             raise BudgetExceeded(
                 f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "

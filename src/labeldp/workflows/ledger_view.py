@@ -1,7 +1,8 @@
 """What a ledger file says to people."""
 
-from labeldp.privacy import Budget, LedgerError, all_digits, digits_above, shortest_float
+from labeldp.privacy import Budget, Charge, LedgerError, all_digits, digits_above, shortest_float
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.verdict import asked_delta
 
 SECRECY = (
     "This file holds the keys to the noise of every release: it is as secret as the labels. "
@@ -28,14 +29,20 @@ def _dataset(account: DatasetLedger) -> str:
     lines = [_standing(account)]
     for entry in account.entries:
         charge = entry.certificate.entries[0]
-        bound = charge.loss.max_loss
-        cost = "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
-        words = [entry.created[:19].replace("T", " ") + " UTC", str(charge.mechanism["mechanism"]), cost]
+        words = [entry.created[:19].replace("T", " ") + " UTC", str(charge.mechanism["mechanism"]), _cost(charge)]
         words += [entry.step.rpartition(": ")[2]] if entry.step else []
         words += [f"part {part + 1} of split {split[:8]}" for split, part in charge.path]
         words += [f"revision {entry.revision}"] if entry.revision else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
+
+
+def _cost(charge: Charge) -> str:
+    """Its epsilon, at the delta that was asked for where that is not 0."""
+    bound, delta = charge.loss.max_loss, asked_delta([charge])
+    if delta:
+        return f"epsilon {digits_above(charge.loss.epsilon(delta))} at delta {all_digits(shortest_float(delta))}"
+    return "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
 
 
 def describe_budget(path: str, name: str) -> str:

@@ -58,6 +58,8 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
     plans, what = (IMAGE_PLANS, "images") if images else (PLANS, "a table")
     kind = plans.get(settings.model)
     if kind is None:
+        if images and settings.model == "auto":
+            raise InputError(f"--model must be named for images: {', '.join(plans)}")
         known = settings.model in {**PLANS, **IMAGE_PLANS}
         problem = f"--model {settings.model} is not for {what}: take --model" if known else "--model must be one of"
         raise InputError(f"{problem} {', '.join(plans)}")

@@ -121,7 +121,7 @@ def summarize(
         importance=important,
         test=None if public is None else _tested(model, public),
         stages=job.stages,
-        warnings=_warnings(accuracy, baseline),
+        warnings=_warnings(accuracy, baseline) if public is None else (),
         images="" if encoder.names else str(encoder),
     )
 

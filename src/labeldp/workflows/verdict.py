@@ -1,9 +1,11 @@
 """A certificate as it stands in a file, and what is found when the file is compared with it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from labeldp.privacy import Certificate, InputError
+from labeldp.privacy import Certificate, Charge, InputError
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,26 @@ class Verdict:
     certificate: Certificate
     holds: bool
     sentence: str
+
+    @property
+    def delta(self) -> Fraction:
+        """The delta that was asked for."""
+        return asked_delta(self.certificate.entries)
+
+
+def asked_delta(charges: Iterable[Charge]) -> Fraction:
+    """The largest delta that a mechanism was asked to keep; 0 where none was.
+
+    Raises:
+        InputError: a mechanism says something else than a number from 0 to 1.
+    """
+    try:
+        delta = max((Fraction(charge.mechanism.get("delta", 0)) for charge in charges), default=Fraction(0))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InputError("this is not a certificate of labeldp") from error
+    if not 0 <= delta <= 1:
+        raise InputError("this is not a certificate of labeldp")
+    return delta
 
 
 def certificate_in(content: Any) -> Certificate:
