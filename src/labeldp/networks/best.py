@@ -106,9 +106,7 @@ def fit_best(
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     mapping = Remembered(default_representation(features) if representation is None else representation)
     net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
-    plan = _Plan(
-        np.asarray(features), curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed
-    )
+    plan = _Plan(features, curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed)
     plan.rehearse()
     if not evaluation:
         return plan.learn(curator, np.arange(curator.records))
@@ -216,8 +214,7 @@ class _Plan:
             return self.joined([head], head, student)
         prior = head.map(lambda model: model.predict_proba(self.features[rows]))
         mechanism = RandomizedResponseWithPrior(domain=self.domain, epsilon=rest, prior=prior)
-        if mechanism.sizes.max() == 1:  # the head is sure of every record: no label would say anything
-            return self.joined([head], head, self.distilled(head, "student", STUDENT, nets[0]))
+        # Also where the head leaves no choice: with delta > 0 what is charged must not depend on what was released.
         response = curator.release(mechanism, rng=self.rng, step="labels")
         student = self.taught(head, response, rows, nets[0])
         return self.joined([head, response], head, student)
