@@ -39,7 +39,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
     ("changes", "images", "words"),
     [
         ({"model": "cnn"}, False, "--model cnn is not for a table: take --model auto"),
-        ({"model": "auto"}, True, "--model auto is not for images: take --model linear, cnn"),
+        ({"model": "auto"}, True, "--model must be named for images: linear, cnn"),
         (
             {"model": "cnn", "trust": "central"},
             True,
