@@ -246,3 +246,13 @@ def test_the_root_of_a_rising_function_or_the_nearer_end() -> None:
     assert _rising_root(lambda factor: factor**2, 9.0) == pytest.approx(3)
     assert _rising_root(lambda factor: factor, 0.0) == 0.0
     assert _rising_root(lambda factor: 1 - np.exp(-factor), 2.0) == MOST_CONFIDENT
+
+
+@pytest.mark.parametrize("seed", [1, 6, 9])
+def test_lucky_noise_makes_no_model_sure_of_everything(seed: int) -> None:
+    features, labels = blobs(300, 2, distance=3.0)
+    holder = central(labels, ldp.Classes(2))
+    model = ldp.fit_linear(
+        features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(seed), representation=AS_THEY_ARE
+    ).value
+    assert model.estimator.confidence < 100  # these sums agree with the model better than any labels could
