@@ -1,7 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
-from labeldp.learners.central import fit_linear, round_loss, round_moment
+from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_trees, default_classifiers
@@ -54,6 +54,7 @@ __all__ = [
     "default_classifiers",
     "default_clusters",
     "default_epsilon",
+    "evaluated",
     "fit_linear",
     "fit_multistage",
     "fit_noisy",

@@ -1,10 +1,11 @@
 """A linear model from a trusted curator: noise on sums, not on labels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.features import check_rows
@@ -82,21 +83,48 @@ def fit_linear(
     fitted = mapped_by(unfitted, features, source)
     if not evaluation:
         return task.rounds(fitted, features, slice(None), curator, rng, refine)[0]
-    held = np.random.default_rng(partition_seed).permutation(curator.records) < evaluation * curator.records
+
+    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+        model, last = task.rounds(fitted, features, ~held, training, rng, refine)
+        return model, model.value.estimator.of_table(last.table[held])
+
+    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+
+
+def evaluated(
+    curator: CuratorLike,
+    epsilon: float,
+    learn: Callable[[CuratorLike, NDArray[np.bool_]], tuple[Release[Model], Any]],
+    *,
+    share: float,
+    seed: int,
+    rng: Any,
+) -> Release[Model]:
+    """A model with an evaluation on records that it was not learnt from, answered by plain randomized response.
+
+    Args:
+        curator: of all labels: classes.
+        epsilon: of the evaluation's labels.
+        learn: takes the curator of the other records and the mask of those that are kept; returns the model and its
+            probabilities for them.
+        share: of the records, in (0, 1).
+        seed: of the random split, public.
+        rng: randomness of the noise.
+
+    Raises:
+        InputError: one of the two parts would be empty; nothing was charged.
+    """
+    held = np.random.default_rng(seed).permutation(curator.records) < share * curator.records
     if held.all() or not held.any():
         raise InputError("labels must hold more records: the training or the evaluation part would be empty")
-    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
+    why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
     response = RandomizedResponse(domain=kept.domain, epsilon=epsilon)
     kept.require({"evaluation": response.privacy_loss()})
-    model, last = task.rounds(fitted, features, ~held, training, rng, refine)
+    model, probabilities = learn(training, held)
     release = kept.release(response, rng=rng, step="evaluation")
-
-    def judge(learnt: Model, _: Any) -> Model:
-        probabilities = learnt.estimator.of_table(last.table[held])
-        return replace(learnt, evaluation=Evaluation(release, probabilities, HELD_OUT, np.flatnonzero(held)))
-
-    return gather([model, release], judge)
+    seen = Evaluation(release, probabilities, HELD_OUT, np.flatnonzero(held))
+    return gather([model, release], lambda learnt, _: replace(learnt, evaluation=seen))
 
 
 def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from labeldp.learners import Evaluation, Evidence, Model, PatchFilters, TableMap, fit_linear, round_loss
-from labeldp.mechanisms import Classes, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.learners import Evidence, Model, PatchFilters, TableMap, evaluated, fit_linear, round_loss
+from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.combined import Blend, Joint, Remembered
 from labeldp.networks.training import Recipe
@@ -19,7 +19,6 @@ from labeldp.privacy import (
     CuratorLike,
     InputError,
     PrivacyLoss,
-    Public,
     Release,
     gather,
     positive_epsilon,
@@ -36,8 +35,6 @@ DISTILLED = Recipe(epochs=4, peak=0.1)
 STUDENT = Recipe(epochs=6, peak=0.05)
 ROUNDS = 2
 """How often the labels' posterior is taken, each time under the student of the round before."""
-
-HELD_OUT = "the model, on records whose labels it did not learn from"
 
 Told = Callable[[str, Release[Model]], None]
 
@@ -110,21 +107,12 @@ def fit_best(
     plan.rehearse()
     if not evaluation:
         return plan.learn(curator, np.arange(curator.records))
-    held = np.random.default_rng(partition_seed).permutation(curator.records) < evaluation * curator.records
-    if held.all() or not held.any():
-        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
-    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
-    training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    response = RandomizedResponse(domain=kept.domain, epsilon=epsilon)
-    kept.require({"evaluation": response.privacy_loss()})
-    model, rows = plan.learn(training, np.flatnonzero(~held)), np.flatnonzero(held)
-    release = kept.release(response, rng=rng, step="evaluation")
 
-    def judge(learnt: Model, _: Any) -> Model:
-        probabilities = learnt.predict_proba(plan.features[rows])
-        return replace(learnt, evaluation=Evaluation(release, probabilities, HELD_OUT, rows))
+    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+        model = plan.learn(training, np.flatnonzero(~held))
+        return model, model.value.predict_proba(features[held])
 
-    return gather([model, release], judge)
+    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
 def default_representation(features: Any) -> Any:
