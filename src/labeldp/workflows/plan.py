@@ -105,11 +105,11 @@ class Plan(ABC):
         """The releases, each under its step's name, and a model with an evaluation."""
 
     def prepared(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
-        """The features as `relearn` and its models take them, shape (n, any)."""
+        """The features as `relearn` and its models take them, shape (n, any); asked only where `simulated` says how."""
         raise NotImplementedError
 
     def relearn(self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any) -> Model:
-        """The same kind of model from other labels at another epsilon, on prepared features: for simulations."""
+        """The same kind of model from other labels at another epsilon, on prepared features; likewise."""
         raise NotImplementedError
 
     @abstractmethod
