@@ -324,14 +324,6 @@ def test_features_that_may_hold_the_labels_have_no_evaluation_part() -> None:
     assert len(holder.ledger.charges) == 1
 
 
-def test_numbers_have_no_evaluation_part() -> None:
-    features, labels = line(100)
-    holder = central(labels, ldp.Interval(0, 10))
-    with pytest.raises(InputError, match="0 for numbers"):
-        ldp.fit_linear(features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0), evaluation=0.1)
-    assert holder.ledger.charges == ()
-
-
 def test_the_default_map_is_for_tables() -> None:
     features, labels = blobs(1500)
     features = np.column_stack([features, SIMULATED(0).integers(0, 4, 1500)])

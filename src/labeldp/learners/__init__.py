@@ -5,6 +5,7 @@ from labeldp.learners.central import evaluated, fit_linear, round_loss, round_mo
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_trees, default_classifiers
+from labeldp.learners.errors import NumberEvaluation, debiased_share, debiased_squared_error, judged, measuring
 from labeldp.learners.evaluation import (
     Estimate,
     Evaluation,
@@ -38,6 +39,7 @@ __all__ = [
     "LossClassifier",
     "Model",
     "NoisyLabelClassifier",
+    "NumberEvaluation",
     "PatchFilters",
     "RandomFourier",
     "SoftmaxRegression",
@@ -51,6 +53,8 @@ __all__ = [
     "debiased_confusion",
     "debiased_log_loss",
     "debiased_scorer",
+    "debiased_share",
+    "debiased_squared_error",
     "default_classifiers",
     "default_clusters",
     "default_epsilon",
@@ -58,8 +62,10 @@ __all__ = [
     "fit_linear",
     "fit_multistage",
     "fit_noisy",
+    "judged",
     "lp_normal_sgd",
     "lp_rr_sgd",
+    "measuring",
     "normal_moment",
     "posterior",
     "printed_moment",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners.evaluation import Evaluation
+from labeldp.learners.errors import judged, measuring
 from labeldp.learners.features import check_rows
 from labeldp.learners.mapped import mapped_by
 from labeldp.learners.maps import TableMap
@@ -15,7 +15,7 @@ from labeldp.learners.model import Model
 from labeldp.learners.multistage import HELD_OUT
 from labeldp.learners.rounds import UNIT, Refinement, Task
 from labeldp.learners.whitening import MAX_DIMENSION
-from labeldp.mechanisms import Classes, CrossMoment, RandomizedResponse
+from labeldp.mechanisms import CrossMoment
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Public, Release, gather
 
 
@@ -57,8 +57,8 @@ def fit_linear(
             leaves as many as are worth it; of many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
         evaluation: share of the records that is not learnt from, but answered by plain randomized response at the
-            same epsilon, so that the model has an `evaluation`; in [0, 1), classes only, and 0 where features are a
-            `Release`, which may hold these labels.
+            same epsilon (numbers by `DiscreteLaplace`), so that the model has an `evaluation`; in [0, 1), and 0 where
+            features are a `Release`, which may hold these labels.
         partition_seed: of the random split, public.
 
     Returns:
@@ -78,7 +78,7 @@ def fit_linear(
     check_rows(features, curator.records)
     refine = _refine(refine)
     task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
-    _refuse_evaluation(evaluation, curator.domain, source)
+    _refuse_evaluation(evaluation, source)
     unfitted = TableMap() if representation is None else representation
     fitted = mapped_by(unfitted, features, source)
     if not evaluation:
@@ -100,13 +100,13 @@ def evaluated(
     seed: int,
     rng: Any,
 ) -> Release[Model]:
-    """A model with an evaluation on records that it was not learnt from, answered by plain randomized response.
+    """A model with an evaluation on records that it was not learnt from, answered one by one (see `measuring`).
 
     Args:
-        curator: of all labels: classes.
+        curator: of all labels.
         epsilon: of the evaluation's labels.
         learn: takes the curator of the other records and the mask of those that are kept; returns the model and its
-            probabilities for them.
+            probabilities for them, or predicted numbers.
         share: of the records, in (0, 1).
         seed: of the random split, public.
         rng: randomness of the noise.
@@ -119,11 +119,11 @@ def evaluated(
         raise InputError("labels must hold more records: the training or the evaluation part would be empty")
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    response = RandomizedResponse(domain=kept.domain, epsilon=epsilon)
+    response = measuring(kept.domain, epsilon)
     kept.require({"evaluation": response.privacy_loss()})
-    model, probabilities = learn(training, held)
+    model, predicted = learn(training, held)
     release = kept.release(response, rng=rng, step="evaluation")
-    seen = Evaluation(release, probabilities, HELD_OUT, np.flatnonzero(held))
+    seen = judged(release, predicted, HELD_OUT, np.flatnonzero(held))
     return gather([model, release], lambda learnt, _: replace(learnt, evaluation=seen))
 
 
@@ -155,9 +155,9 @@ def _refine(value: Any) -> tuple[Refinement, ...]:
     return tuple(value)
 
 
-def _refuse_evaluation(share: Any, domain: Any, source: Any) -> None:
-    if not 0 <= share < 1 or (share and not isinstance(domain, Classes)):
-        raise InputError("evaluation must be a share of the records, in [0, 1), and 0 for numbers")
+def _refuse_evaluation(share: Any, source: Any) -> None:
+    if not 0 <= share < 1:
+        raise InputError("evaluation must be a share of the records, in [0, 1)")
     if share and source is not None:
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
 

@@ -9,7 +9,7 @@ from scipy.special import betaincinv, ndtri
 
 from labeldp.learners.evidence import inverse_table
 from labeldp.learners.probabilities import FLOOR, Probabilities, normalized
-from labeldp.mechanisms import Classes
+from labeldp.mechanisms import Classes, debias
 from labeldp.privacy import InputError, Release
 
 LEVEL = 0.95
@@ -41,7 +41,7 @@ class Evaluation:
     """Records with labels that were released by an invertible mechanism, and a model's probabilities for them.
 
     Args:
-        release: the released codes, shape (n,).
+        release: the released codes, shape (n,), or packed bits.
         probabilities: of the model, shape (n, K); it never met these labels.
         of: what was evaluated, in words.
         rows: which records of the training table these are, shape (n,).
@@ -87,22 +87,22 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     """The accuracy that predictions would show on the true labels.
 
     Args:
-        release: n released codes, each record answered with all classes possible.
+        release: n records, each answered with all classes possible, or with a bit for each class.
         predictions: predicted codes, shape (n,), made without these labels.
         level: coverage of the interval.
 
     Returns:
         Unbiased; the estimate itself may lie outside of [0, 1] where n or epsilon is small. The interval is exact
-        (Clopper and Pearson's, for how often predictions and released codes agree) and clipped to [0, 1].
+        (Clopper and Pearson's, for how often released answers name the predicted class) and clipped to [0, 1].
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    codes, inverse = _measured(release)
-    predicted = _predicted(predictions, len(codes), len(inverse))
-    hit, miss = _hit_and_miss(inverse)
-    agreements = int(np.sum(predicted == codes))
-    rates = np.array([agreements / len(codes), *clopper_pearson(agreements, len(codes), level)])
+    found = _Answers.of(release)
+    predicted = _predicted(predictions, *found.answers.shape)
+    hit, miss = _hit_and_miss(found.inverse)
+    agreements = int(found.answers[np.arange(len(predicted)), predicted].sum())
+    rates = np.array([agreements / len(predicted), *clopper_pearson(agreements, len(predicted), level)])
     value, low, high = miss + (hit - miss) * rates
     return Estimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 
@@ -116,9 +116,9 @@ def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    codes, inverse = _measured(release)
-    losses = log_losses(_rows(probabilities, len(codes), len(inverse)))
-    return _mean((inverse[codes] * losses).sum(axis=1), level)
+    found = _Answers.of(release)
+    losses = log_losses(_rows(probabilities, *found.answers.shape))
+    return mean_estimate((found.indicators * losses).sum(axis=1), level)
 
 
 def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
@@ -130,15 +130,15 @@ def debiased_confusion(release: Release[Any], predictions: Any, *, level: float 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    codes, inverse = _measured(release)
-    predicted = _predicted(predictions, len(codes), len(inverse))
-    hit, miss = _hit_and_miss(inverse)
-    counts = np.zeros(inverse.shape)
-    np.add.at(counts, (codes, predicted), 1.0)
-    totals = counts.sum(axis=0)
-    shares = totals / len(codes)
+    found = _Answers.of(release)
+    records, classes = found.answers.shape
+    predicted = _predicted(predictions, records, classes)
+    hit, miss = _hit_and_miss(found.inverse)
+    counts = np.array([np.bincount(predicted[column], minlength=classes) for column in found.answers.T], dtype=float)
+    totals = np.bincount(predicted, minlength=classes)
+    shares = totals / records
     low, high = clopper_pearson(counts, totals[None, :], level)
-    value = miss * shares + (hit - miss) * counts / len(codes)
+    value = miss * shares + (hit - miss) * counts / records
     bounds = [np.clip(miss + (hit - miss) * rate, 0, 1) * shares for rate in (low, high)]
     return Estimate(value, bounds[0], bounds[1], level)
 
@@ -150,27 +150,26 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
     delta method; where the released labels do not show that both classes occur it is [0, 1].
 
     Args:
-        release: n released codes.
+        release: n released codes, or packed bits.
         scores: larger where the second class is likelier, shape (n,).
         level: coverage of the interval.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    codes, inverse = _measured(release)
-    if len(inverse) != 2:
+    weights = _Answers.of(release).indicators
+    if weights.shape[1] != 2:
         raise InputError("the area under the ROC curve needs two classes")
     values = np.asarray(scores, dtype=np.float64)
-    if values.shape != codes.shape or not np.all(np.isfinite(values)):
+    if values.shape != weights.shape[:1] or not np.all(np.isfinite(values)):
         raise InputError("scores must be one finite number for each released label")
-    weights = inverse[codes]
     shares = weights.mean(axis=0)
     if not np.all(shares > 0):
         return Estimate(0.5, 0.0, 1.0, level)
     above, below = _masses(values, weights)
     value = auc_estimate(weights, values)
     terms = weights[:, 1] * (below[:, 0] - value * shares[0]) + weights[:, 0] * (above[:, 1] - value * shares[1])
-    half = ndtri((1 + level) / 2) * np.std(terms) / shares.prod() / np.sqrt(len(codes))
+    half = ndtri((1 + level) / 2) * np.std(terms) / shares.prod() / np.sqrt(len(values))
     return Estimate(value, float(np.clip(value - half, 0, 1)), float(np.clip(value + half, 0, 1)), level)
 
 
@@ -206,7 +205,8 @@ def clopper_pearson(hits: Any, trials: Any, level: float) -> tuple[Any, Any]:
     return low, high
 
 
-def _mean(values: NDArray[np.float64], level: float) -> Estimate:
+def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:
+    """The mean of independent numbers with its normal interval, without bounds where there is one number."""
     value = float(values.mean())
     half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     return Estimate(value, value - half, value + half, level)
@@ -224,16 +224,32 @@ def _masses(
     return sums[-1] - below, below
 
 
-def _measured(release: Release[Any]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Released codes and what each answer stands for, shapes (n,) and (K, K)."""
-    mechanism = release.mechanism if isinstance(release, Release) else None
-    if mechanism is None or not isinstance(mechanism.domain, Classes):
-        raise InputError("release must be what Curator.release returned for a mechanism on Classes")
-    inverse = inverse_table(mechanism)
-    codes = mechanism.domain.check_codes(release.value)
-    if not len(codes):
-        raise InputError("release must hold at least one record")
-    return codes.astype(np.intp), inverse
+@dataclass(frozen=True)
+class _Answers:
+    """What was released of each record, whether one class or a bit for each.
+
+    Args:
+        answers: whether the answer names the class, shape (n, K).
+        inverse: row j holds the unbiased class indicators that an answer of class j alone stands for, shape (K, K).
+        indicators: unbiased class indicators, shape (n, K).
+    """
+
+    answers: NDArray[np.bool_]
+    inverse: NDArray[np.float64]
+    indicators: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, release: Release[Any]) -> "_Answers":
+        mechanism = release.mechanism if isinstance(release, Release) else None
+        if mechanism is None or not isinstance(mechanism.domain, Classes):
+            raise InputError("release must be what Curator.release returned for a mechanism on Classes")
+        inverse = inverse_table(mechanism)
+        if not len(release.value):
+            raise InputError("release must hold at least one record")
+        if hasattr(mechanism, "bits"):
+            return cls(mechanism.bits(release.value), inverse, debias(mechanism, release.value).values)
+        codes = mechanism.domain.check_codes(release.value)
+        return cls(codes[:, None] == np.arange(len(inverse)), inverse, inverse[codes])
 
 
 def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:

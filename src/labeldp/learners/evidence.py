@@ -135,9 +135,11 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
 
 
 def inverse_table(mechanism: Any) -> NDArray[np.float64]:
-    """Row z holds the unbiased class indicators that the answer z stands for, shape (K, K).
+    """Row z holds the unbiased class indicators that the answer z, or bits of z alone, stands for, shape (K, K).
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    return np.asarray(mechanism.unbiased(np.arange(mechanism.domain.size)).values)
+    size = mechanism.domain.size
+    answers = np.packbits(np.eye(size, dtype=np.bool_), axis=1) if hasattr(mechanism, "bits") else np.arange(size)
+    return np.asarray(mechanism.unbiased(answers).values)

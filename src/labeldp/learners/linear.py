@@ -53,6 +53,10 @@ class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
 class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
     """A linear prediction of numbers; made by `fit_linear`, not fitted to labels of its own."""
 
+    def of_table(self, table: Any) -> NDArray[np.float64]:
+        """Predictions for features that were mapped already, shape (n,)."""
+        return self.scores(table)[:, 0]
+
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions in the unit of the labels, shape (n,)."""
-        return self.scores(self.representation.transform(X))[:, 0]
+        return self.of_table(self.representation.transform(X))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.learners.errors import NumberEvaluation
 from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.probabilities import Probabilities, expanded, unmixed
 from labeldp.mechanisms import Classes, Interval
@@ -27,7 +28,7 @@ class Model:
     domain: Any  # Classes or Interval
     estimator: Any = field(repr=False)
     noise: NDArray[np.float64] | None = field(default=None, repr=False)
-    evaluation: Evaluation | None = field(default=None, repr=False)
+    evaluation: Evaluation | NumberEvaluation | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> tuple[str | int, ...]:

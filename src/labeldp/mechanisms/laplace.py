@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from math import exp
+from math import exp, expm1
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.debias import Debiased
@@ -129,6 +130,24 @@ class DiscreteLaplace(FiniteMechanism):
         # The rows of the inverse in the middle of the grid sum up to more than the two at its ends.
         condition = ((1 + decay) / (1 - decay)) ** (2 if self.reach > 1 else 1)
         return Debiased(values + outwards * step * decay / (1 - decay), condition)
+
+    def unbiased_squares(self, noisy: Any, centers: Any) -> NDArray[np.float64]:
+        """Unbiased squared distances of the true labels from numbers, shape (n,), in the square of their unit.
+
+        Of a function f of the label, f(z) - a / (1 - a)^2 (f(z + 1) - 2 f(z) + f(z - 1)) is unbiased inside of the
+        grid, and at an end f(z) - a / (1 - a) times what f grows by, one step inwards.
+
+        Args:
+            noisy: codes, shape (n,).
+            centers: one number for each, made without these labels, shape (n,), in the unit of the labels.
+        """
+        rate, step = float(self.rate), self.domain.step
+        decay, lost = exp(-rate), -expm1(-rate)
+        codes = self.domain.check_codes(noisy)
+        away = (self.domain.decode(codes) - np.asarray(centers, dtype=np.float64)) / step
+        outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
+        inner, end = 2 * decay / lost**2, decay / lost * (1 - 2 * outwards * away)
+        return np.asarray((away**2 - np.where(outwards, end, inner)) * step**2)
 
 
 def _rounded_up(power: int, factor: Fraction) -> int:

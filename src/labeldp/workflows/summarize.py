@@ -86,7 +86,7 @@ def summarize(
     """
     model, settings = release.value, job.plan.settings
     evaluation = model.evaluation
-    assert evaluation is not None
+    assert isinstance(evaluation, Evaluation)
     accuracy = evaluation.accuracy()
     baseline = constant_accuracy(evaluation.release, model.domain.size)
     rows, encoder = job.rows, job.rows.encoder
