@@ -39,3 +39,25 @@ def check_share(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
         raise InputError(f"{name} must lie in [0, 1]")
     return float(value)
+
+
+def check_number(value: Any, name: str) -> float:
+    """A finite number, at least 0.
+
+    Raises:
+        InputError: anything else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < math.inf:
+        raise InputError(f"{name} must be a finite number, at least 0")
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """One of some words.
+
+    Raises:
+        InputError: anything else.
+    """
+    if value not in choices:
+        raise InputError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}")
+    return str(value)

@@ -1,0 +1,265 @@
+"""How the excess risk falls with the records, for every task, trust and protection: Table I of Zhao, corrected.
+
+Rates leave constants out: they compare, they do not predict. What privacy costs with the constants of our mechanisms
+is in `labeldp.theory.balance`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp.privacy import InputError, positive_epsilon
+from labeldp.theory.checks import check_choice, check_count, check_number, check_positive
+
+TASKS = ("classification", "regression", "heavy-tailed")
+TRUSTS = ("local", "central")
+PROTECTIONS = ("label", "full", "none")
+
+SOURCES = {
+    ("classification", "local", "label"): "Zhao, Theorems 1 and 2",
+    ("classification", "central", "label"): "Zhao, Theorems 3 and 4",
+    ("classification", "local", "full"): "Zhao, Remark 1, after Berrett and Butucea (2019)",
+    ("classification", "central", "full"): "Zhao, Theorem 13",
+    ("regression", "local", "label"): "Zhao, Theorems 5 and 6",
+    ("regression", "central", "label"): "Zhao, Theorem 8, and Theorem 7 corrected",
+    ("regression", "local", "full"): "Zhao, Table I, after Berrett, Györfi and Walk (2021)",
+    ("regression", "central", "full"): "Zhao, Theorem 14 (1)",
+    ("heavy-tailed", "local", "label"): "Zhao, Theorems 9 and 10",
+    ("heavy-tailed", "central", "label"): "Zhao, Theorems 11 and 12",
+    ("heavy-tailed", "local", "full"): "Zhao, Table I, after Berrett, Györfi and Walk (2021)",
+    ("heavy-tailed", "central", "full"): "Zhao, Theorem 14 (2)",
+}
+"""Where each row of Table I is proved; without protection all rows are known results that Table I repeats."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a rate: (records · epsilon^power / logarithm)^-exponent.
+
+    Args:
+        exponent: of the records.
+        power: how epsilon stands beside the records: 0, 1 or 2.
+        capped: an epsilon above 1 counts as 1.
+    """
+
+    exponent: float
+    power: int
+    capped: bool = False
+
+    def value(self, records: float, epsilon: float, logarithm: float = 1.0) -> float:
+        """The term at a number of records; `logarithm` is ln K for classes, else 1."""
+        return float((records * self._weight(epsilon) / logarithm) ** -self.exponent)
+
+    def records(self, value: float, epsilon: float, logarithm: float = 1.0) -> float:
+        """The number of records at which the term has a value."""
+        return float(value ** (-1 / self.exponent) * logarithm / self._weight(epsilon))
+
+    def _weight(self, epsilon: float) -> float:
+        """What epsilon makes of one record."""
+        return float((min(epsilon, 1.0) if self.capped else epsilon) ** self.power)
+
+
+def rate_terms(
+    *,
+    task: str,
+    trust: str = "local",
+    protection: str = "label",
+    dimension: int,
+    beta: float = 1.0,
+    margin: float = 0.0,
+    moments: float = 2.0,
+) -> tuple[Term, ...]:
+    """The terms whose sum is the rate of a row of Table I, the term without privacy first where there are two.
+
+    Args:
+        task: "classification", "regression" (labels in an interval) or "heavy-tailed" (labels with bounded moments).
+        trust: "local" or "central".
+        protection: "label"; "full" for features too; "none", where `trust` says nothing.
+        dimension: d, of the features.
+        beta: Hölder smoothness, in (0, 1].
+        margin: Tsybakov's γ of classes, at least 0; margin · beta at most d.
+        moments: p, at least 2: E|label|^p is bounded. For "heavy-tailed" alone.
+
+    Raises:
+        InputError: a choice that does not exist, or a number out of its range.
+
+    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/corrections.md`.
+    """
+    check_choice(task, "task", TASKS)
+    check_choice(trust, "trust", TRUSTS)
+    check_choice(protection, "protection", PROTECTIONS)
+    size = check_count(dimension, "dimension")
+    smooth = check_smoothness(beta, margin, size)
+    power = _risk_power(task, smooth, margin)
+    tail = _tail(task, moments)
+    public = Term(power / (2 * smooth + size), 0)
+    if protection == "none":
+        return (public,)
+    if trust == "central":
+        return public, Term(power / (smooth * tail + size), 1)
+    if protection == "full":
+        return public, Term(power / (2 * smooth * tail + 2 * size), 2)
+    private = Term(power / (2 * smooth * tail + size), 2, capped=tail == 1)
+    return (private,) if tail == 1 else (public, private)
+
+
+def exponent(**setting: Any) -> float:
+    """The a of risk ~ N^-a as the records N grow and epsilon stays: the least exponent of the terms.
+
+    Args:
+        setting: the arguments of `rate_terms`.
+
+    Source: Zhao, Table I.
+    """
+    return min(term.exponent for term in rate_terms(**setting))
+
+
+def rate(*, records: float, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
+    """The excess risk that is possible, up to a constant: the sum of the terms of `rate_terms`.
+
+    Args:
+        records: N, at least 1.
+        epsilon: of the release; without protection it may be missing.
+        classes: K; each record of a classification counts as 1/ln K, also without privacy (the upper bounds say so).
+        setting: the arguments of `rate_terms`.
+
+    Source: Zhao, eq. (14), (18), (21), (24), (26), (29), (32), (37), (38).
+    """
+    terms = rate_terms(**setting)
+    numbers = _numbers(records, epsilon, classes, **setting)
+    return sum(term.value(*numbers) for term in terms)
+
+
+def records_for(risk: float, *, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
+    """How many records the rate needs for a risk: the inverse of `rate`, exact where there is one term.
+
+    Args:
+        risk: as `rate` gives it.
+        epsilon: of the release; without protection it may be missing.
+        classes: K.
+        setting: the arguments of `rate_terms`.
+
+    Source: Zhao, Table I.
+    """
+    return _solve(rate_terms(**setting), check_positive(risk, "risk"), _numbers(1, epsilon, classes, **setting))
+
+
+def critical_side(*, records: float, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
+    """The side h of cubes, up to a constant, that balances bias and noise: the rate is h^(2β), of classes h^(β(γ+1)).
+
+    A cube then holds about records · h^d records: the number of neighbors where neighbors are used.
+
+    Args:
+        records: N, at least 1.
+        epsilon: of the release; without protection it may be missing.
+        classes: K.
+        setting: the arguments of `rate_terms`; the margin changes nothing.
+
+    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12 and 14, with k, and the exponents of h, of `docs/corrections.md`.
+    """
+    numbers = _numbers(records, epsilon, classes, **setting)
+    return sum(term.value(*numbers) for term in _side_terms(**setting))
+
+
+def critical_records(side: float, *, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
+    """The number of records at which a side is critical: the inverse of `critical_side`.
+
+    Args:
+        side: h, of a cube.
+        epsilon: of the release; without protection it may be missing.
+        classes: K.
+        setting: the arguments of `rate_terms`.
+
+    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12 and 14.
+    """
+    return _solve(_side_terms(**setting), check_positive(side, "side"), _numbers(1, epsilon, classes, **setting))
+
+
+def sample_multiplier(
+    *,
+    records: float,
+    epsilon: Any,
+    trust: str = "local",
+    protection: str = "label",
+    versus: str = "none",
+    versus_trust: str | None = None,
+    **setting: Any,
+) -> float:
+    """How many times more records one promise needs than another, for the risk that the other has with `records`.
+
+    Args:
+        records: N of the other.
+        epsilon: of both.
+        trust: of the one.
+        protection: of the one.
+        versus: the protection of the other; by default no privacy at all.
+        versus_trust: the trust of the other; by default the same.
+        setting: `task`, `dimension` and the rest, as `rate` takes them.
+
+    Returns:
+        1/(ε² ∧ 1) for local labels of classes or of an interval against no privacy; below 1 where the one needs less.
+
+    Source: Zhao, Remark 1 and Table I.
+    """
+    other = {"trust": versus_trust or trust, "protection": versus, "epsilon": epsilon, **setting}
+    goal = rate(records=records, **other)
+    return records_for(goal, trust=trust, protection=protection, epsilon=epsilon, **setting) / records
+
+
+def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
+    """The smoothness, in (0, 1]; the margin at least 0, and their product at most d.
+
+    Raises:
+        InputError: anything else.
+    """
+    smooth = check_positive(beta, "beta")
+    if smooth > 1:
+        raise InputError("beta must lie in (0, 1]: a function that is smoother than that in this sense is constant")
+    if smooth * check_number(margin, "margin") > dimension:
+        raise InputError(f"margin · beta must be at most {dimension}, the dimension: no smooth classes are clearer")
+    return smooth
+
+
+def _risk_power(task: str, beta: float, margin: float) -> float:
+    """The a of risk ~ h^a for cubes of side h."""
+    return beta * (margin + 1) if task == "classification" else 2 * beta
+
+
+def _side_terms(**setting: Any) -> list[Term]:
+    """The terms whose sum is the critical side: those of the rate, each a power of its own side."""
+    terms = rate_terms(**{**setting, "margin": 0.0})
+    power = _risk_power(setting["task"], setting.get("beta", 1.0), 0.0)
+    return [Term(term.exponent / power, term.power, term.capped) for term in terms]
+
+
+def _tail(task: str, moments: Any) -> float:
+    """p/(p - 1) for labels with p moments, 1 for bounded ones: how tails slow privacy down."""
+    if task != "heavy-tailed":
+        return 1.0
+    order = moments if moments == math.inf else check_positive(moments, "moments")
+    if order < 2:
+        raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
+    return 1.0 if order == math.inf else order / (order - 1)
+
+
+def _numbers(records: Any, epsilon: Any, classes: Any, *, task: str, **setting: Any) -> tuple[float, float, float]:
+    """Records, epsilon and ln K (1 for regression), checked."""
+    count = check_positive(records, "records")
+    if count < 1:
+        raise InputError("records must be at least 1")
+    if epsilon is None and setting.get("protection") != "none":
+        raise InputError("epsilon is missing")
+    exact = math.inf if epsilon is None else float(positive_epsilon(epsilon))
+    return count, exact, math.log(check_count(classes, "classes", 2)) if task == "classification" else 1.0
+
+
+def _solve(terms: Sequence[Term], value: float, numbers: tuple[float, float, float]) -> float:
+    """The records at which the sum of terms is `value`: it lies where the largest term is all or its share of it."""
+    _, epsilon, logarithm = numbers
+    low = max(term.records(value, epsilon, logarithm) for term in terms)
+    high = max(term.records(value / len(terms), epsilon, logarithm) for term in terms)
+    while low < (middle := math.sqrt(low) * math.sqrt(high)) < high * (1 - 1e-14):
+        enough = sum(term.value(middle, epsilon, logarithm) for term in terms) <= value
+        low, high = (low, middle) if enough else (middle, high)
+    return high
