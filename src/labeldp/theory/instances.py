@@ -261,7 +261,7 @@ def heavy_values(
 ) -> HardValues:
     """The same with heavy tails: labels T, 0 or -T with E|label|^p = `bound`, and T that grows as the bumps shrink.
 
-    T = (bound / (2 height))^(1/(p - 1)), or bound^(1/p) where that is more: fewer labels than none cannot be 0.
+    T = (bound / (2 height))^(1/(p - 1)), or bound^(1/p) where that is more: else P(label is not 0) would exceed 1.
 
     Args:
         per_axis: M, or 1/h.
