@@ -28,13 +28,18 @@ if TYPE_CHECKING:
     )
     from labeldp.mechanisms import (
         Classes,
+        CubeGrid,
         DiscreteLaplace,
         ExponentialMechanism,
+        FullMeans,
+        FullSelection,
         GaussianMoment,
         GaussianOneHot,
         Interval,
         LaplaceHistogram,
         LaplaceMoment,
+        LaplaceSum,
+        Located,
         PermuteAndFlip,
         RandomizedResponse,
         RandomizedResponseTopK,
@@ -67,9 +72,9 @@ _ROOMS = {
         "NotInvertibleError PrivacyLoss Public Release SystemRandomness gather"
     ),
     "labeldp.mechanisms": (
-        "Classes DiscreteLaplace ExponentialMechanism GaussianMoment GaussianOneHot Interval LaplaceHistogram "
-        "LaplaceMoment PermuteAndFlip RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior "
-        "UnaryEncoding debias"
+        "Classes CubeGrid DiscreteLaplace ExponentialMechanism FullMeans FullSelection GaussianMoment GaussianOneHot "
+        "Interval LaplaceHistogram LaplaceMoment LaplaceSum Located PermuteAndFlip RandomizedResponse "
+        "RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
@@ -86,10 +91,13 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "Classes",
+    "CubeGrid",
     "Curator",
     "DiscreteLaplace",
     "DomainError",
     "ExponentialMechanism",
+    "FullMeans",
+    "FullSelection",
     "GaussianMoment",
     "GaussianOneHot",
     "InputError",
@@ -98,9 +106,11 @@ __all__ = [
     "LabelDPError",
     "LaplaceHistogram",
     "LaplaceMoment",
+    "LaplaceSum",
     "Ledger",
     "LedgerError",
     "LedgerFile",
+    "Located",
     "Model",
     "NoisyLabelClassifier",
     "NotInvertibleError",

@@ -30,6 +30,13 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism", groups=public(LABELS)),
     "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip", groups=public(LABELS)),
     "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram", groups=public(LABELS)),
+    "mechanisms.LaplaceSum": lambda: room("mechanisms").LaplaceSum(
+        domain=interval(), epsilon=1.0, groups=public(LABELS)
+    ),
+    "mechanisms.FullSelection": lambda: room("mechanisms").FullSelection(
+        domain=located(room("mechanisms").Classes(3)), epsilon=1.0
+    ),
+    "mechanisms.FullMeans": lambda: room("mechanisms").FullMeans(domain=located(interval()), epsilon=1.0, smallest=5),
     "mechanisms.GaussianMoment": lambda: response(3, "GaussianMoment", delta=1e-6, features=public(PRIOR * 54321)),
     "mechanisms.GaussianOneHot": lambda: response(3, "GaussianOneHot", delta=1e-6),
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),
@@ -66,6 +73,12 @@ def release() -> Any:
 def interval() -> Any:
     """Labels on a grid."""
     return room("mechanisms").Interval(0, 1, 5)
+
+
+def located(labels: Any) -> Any:
+    """Whole records of two cells."""
+    mechanisms = room("mechanisms")
+    return mechanisms.Located(mechanisms.CubeGrid((0.0,), (1.0,), (2,)), labels)
 
 
 def curator() -> Any:

@@ -7,13 +7,18 @@ import numpy as np
 
 from labeldp.mechanisms import (
     Classes,
+    CubeGrid,
     DiscreteLaplace,
     ExponentialMechanism,
+    FullMeans,
+    FullSelection,
     GaussianMoment,
     GaussianOneHot,
     Interval,
     LaplaceHistogram,
     LaplaceMoment,
+    LaplaceSum,
+    Located,
     Mechanism,
     PermuteAndFlip,
     RandomizedResponse,
@@ -33,6 +38,9 @@ GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
 
+GRID = CubeGrid.of_side(0.5, [(0, 1), (-1, 1)])
+FEW = CubeGrid.of_side(0.5, [(0, 1.5)])
+
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
 EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
@@ -49,6 +57,16 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
+    "sum": lambda epsilon: LaplaceSum(domain=Interval(-5, 5, grid=11), epsilon=epsilon, groups=GROUPS),
+    "sum of bits": lambda epsilon: LaplaceSum(domain=Interval(0, 1, grid=2), epsilon=epsilon, groups=GROUPS),
+    "full selection": lambda epsilon: FullSelection(domain=Located(GRID, Classes(3)), epsilon=epsilon),
+    "full exponential": lambda epsilon: FullSelection(
+        domain=Located(GRID, Classes(2)), epsilon=epsilon, rule="exponential"
+    ),
+    "full means": lambda epsilon: FullMeans(domain=Located(FEW, Interval(-1, 1, grid=6)), epsilon=epsilon, smallest=2),
+    "full means, n_0 = 1": lambda epsilon: FullMeans(
+        domain=Located(FEW, Interval(0, 1, grid=2)), epsilon=epsilon, smallest=1
+    ),
     "gaussian moment": lambda epsilon: GaussianMoment(
         domain=Classes(3), epsilon=epsilon, delta=1e-6, features=ROWS, clip=2.0, resolution=64
     ),

@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import (
     ExponentialMechanism,
     FiniteMechanism,
+    FullMeans,
+    FullSelection,
     LaplaceHistogram,
+    LaplaceSum,
     Table,
     UnaryEncoding,
 )
@@ -212,6 +215,49 @@ class ExponentAtWholeEpsilon(ExponentialMechanism):
     @property
     def unit(self) -> Fraction:
         return positive_epsilon(self.epsilon)
+
+
+class PrintedCellNoise(LaplaceSum):
+    """Noise of scale 2/(n_l epsilon) on a cell mean, as eq. (23) is printed, whatever the range of the labels is."""
+
+    @property
+    def rate(self) -> Fraction:
+        return positive_epsilon(self.epsilon) * Fraction(self.domain.step) / 2
+
+
+class SumSampledAtWholeRange(LaplaceSum):
+    """The rate is right, the sampler counts in units of the whole range."""
+
+    def release_counts(self, counts: Any, *, rng: Any) -> Any:
+        from labeldp.privacy import as_randomness
+
+        randomness = as_randomness(rng)
+        stream = WordStream(randomness, randomness.record_ids(None, counts.size))
+        return counts[:, 0] + discrete_laplace(stream, positive_epsilon(self.epsilon))
+
+
+class FullAtWholeEpsilon(FullSelection):
+    """The exponent epsilon for each count, though a record leaves one cell and enters another."""
+
+    @property
+    def unit(self) -> Fraction:
+        return positive_epsilon(self.epsilon)
+
+
+class OneCellMoves(FullMeans):
+    """Counts the cell that a record enters and forgets the one that it leaves."""
+
+    @property
+    def moved(self) -> Fraction:
+        return super().moved / 2
+
+
+class EmptyCellsNotDivided(FullMeans):
+    """Divides by the number of records of a cell, which is private, and not by n_0 where there are fewer."""
+
+    def rounded(self, table: Any) -> Any:
+        twice = 2 * np.arange(self.interval.size) - (self.interval.size - 1)
+        return np.rint(table @ twice / np.maximum(table.sum(axis=1), 1) * self.fine).astype(np.int64)
 
 
 class UniformWithCeil(ResponseLaw):

@@ -1,11 +1,12 @@
 """Every mechanism that is broken on purpose must be caught, by the sentence that it breaks."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
+from labeldp.mechanisms import Classes, CubeGrid, Interval, Located, RandomizedResponseWithPrior
 from labeldp.mechanisms.sampler import ResponseLaw
 from labeldp.privacy import exp_bounds
 from labeldp.testing import ContractViolation, check_mechanism
@@ -59,6 +60,33 @@ def test_a_broken_finite_mechanism_is_caught(mutant: type, sentence: str, epsilo
 def test_a_broken_mechanism_on_counts_is_caught(mutant: type, sentence: str, epsilon: float) -> None:
     with pytest.raises(ContractViolation, match=sentence):
         check_mechanism(mutant(domain=Classes(3), epsilon=epsilon, groups=GROUPS))
+
+
+T5 = Interval(-5, 5, grid=11)
+FULL = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Classes(3))
+NUMBERS = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Interval(-1, 1, grid=6))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize(
+    ("mutant", "arguments", "sentence"),
+    [
+        (mutants.PrintedCellNoise, {"domain": T5, "groups": GROUPS}, f"({CLAIM}|{COSTS})"),
+        (mutants.SumSampledAtWholeRange, {"domain": T5, "groups": GROUPS}, "the sampler follows the weights"),
+        (mutants.FullAtWholeEpsilon, {"domain": FULL}, "replacing one record costs at most epsilon"),
+        (mutants.OneCellMoves, {"domain": NUMBERS, "smallest": 2}, "replacing one record costs at most epsilon"),
+        (
+            mutants.EmptyCellsNotDivided,
+            {"domain": NUMBERS, "smallest": 3},
+            "replacing one record costs at most epsilon",
+        ),
+    ],
+)
+def test_a_broken_mechanism_on_cells_is_caught(
+    mutant: type, arguments: dict[str, Any], sentence: str, epsilon: float
+) -> None:
+    with pytest.raises(ContractViolation, match=sentence.replace("(epsilon)", "\\(epsilon\\)")):
+        check_mechanism(mutant(epsilon=epsilon, **arguments))
 
 
 def test_a_sampler_of_doubles_is_caught_by_its_words() -> None:

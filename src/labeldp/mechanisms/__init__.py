@@ -2,10 +2,13 @@
 
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.mechanisms.candidates import CandidateSets
-from labeldp.mechanisms.central import CountMechanism, ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.mechanisms.cubes import CubeGrid, Located
 from labeldp.mechanisms.debias import Debiased, debias
 from labeldp.mechanisms.discrete_gaussian import MAX_CELLS
 from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.full import FullMeans, FullSelection
+from labeldp.mechanisms.groups import CountMechanism
 from labeldp.mechanisms.laplace import DiscreteLaplace
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
 from labeldp.mechanisms.onehot import GaussianOneHot
@@ -14,6 +17,7 @@ from labeldp.mechanisms.randomized_response import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
 )
+from labeldp.mechanisms.sums import LaplaceSum
 from labeldp.mechanisms.unary import UnaryEncoding
 
 __all__ = [
@@ -22,17 +26,22 @@ __all__ = [
     "Classes",
     "CountMechanism",
     "CrossMoment",
+    "CubeGrid",
     "Debiased",
     "DiscreteLaplace",
     "Domain",
     "EpsilonMechanism",
     "ExponentialMechanism",
     "FiniteMechanism",
+    "FullMeans",
+    "FullSelection",
     "GaussianMoment",
     "GaussianOneHot",
     "Interval",
     "LaplaceHistogram",
     "LaplaceMoment",
+    "LaplaceSum",
+    "Located",
     "Mechanism",
     "PermuteAndFlip",
     "RandomizedResponse",

@@ -128,6 +128,14 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
     return noise
 
 
+def geometric_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
+    decay = math.exp(-rate)
+    places = edges.astype(np.float64)
+    below = np.where(places < 0, decay ** -places.clip(max=0.0), 1 + decay - decay ** (places.clip(min=0.0) + 1))
+    return np.diff(below / (1 + decay), prepend=0.0, append=1.0)
+
+
 def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> Integers:
     """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),): a place and full rounds."""
     length = math.ceil(1 / rate)

@@ -213,15 +213,20 @@ class Interval(Domain):
     Args:
         low, high: the declared range, low < high; as decimals.
         grid: the number of grid points, at least 2.
+        clip: whether a number outside counts as the nearest end; otherwise it is refused. For labels of heavy tails,
+            whose range nobody can declare.
 
     Examples:
         >>> Interval(0, 10, grid=11).encode([2.4, 10])
         array([ 2, 10], dtype=uint8)
+        >>> Interval(0, 10, grid=11, clip=True).encode([2.4, 10, 1e6])
+        array([ 2, 10, 10], dtype=uint8)
     """
 
     low: float
     high: float
     grid: int = 1025
+    clip: bool = False
 
     def __post_init__(self) -> None:
         low, high = decimal(self.low, "low"), decimal(self.high, "high")
@@ -232,6 +237,8 @@ class Interval(Domain):
                 object.__setattr__(self, name, float(value))
         if isinstance(self.grid, bool) or not isinstance(self.grid, int) or not 2 <= self.grid <= MAX_SIZE:
             raise InputError(f"grid must be an integer number of points from 2 to {MAX_SIZE}")
+        if not isinstance(self.clip, bool):
+            raise InputError("clip must be True or False")
 
     @property
     def size(self) -> int:
@@ -250,6 +257,7 @@ class Interval(Domain):
             raise DomainError(_OUTSIDE.format(domain=self))
         if values.ndim != 1:
             raise InputError("labels must be one-dimensional")
+        values = np.clip(values, self.low, self.high) if self.clip else values
         if not np.all((values >= self.low) & (values <= self.high)):
             raise DomainError(_OUTSIDE.format(domain=self))
         codes = np.rint((values - self.low) / self.step)
@@ -260,6 +268,7 @@ class Interval(Domain):
         return np.asarray(self.low + self.check_codes(codes) * self.step, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
-        """Range and number of points, exact."""
+        """Range and number of points, exact, and whether numbers outside are clipped."""
         low, high = (Fraction(decimal(value, "range")) for value in (self.low, self.high))
-        return {"low": str(low), "high": str(high), "grid": self.grid}
+        clipped = {"clip": True} if self.clip else {}
+        return {"low": str(low), "high": str(high), "grid": self.grid, **clipped}

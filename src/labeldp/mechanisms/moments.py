@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism
 from labeldp.mechanisms.candidates import basis_of
-from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
+from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace, geometric_law
 from labeldp.mechanisms.discrete_gaussian import (
     MAX_CELLS,
     discrete_gaussian,
@@ -287,6 +287,4 @@ class LaplaceMoment(CrossMoment):
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `CrossMoment.noise_law`."""
-        decay = np.exp(-float(self.rate))
-        below = np.where(edges < 0, decay ** -edges.clip(max=0.0), 1 + decay - decay ** (edges.clip(min=0.0) + 1))
-        return np.diff(below / (1 + decay), prepend=0.0, append=1.0)
+        return geometric_law(float(self.rate), edges)

@@ -68,13 +68,13 @@ class Certificate:
         if epsilon == float("inf"):
             promise = f"No finite epsilon is promised at delta = {all_digits(delta)}"
         else:
-            promise = (
-                f"Label differential privacy with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
-            )
+            kind = "Differential privacy" if self.neighbors is Neighbors.FULL else "Label differential privacy"
+            promise = f"{kind} with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
+        unit = "record" if self.neighbors is Neighbors.FULL else "label"
         parts = [
-            f"{promise} for every label of the dataset {self.dataset!r}, where neighbors are two datasets in which "
+            f"{promise} for every {unit} of the dataset {self.dataset!r}, where neighbors are two datasets in which "
             f"{self.neighbors.value}; {self.trust.value}.",
-            _in_plain_words(epsilon, float(delta)),
+            _in_plain_words(epsilon, float(delta), unit),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
         ]
@@ -149,14 +149,14 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
-def _in_plain_words(epsilon: float, delta: float) -> str:
+def _in_plain_words(epsilon: float, delta: float, unit: str) -> str:
     """What the parameters mean, for readers without the definition."""
     if epsilon > 50:
         return ""
     except_for = f", up to a probability of {delta:g}" if delta else ""
     return (
         "Whatever one sees of what was published would have been at most "
-        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one label been another{except_for}."
+        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {unit} been another{except_for}."
     )
 
 

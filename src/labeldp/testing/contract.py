@@ -16,14 +16,16 @@ from labeldp.mechanisms import (
     CrossMoment,
     EpsilonMechanism,
     FiniteMechanism,
+    FullMeans,
+    FullSelection,
     GaussianOneHot,
+    LaplaceSum,
     Mechanism,
     Table,
 )
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
+from labeldp.testing.central import MORE_EPSILON, check_counts, check_means, check_moments, check_selection, check_sums
 from labeldp.testing.laws import ContractViolation, check_law, require
-
-MORE_EPSILON = 1.1
 
 Row = list[int]
 Pair = tuple[tuple[tuple[int, int], int], ...]
@@ -34,15 +36,14 @@ Bounds = tuple[Fraction, Fraction]
 def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     """Check everything that a mechanism promises; return nothing, or raise.
 
-    A finite mechanism: weights are non-negative and sum to 2**64; for every pair of labels the claimed
-    delta(epsilon) is never below the true one, compared in exact integers at every kink of both curves;
-    the sampler passes a chi-squared test against the weights, and the same sample is rejected against
-    the mechanism at 10 % more epsilon, with the sample size computed from that requirement. A mechanism
-    on counts: the same for its law in doubles. On moments: no replaced label moves the sums further than the
-    mechanism says, and the sampler of the noise passes the same test. On indicators: both, for the noise of two
-    classes together. Any: the same rng draws the same; keyed
-    noise follows the record and not its place; what is outside of the domain is refused; the description is plain
-    JSON.
+    A finite mechanism: weights are non-negative and sum to 2**64; for every pair of labels the claimed delta(epsilon)
+    is never below the true one, compared in exact integers at every kink of both curves; the sampler passes a chi-
+    squared test against the weights, and the same sample is rejected against the mechanism at 10 % more epsilon, with
+    the sample size computed from that requirement. A mechanism on counts or sums: the same for its law in doubles. On
+    moments: no replaced label moves the sums further than the mechanism says, and the sampler of the noise passes the
+    same test. On whole records: the same for a replaced record, with all cells together. On indicators: both, for the
+    noise of two classes together. Any: the same rng draws the same; keyed noise follows the record and not its place;
+    what is outside of the domain is refused; the description is plain JSON.
 
     Args:
         mechanism: with few outputs (at most some hundred), so that the exact check stays short.
@@ -60,16 +61,21 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
         _check_repeats(mechanism, seed)
         check_sampler(mechanism, seed=seed)
     elif isinstance(mechanism, CountMechanism):
-        _check_counts(mechanism, seed)
+        _check_refusals(mechanism)
+        check_sums(mechanism, seed) if isinstance(mechanism, LaplaceSum) else check_counts(mechanism, seed)
     elif isinstance(mechanism, CrossMoment):
         _check_refusals(mechanism)
-        _check_moments(mechanism, seed)
+        check_moments(mechanism, seed)
+    elif isinstance(mechanism, FullSelection):
+        check_selection(mechanism, seed)
+    elif isinstance(mechanism, FullMeans):
+        check_means(mechanism, seed)
     elif isinstance(mechanism, GaussianOneHot):
         _check_refusals(mechanism)
         _check_repeats(mechanism, seed)
         _check_indicators(mechanism, seed)
     else:
-        raise ContractViolation("a mechanism is finite, or works on counts, on moments or on indicators")
+        raise ContractViolation("a mechanism is finite, or works on counts, sums, moments, records or indicators")
 
 
 def _check_description(mechanism: Mechanism) -> None:
@@ -227,63 +233,6 @@ def _repeat_record(
     assert arrays is not None
     many = mechanism.restored(np.repeat(arrays[record : record + 1], count, axis=0))
     return many.randomize(np.full(count, code, dtype=mechanism.domain.dtype), rng=rng).astype(np.intp)
-
-
-def _check_counts(mechanism: CountMechanism, seed: int) -> None:
-    """The law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
-    size = mechanism.domain.size
-    base = np.arange(size)[::-1] % 3 + 2
-    laws = {}
-    for source, target in [(0, 0), *permutations(range(min(size, 4)), 2)]:
-        counts = base.copy()
-        counts[source] -= 1
-        counts[target] += 1
-        laws[source, target] = mechanism.law(counts)
-    for one, two in permutations(laws.values(), 2):
-        # Two neighbors of the same counts differ by up to two replaced labels.
-        require(bool(np.all(one <= two * math.exp(2 * mechanism.epsilon) * (1 + 1e-9))), "two steps cost at most twice")
-    for key, changed in laws.items():
-        if key != (0, 0):
-            ratio = float(np.max(changed / laws[0, 0]))
-            require(ratio <= math.exp(mechanism.epsilon) * (1 + 1e-9), "replacing one label costs at most epsilon")
-    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-    rng = np.random.default_rng(seed)
-
-    for first in range(min(size, 8) if mechanism.release_counts(base[None], rng=rng).ndim == 2 else 1):
-        turned = np.roll(base, -first)
-        check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
-
-
-def _turned(
-    mechanism: CountMechanism, base: NDArray[Any], first: int, rng: np.random.Generator
-) -> Callable[[int], NDArray[np.intp]]:
-    """A function that draws `count` outcomes for one group's counts, seen from class `first` on."""
-
-    def draw(count: int) -> NDArray[np.intp]:
-        released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
-        seen = np.roll(released, -first, axis=1) if released.ndim == 2 else released
-        return mechanism.outcome(seen, np.roll(base, -first))
-
-    return draw
-
-
-def _check_moments(mechanism: CrossMoment, seed: int) -> None:
-    """How far one replaced label moves the sums, and the sampler of their noise."""
-    base = _labels(mechanism, 1, 0)
-    for record in range(min(mechanism.records, 8)):
-        for code in {1, mechanism.domain.size - 1}:
-            changed = base.copy()
-            changed[record] = code
-            move = mechanism.sums(changed) - mechanism.sums(base)
-            require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
-            require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
-    rng, edges = np.random.default_rng(seed), mechanism.edges()
-
-    def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
-
-    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
 
 
 def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
