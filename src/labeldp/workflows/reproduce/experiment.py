@@ -1,12 +1,9 @@
 """Run a grid, leave a file for each run, and go on where an earlier command stopped."""
 
-import fcntl
 import json
-import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import whole_or_nothing
 from labeldp.workflows.curator import Curator
+from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
 from labeldp.workflows.reproduce.grid import Grid, Run
 from labeldp.workflows.reproduce.methods import constants, perform, recipes, refuse_small, refuse_unknown
 from labeldp.workflows.reproduce.observed import ObservedCurator, Seen
@@ -24,7 +22,6 @@ from labeldp.workflows.reproduce.tasks import Task, load_task
 Progress = Callable[[str, float], None]
 Told = Callable[[str], None]
 
-RUNS, UNFINISHED = "runs", "unfinished"
 CURVE = "curve.jsonl"
 
 
@@ -58,7 +55,7 @@ def reproduce_multistage(
         InputError: wrong data, network or preset; or the folder holds something else. No run was started.
     """
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
-    folder = _folder(out)
+    folder = results_folder(out)
     known = results_in(folder)
     for run in grid.runs:
         refuse_unknown(run)
@@ -89,20 +86,6 @@ def results_in(folder: Path) -> list[Result]:
     return [Result.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
 
 
-def _folder(out: str) -> Path:
-    """The folder of runs, made if need be; a folder that holds other things only is refused."""
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {out} is a file; the name of a folder is needed")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RUNS).is_dir():
-        raise InputError(f"--out {out} holds other things: name a new folder, or one of labeldp reproduce")
-    try:
-        (folder / RUNS).mkdir(parents=True, exist_ok=True)
-    except OSError:
-        raise InputError(f"--out {out} cannot be made: give a folder that can be written to") from None
-    return folder
-
-
 def _standing(folder: Path, run: Run) -> Result | None:
     """The result of a run that was made before.
 
@@ -127,7 +110,7 @@ def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool
     if (result := _standing(folder, run)) is not None:
         say(f"{run.title}: {_said(result)}, from before")
         return False
-    with _claimed(place) as free:
+    with claimed(place) as free:
         if not free:
             say(f"{run.title}: left to the command that is at work on it")
             return False
@@ -142,22 +125,6 @@ def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool
 def _said(result: Result) -> str:
     """The number as a sentence has it."""
     return f"RMSE {result.value:.4f}" if result.metric == "RMSE" else f"{100 * result.value:.2f} %"
-
-
-@contextmanager
-def _claimed(place: Path) -> Iterator[bool]:
-    """Hold the folder of a run; the claim goes with the process, however that ends. False where another holds it."""
-    place.mkdir(parents=True, exist_ok=True)
-    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(handle)
 
 
 def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
