@@ -1,5 +1,6 @@
 """What is possible: bounds of the risk that label privacy costs, from above and from below, and hard instances."""
 
+from labeldp.theory.balance import SPREAD, Balance, CellNoise, balance, cell_noise, relative_records
 from labeldp.theory.bounds import (
     debiased_gap_bound,
     last_iterate_bound,
@@ -35,13 +36,18 @@ from labeldp.theory.rates import (
 __all__ = [
     "PROTECTIONS",
     "SOURCES",
+    "SPREAD",
     "TASKS",
     "TRUSTS",
+    "Balance",
+    "CellNoise",
     "Cubes",
     "HardClasses",
     "HardInstance",
     "HardValues",
     "Term",
+    "balance",
+    "cell_noise",
     "critical_cells",
     "critical_records",
     "critical_side",
@@ -59,6 +65,7 @@ __all__ = [
     "rate",
     "rate_terms",
     "records_for",
+    "relative_records",
     "repeated_lower_bound",
     "response_sgd_bound",
     "sample_multiplier",

@@ -221,6 +221,18 @@ def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
     return smooth
 
 
+def check_moments(moments: Any) -> float:
+    """The number of bounded moments, at least 2; infinite for bounded labels.
+
+    Raises:
+        InputError: anything else.
+    """
+    order = math.inf if moments == math.inf else check_positive(moments, "moments")
+    if order < 2:
+        raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
+    return order
+
+
 def _risk_power(task: str, beta: float, margin: float) -> float:
     """The a of risk ~ h^a for cubes of side h."""
     return beta * (margin + 1) if task == "classification" else 2 * beta
@@ -235,11 +247,7 @@ def _side_terms(**setting: Any) -> list[Term]:
 
 def _tail(task: str, moments: Any) -> float:
     """p/(p - 1) for labels with p moments, 1 for bounded ones: how tails slow privacy down."""
-    if task != "heavy-tailed":
-        return 1.0
-    order = moments if moments == math.inf else check_positive(moments, "moments")
-    if order < 2:
-        raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
+    order = check_moments(moments) if task == "heavy-tailed" else math.inf
     return 1.0 if order == math.inf else order / (order - 1)
 
 

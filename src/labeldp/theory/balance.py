@@ -1,0 +1,170 @@
+"""Bias against noise in one cell, with the constants of our mechanisms: what privacy costs before any data is seen.
+
+The sum is the one that the proofs minimize; here the noise has its true variance and not its order. In these units the
+regression function moves by at most 1 across the unit cube, and of numbers 1 is half of the range.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from labeldp.privacy import InputError, positive_epsilon
+from labeldp.theory.checks import check_choice, check_count, check_positive
+from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
+
+SPREAD = 0.5
+"""How far labels of like records are taken to scatter, a standard deviation, where half of the range is 1."""
+
+FEWEST_SIDE = 1e-9
+"""No cube is narrower."""
+
+
+@dataclass(frozen=True)
+class CellNoise:
+    """The variance of the answer in a cell that holds n of N records: what labels scatter, and what privacy adds.
+
+    Args:
+        scatter: of one record's label around its mean, divided by n.
+        record: of the noise on one record's label, times T²/n.
+        cell: of the noise on one cell, times T²/n².
+        everyone: of the noise that every record adds to every cell, times T² N/n².
+    """
+
+    scatter: float
+    record: float = 0.0
+    cell: float = 0.0
+    everyone: float = 0.0
+
+    def variance(self, inside: float, records: float, *, reach: float = 1.0) -> float:
+        """The variance of the answer.
+
+        Args:
+            inside: n, records in the cell.
+            records: N.
+            reach: T, where labels are clipped to [-T, T].
+        """
+        return self.scatter / inside + reach**2 * self.added(inside, records)
+
+    def added(self, inside: float, records: float) -> float:
+        """The variance that privacy adds at T = 1."""
+        return self.record / inside + (self.cell + self.everyone * records) / inside**2
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where bias and noise are balanced.
+
+    Args:
+        side: h, of the cubes, at most 1.
+        inside: n, records in one.
+        reach: T, for labels with moments; 1 for others.
+        error: squared bias plus variance.
+    """
+
+    side: float
+    inside: float
+    reach: float
+    error: float
+
+
+def cell_noise(
+    *, task: str, trust: str = "local", protection: str = "label", epsilon: Any = None, spread: float = SPREAD
+) -> CellNoise:
+    """The noise of a cell's answer: of classes the difference between the shares of the two that lead, and tie.
+
+    Args:
+        task: "classification", "regression" or "heavy-tailed".
+        trust: "local" or "central".
+        protection: "label", "full" or "none".
+        epsilon: of the release; without protection it may be missing.
+        spread: standard deviation of the labels of like records, for numbers; half of the range is 1.
+
+    Source: `docs/proofs/planning.md`, for the mechanisms of Zhao, eq. (11), (17), (20), (23), (31), (33) and (36).
+    """
+    check_choice(task, "task", TASKS)
+    check_choice(trust, "trust", TRUSTS)
+    check_choice(protection, "protection", PROTECTIONS)
+    scatter = 1.0 if task == "classification" else check_positive(spread, "spread") ** 2
+    if protection == "none":
+        return CellNoise(scatter)
+    if epsilon is None:
+        raise InputError("epsilon is missing")
+    exact = float(positive_epsilon(epsilon))
+    laplace = 2 / exact**2  # the variance of noise of sensitivity 1
+    if task == "classification":
+        if trust == "central":
+            return CellNoise(scatter, cell=4 * laplace)
+        if protection == "full":
+            return CellNoise(scatter, everyone=8 * laplace)
+        return CellNoise(scatter, record=1 / (2 * math.sinh(exact / 4) ** 2))
+    if trust == "central":
+        return CellNoise(scatter, cell=(64 if protection == "full" else 4) * laplace)
+    if protection == "full":
+        return CellNoise(scatter, everyone=32 * laplace)
+    return CellNoise(scatter, record=2 * (2 - math.exp(-exact / 2)) * laplace)
+
+
+def balance(
+    *, records: float, noise: CellNoise, dimension: int, beta: float = 1.0, moments: float = math.inf
+) -> Balance:
+    """The side of cubes, and for heavy tails the clipping radius, with the least squared bias plus variance.
+
+    h^(2β) + (T^(1-p)/(p-1))² + variance of the noise with n = N h^d records.
+
+    Args:
+        records: N.
+        noise: as `cell_noise` gives it.
+        dimension: d.
+        beta: Hölder smoothness, in (0, 1].
+        moments: p, at least 2, with E|label|^p at most 1; infinite for bounded labels.
+
+    Source: Zhao, eq. (150), (163), (190) and (203).
+    """
+    count, size = check_positive(records, "records"), check_count(dimension, "dimension")
+    smooth, order = check_smoothness(beta, 0.0, size), check_moments(moments)
+
+    def at(exponent: float) -> Balance:
+        side = math.exp(exponent)
+        inside = count * side**size
+        added = noise.added(inside, count)
+        reach = 1.0 if order == math.inf else _reach(added, order)
+        cut = 0.0 if order == math.inf else reach ** (1 - order) / (order - 1)
+        error = side ** (2 * smooth) + cut**2 + noise.scatter / inside + (reach**2 * added if added else 0.0)
+        return Balance(side, inside, reach, error)
+
+    low, high = math.log(FEWEST_SIDE), 0.0
+    while high - low > 1e-10:  # the error is convex in the logarithm of the side: a sum of powers
+        first, second = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, second) if at(first).error < at(second).error else (first, high)
+    return at((low + high) / 2)
+
+
+def relative_records(
+    *, records: float, dimension: int, beta: float = 1.0, moments: float = math.inf, noise: CellNoise
+) -> float:
+    """How many times the records give with this noise the error that N give without privacy.
+
+    Args:
+        records: N.
+        dimension: d.
+        beta: Hölder smoothness, in (0, 1].
+        moments: p, at least 2, where labels have heavy tails; infinite for bounded ones.
+        noise: as `cell_noise` gives it.
+
+    Source: `docs/proofs/planning.md`.
+    """
+    setting: dict[str, Any] = {"dimension": dimension, "beta": beta, "moments": moments}
+    goal = balance(records=records, noise=CellNoise(noise.scatter), **setting).error
+    low, high = 1.0, 2.0
+    while balance(records=records * high, noise=noise, **setting).error > goal:
+        low, high = high, high**2
+    while high > low * (1 + 1e-6):
+        middle = math.sqrt(low * high)
+        enough = balance(records=records * middle, noise=noise, **setting).error <= goal
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _reach(added: float, order: float) -> float:
+    """The clipping radius at which T² times the noise and (T^(1-p)/(p-1))² add up to least."""
+    return math.inf if added == 0 else (added * (order - 1)) ** (-1 / (2 * order))
