@@ -34,3 +34,9 @@ def with_prior(labels: Any, prior: Any, epsilon: float = 1.0, seed: int = 0) -> 
         domain=holder.domain, epsilon=epsilon, prior=ldp.Public(prior, why="made up by a test")
     )
     return holder.release(mechanism, rng=np.random.default_rng(seed))
+
+
+def answered(labels: Any, domain: Any, kind: Any, epsilon: float = 1.0, seed: int = 0, **arguments: Any) -> Any:
+    """What a mechanism of this kind answers for labels, in a simulation."""
+    holder = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=epsilon))
+    return holder.release(kind(domain=domain, epsilon=epsilon, **arguments), rng=np.random.default_rng(seed))

@@ -1,6 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
+from labeldp.learners.cells import CellClassifier, CellRegressor
 from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
@@ -15,39 +16,56 @@ from labeldp.learners.evaluation import (
     debiased_log_loss,
 )
 from labeldp.learners.evidence import Evidence
+from labeldp.learners.grown import KMeansPartition, TreePartition
 from labeldp.learners.kernel import KernelClassifier
 from labeldp.learners.linear import LinearClassifier, LinearRegressor
 from labeldp.learners.maps import RandomFourier, TableMap
+from labeldp.learners.medians import MedianPartition
 from labeldp.learners.model import Model
 from labeldp.learners.multistage import fit_multistage
+from labeldp.learners.neighbors import NeighborsClassifier, NeighborsRegressor
+from labeldp.learners.partitions import CubePartition, Partition
 from labeldp.learners.patches import PatchFilters
 from labeldp.learners.probabilities import tempered
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.training import Training, fit_noisy, posterior
+from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbor_count, tune
 from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
     "CHOSEN",
+    "CellClassifier",
+    "CellRegressor",
     "ConvexLoss",
+    "CubePartition",
     "Estimate",
     "Evaluation",
     "Evidence",
+    "KMeansPartition",
     "KernelClassifier",
     "LinearClassifier",
     "LinearRegressor",
     "LossClassifier",
+    "MedianPartition",
     "Model",
+    "NeighborsClassifier",
+    "NeighborsRegressor",
     "NoisyLabelClassifier",
     "NumberEvaluation",
+    "Partition",
     "PatchFilters",
     "RandomFourier",
     "SoftmaxRegression",
     "TableMap",
     "Training",
+    "TreePartition",
+    "Tuned",
     "UnitVectorLoss",
     "boosted_trees",
+    "clipping_radius",
     "cluster_prior",
+    "cube_side",
     "debiased_accuracy",
     "debiased_auc",
     "debiased_confusion",
@@ -66,6 +84,7 @@ __all__ = [
     "lp_normal_sgd",
     "lp_rr_sgd",
     "measuring",
+    "neighbor_count",
     "normal_moment",
     "posterior",
     "printed_moment",
@@ -73,4 +92,5 @@ __all__ = [
     "round_loss",
     "round_moment",
     "tempered",
+    "tune",
 ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
@@ -10,6 +11,9 @@ from labeldp.privacy import InputError
 
 REHEARSED = 1000
 """Records on which a classifier is tried before anything is charged, or twenty for each class."""
+
+BLOCK_ROWS = 1 << 15
+"""Rows handled at a time: what is computed from them stays in cache."""
 
 MIXED = "turn a table with texts or dates into numbers with labeldp.tables.TableEncoder"
 
@@ -42,3 +46,57 @@ def are_numbers(features: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def number_table(features: Any, width: int | None = None) -> NDArray[np.floating[Any]]:
+    """Features as a table of floats, shape (n, d), gaps as NaN; floats are not copied.
+
+    Raises:
+        InputError: not such a table, of another width, empty, or infinite numbers in it.
+    """
+    try:
+        table = np.asarray(features)
+        table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"features must be numbers: {MIXED}") from None
+    if table.ndim != 2 or not table.size:
+        raise InputError("features must be a table of numbers, shape (n, d), with at least one row and one column")
+    if width is not None and table.shape[1] != width:
+        raise InputError(f"features must have {width} columns, as those of the fit had")
+    if any(np.isinf(table[start : start + BLOCK_ROWS]).any() for start in range(0, len(table), BLOCK_ROWS)):
+        raise InputError("features must be finite: clip infinite ones, which costs no privacy")
+    return table
+
+
+def finite_table(features: Any, width: int | None = None) -> NDArray[np.floating[Any]]:
+    """The same without gaps.
+
+    Raises:
+        InputError: a number is missing, too.
+    """
+    table = number_table(features, width)
+    if any(np.isnan(table[start : start + BLOCK_ROWS]).any() for start in range(0, len(table), BLOCK_ROWS)):
+        raise InputError("features must be finite: fill in the gaps first, or take MedianPartition, which allows them")
+    return table
+
+
+def column_medians(table: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The median of the known values of each column, 0 where there are none, shape (d,)."""
+    known = [column[~np.isnan(column)] for column in table.T]
+    return np.array([np.median(column) if column.size else 0.0 for column in known])
+
+
+def positive_integer(value: Any, argument: str, *, most: int | None = None, of: str = "") -> int:
+    """A positive integer, at most as many as there are of something.
+
+    Raises:
+        InputError: it is none; the message names the argument.
+    """
+    fitting = not isinstance(value, bool) and isinstance(value, int | np.integer) and value >= 1
+    if not fitting or (most is not None and value > most):
+        raise InputError(
+            f"{argument} must be a positive integer"
+            if most is None
+            else f"{argument} must be an integer from 1 to {of}"
+        )
+    return int(value)

@@ -41,3 +41,17 @@ def expanded(estimator: Any, features: Any, classes: int) -> Probabilities:
     result = np.zeros((len(given), classes))
     result[:, np.asarray(estimator.classes_, dtype=np.intp)] = given
     return normalized(result)
+
+
+def projected(shares: Any) -> Probabilities:
+    """The nearest probabilities to class shares that may be negative or too large: for each row the closest point.
+
+    All entries of a row are moved by the same amount, and negative ones set to 0, so the largest stays the largest.
+
+    Source: Duchi, Shalev-Shwartz, Singer and Chandra (2008), the projection onto the simplex by sorting.
+    """
+    rows = np.asarray(shares, dtype=np.float64)
+    falling = -np.sort(-rows, axis=1)
+    excess = (np.cumsum(falling, axis=1) - 1) / np.arange(1, rows.shape[1] + 1)
+    kept = np.count_nonzero(falling > excess, axis=1)
+    return np.maximum(rows - excess[np.arange(len(rows)), kept - 1][:, None], 0.0)

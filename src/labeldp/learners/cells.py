@@ -1,0 +1,158 @@
+"""Learning from released labels, cell by cell: each cell of a partition answers for the records in it."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.evidence import Evidence
+from labeldp.learners.features import check_rows, rows_of
+from labeldp.learners.medians import MedianPartition
+from labeldp.learners.occupied import Occupied, Scale, columns
+from labeldp.learners.partitions import Keys
+from labeldp.learners.probabilities import Probabilities, projected
+from labeldp.learners.released import domain_of, likeliest_shares, unbiased_means
+from labeldp.learners.tuning import tune
+from labeldp.mechanisms import Classes, Interval
+from labeldp.privacy import InputError, NotInvertibleError, Release, gather
+
+
+class _Cells(BaseEstimator):  # type: ignore[misc]
+    """Cells of a partition, and a value in each."""
+
+    def __init__(self, partition: Any = None) -> None:
+        self.partition = partition
+
+    def cut(self, features: Any, partition: Any) -> list[Keys]:
+        """Fit a partition, and find the cells that hold records: the cell of each record, for each tree.
+
+        Raises:
+            InputError: features do not fit the partition.
+        """
+        fitted = fitted_partition(partition, features)
+        keys = columns(fitted.transform(features))
+        self.scale_ = Scale.of(features)
+        found = [Occupied.of(fitted, own, self.scale_) for own in keys]
+        self.cells_, own = (list(part) for part in zip(*found, strict=True))
+        self.n_features_in_ = int(np.shape(features)[1])
+        self.source_ = getattr(fitted, "source", None)
+        self.partition_ = fitted.without_source() if self.source_ is not None else fitted
+        return own
+
+    def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
+        """The cells of the given partition, or of the default one; what they cost is certified."""
+        own = self.cut(features, self.partition or self._chosen(features, release))
+        sources = [release, self.source_] if isinstance(self.source_, Release) else [release]
+        self.certificate_ = gather(sources, lambda *_: None).certificate
+        return own
+
+    def _chosen(self, features: Any, release: Release[Any]) -> Any:
+        """Median cells of the size at which released labels predict each other best."""
+        records = rows_of(features)
+        sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+        learners = [clone(self).set_params(partition=MedianPartition(size)) for size in sizes]
+        alike = len(learners) > 1 and records >= FOLDS and release.mechanism.records is None
+        return (tune(learners, features, release, folds=FOLDS).learner if alike else learners[0]).partition
+
+    def answers(self, features: Any) -> NDArray[np.float64]:
+        """The value of the cell that answers for each record, averaged over trees."""
+        check_is_fitted(self, "values_")
+        keys = columns(self.partition_.transform(features))
+        total: Any = 0.0
+        for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
+            total = total + values[cells.locate(own, features, self.scale_)]
+        return np.asarray(total / len(self.cells_))
+
+
+RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
+"""What `tune` chooses from where no partition is given: about so many records in each cell."""
+
+FOLDS = 5
+
+
+def fitted_partition(partition: Any, features: Any) -> Any:
+    """A copy of a partition, fitted to features.
+
+    Raises:
+        InputError: it is none, or it does not take these features.
+    """
+    if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
+        raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
+    return clone(partition, safe=False).fit(features)
+
+
+class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
+    """Numbers from released ones: each cell answers with its mean, as if the noise were not there.
+
+    Use it on a release of `DiscreteLaplace`. A record whose cell is empty is answered by the nearest non-empty cell; a
+    forest of partitions by the mean over its trees.
+
+    Args:
+        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), with cells in
+    place of neighbors.
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Learn the cells from features, shape (n, d), and their values from released numbers.
+
+        Raises:
+            InputError: features do not fit the partition, or it is no release of numbers.
+            NotInvertibleError: the noise has no inverse.
+        """
+        self.domain_ = domain_of(release, Interval)
+        check_rows(X, len(release.value))
+        cells = self._prepared(X, release)
+        means = (unbiased_means(release, own, each.sizes)[:, 0] for own, each in zip(cells, self.cells_, strict=True))
+        self.values_ = [np.clip(each, self.domain_.low, self.domain_.high) for each in means]
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted numbers, kept in the declared range, shape (n,)."""
+        return self.answers(X)
+
+
+class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
+    """Classes from released ones: each cell answers with the shares of its records, as if the noise were not there.
+
+    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Where the noise
+    has no inverse, as after `RandomizedResponseWithPrior`, shares are those that explain the released codes best. A
+    record whose cell is empty is answered by the nearest non-empty cell; a forest of partitions by the mean over its
+    trees.
+
+    Args:
+        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13).
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Learn the cells from features, shape (n, d), and their shares from released classes.
+
+        Raises:
+            InputError: features do not fit the partition, or it is no release of classes.
+        """
+        domain = domain_of(release, Classes)
+        check_rows(X, len(release.value))
+        cells = self._prepared(X, release)
+        try:
+            shares = [unbiased_means(release, own, each.sizes) for own, each in zip(cells, self.cells_, strict=True)]
+        except NotInvertibleError:
+            likelihood = Evidence.of(release).likelihood
+            shares = [
+                likeliest_shares(likelihood, own, len(each.sizes)) for own, each in zip(cells, self.cells_, strict=True)
+            ]
+        self.values_ = [projected(each) for each in shares]
+        self.classes_ = np.asarray(domain.names)
+        return self
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """The probabilities nearest to the shares, shape (n, K), in the order of the domain."""
+        return self.answers(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class by name, shape (n,); ties go to the first."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]

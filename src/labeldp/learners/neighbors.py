@@ -1,0 +1,152 @@
+"""Averages of the nearest released labels."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.features import check_rows, finite_table, positive_integer
+from labeldp.learners.probabilities import Probabilities, projected
+from labeldp.learners.released import domain_of, unbiased
+from labeldp.learners.tuning import neighbor_count
+from labeldp.mechanisms import Classes, Interval
+from labeldp.privacy import Release
+
+BLOCK_CELLS = 1 << 22
+"""At most about so many labels are gathered at a time."""
+
+
+class _Neighbors(BaseEstimator):  # type: ignore[misc]
+    """Means of the unbiased released labels of the nearest records."""
+
+    def __init__(
+        self,
+        neighbors: int | None = None,
+        metric: Any = "minkowski",
+        *,
+        metric_params: Any = None,
+        algorithm: str = "auto",
+        n_jobs: int | None = None,
+        constant: float = 1.0,
+        beta: float = 1.0,
+        moments: float | None = None,
+    ) -> None:
+        self.neighbors = neighbors
+        self.metric = metric
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.n_jobs = n_jobs
+        self.constant = constant
+        self.beta = beta
+        self.moments = moments
+
+    def _learn(self, X: Any, release: Release[Any], kind: type[Classes] | type[Interval]) -> Self:
+        """Keep the records and their unbiased labels."""
+        domain = domain_of(release, kind)
+        table = finite_table(X)
+        check_rows(table, len(release.value))
+        self.n_features_in_ = table.shape[1]
+        classes = domain.size if isinstance(domain, Classes) else None
+        self.neighbors_ = self._count(len(table), release.mechanism.epsilon, classes)
+        self.values_ = unbiased(release)
+        search = NearestNeighbors(
+            n_neighbors=self.neighbors_,
+            metric=self.metric,
+            metric_params=self.metric_params,
+            algorithm=self.algorithm,
+            n_jobs=self.n_jobs,
+        )
+        self.search_ = search.fit(table)
+        self.domain_, self.certificate_ = domain, release.certificate
+        return self
+
+    def _count(self, records: int, epsilon: float, classes: int | None) -> int:
+        if self.neighbors is not None:
+            return positive_integer(self.neighbors, "neighbors", most=records, of="the number of records")
+        return neighbor_count(
+            records,
+            self.n_features_in_,
+            epsilon=epsilon,
+            classes=classes,
+            moments=self.moments,
+            beta=self.beta,
+            constant=self.constant,
+        )
+
+    def _means(self, X: Any) -> NDArray[np.float64]:
+        """The mean of the values of the nearest records, shape (n,) or (n, K)."""
+        check_is_fitted(self, "values_")
+        table = finite_table(X, self.n_features_in_)
+        found = np.empty((len(table), *self.values_.shape[1:]))
+        block = max(BLOCK_CELLS // (self.neighbors_ * max(self.values_[0].size, 1)), 1)
+        for start in range(0, len(table), block):
+            rows = slice(start, start + block)
+            nearest = self.search_.kneighbors(table[rows], return_distance=False)
+            found[rows] = self.values_[nearest].mean(axis=1)
+        return found
+
+
+class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
+    """Numbers from released ones: the mean over the k nearest records, as if the noise were not there.
+
+    Use it on a release of `DiscreteLaplace`; where labels have heavy tails on `Interval(-T, T, clip=True)`, with T by
+    `clipping_radius`, and `moments` given here. Features count as they are: scale them first where units differ.
+
+    Args:
+        neighbors: k, at most the number of records; by `neighbor_count` where None.
+        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
+        constant, beta, moments: of `neighbor_count`.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), Theorems 6 and 10.
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Keep features, shape (n, d), and released numbers.
+
+        Raises:
+            InputError: features are not finite, neighbors are more than records, or it is no release of numbers.
+            NotInvertibleError: the noise has no inverse.
+        """
+        return self._learn(X, release, Interval)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted numbers, kept in the declared range, shape (n,)."""
+        return np.clip(self._means(X), self.domain_.low, self.domain_.high)
+
+
+class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
+    """Classes from released ones: the shares among the k nearest records, as if the noise were not there.
+
+    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Features count
+    as they are: scale them first where units differ.
+
+    Args:
+        neighbors: k, at most the number of records; by `neighbor_count` where None.
+        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
+        constant, beta: of `neighbor_count`.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
+    neighbors in place of cubes.
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Keep features, shape (n, d), and released classes.
+
+        Raises:
+            InputError: features are not finite, neighbors are more than records, or it is no release of classes.
+            NotInvertibleError: the noise has no inverse.
+        """
+        self._learn(X, release, Classes)
+        self.classes_ = np.asarray(self.domain_.names)
+        return self
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """The probabilities nearest to the shares, shape (n, K), in the order of the domain."""
+        return projected(self._means(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class by name, shape (n,); ties go to the first."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]

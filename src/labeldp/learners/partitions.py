@@ -1,0 +1,164 @@
+"""Rules that cut the space of features into cells: learnt from features alone, so that they cost no privacy."""
+
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.features import BLOCK_ROWS, finite_table
+from labeldp.mechanisms import CubeGrid
+from labeldp.privacy import InputError
+
+Keys = NDArray[np.int64]
+Floats = NDArray[np.floating[Any]]
+
+OUTSIDE = -1
+"""The key of a record that no cell of the fitted records can hold."""
+
+KEY_BITS = 62
+"""Keys are 64-bit integers."""
+
+
+class Partition(Protocol):
+    """A rule that gives every record a cell, learnt from features alone.
+
+    A cell is a key from 0 to `size_` - 1; most keys may be of empty cells. A forest gives each record one cell in each
+    of its trees: a column of keys each. Where `source` is a `Release`, cells rest on it, and its charges belong to
+    every model of them.
+    """
+
+    size_: int
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the rule from features, shape (n, d); labels are not looked at."""
+
+    def transform(self, X: Any) -> Keys:
+        """The key of each record, shape (n,), or (n, trees); -1 outside of all cells."""
+
+    def centers(self, keys: Keys) -> Floats:
+        """A point in the middle of cells, shape (len(keys), d), for records whose own cell is empty."""
+
+
+class CubePartition(BaseEstimator):  # type: ignore[misc]
+    """Cubes of one side length, as in the paper: what its rates hold for, and no more than a few features bear.
+
+    Use it where features are few, have one scale, and full DP or a rate matters; else `MedianPartition`.
+
+    Args:
+        side: of a cube, in units of the features; or one side for each feature, shape (d,).
+        bounds: (low, high) for all features or for each, shape (d, 2). The cubes begin there, and records of the fit
+            outside are refused. Without, cubes begin at the least value of each feature.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, section IV.
+
+    Examples:
+        >>> CubePartition(0.5, bounds=(0, 1)).fit([[0.1, 0.2], [0.7, 0.9]]).transform([[0.1, 0.6], [0.9, 0.9]])
+        array([1, 3])
+    """
+
+    def __init__(self, side: Any, bounds: Any = None) -> None:
+        self.side = side
+        self.bounds = bounds
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the cubes that records can lie in; labels are not looked at.
+
+        Raises:
+            InputError: records are not finite or lie outside of the bounds, or there are 2**62 cubes or more.
+        """
+        table = finite_table(X)
+        self.n_features_in_ = table.shape[1]
+        low, high = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
+        if self.bounds is None:
+            # A constant feature has one cube.
+            box = np.column_stack([low, np.maximum(high, low + _sides(self.side, table.shape[1]) / 2)])
+        else:
+            box = _box(self.bounds, table.shape[1])
+            if np.any(low < box[:, 0]) or np.any(high > box[:, 1]):
+                raise InputError("bounds must hold all features: take wider ones, or clip the features to them")
+        grid = _grid(self.side, box)
+        self.low_, self.high_, self.shape_ = np.array(grid.low), np.array(grid.high), np.array(grid.shape)
+        self.size_ = grid.cells
+        return self
+
+    def transform(self, X: Any) -> Keys:
+        """The key of the cube of each record, shape (n,): its place in the grid, the last feature fastest.
+
+        A record beyond the outermost cubes has the key -1.
+        """
+        check_is_fitted(self, "shape_")
+        table, grid = finite_table(X, self.n_features_in_), self._fitted()
+        keys = np.empty(len(table), dtype=np.int64)
+        for start in range(0, len(table), BLOCK_ROWS):
+            rows = table[start : start + BLOCK_ROWS]
+            inside = np.all((rows >= self.low_) & (rows <= self.high_), axis=1)
+            keys[start : start + BLOCK_ROWS] = np.where(inside, grid.index(rows), OUTSIDE)
+        return keys
+
+    def centers(self, keys: Keys) -> Floats:
+        """The middles of cubes, shape (len(keys), d)."""
+        return self._fitted().centers(keys)
+
+    def grid(self, dimension: int) -> CubeGrid:
+        """The cubes over the bounds, fixed without a look at the data: for mechanisms that protect features, too.
+
+        Raises:
+            InputError: no bounds were given: where records lie is private there.
+        """
+        if self.bounds is None:
+            raise InputError("bounds must be given where features are private: cubes may not follow them")
+        return _grid(self.side, _box(self.bounds, dimension))
+
+    def _fitted(self) -> CubeGrid:
+        return CubeGrid(tuple(self.low_.tolist()), tuple(self.high_.tolist()), tuple(self.shape_.tolist()))
+
+
+def _sides(side: Any, dimension: int) -> Floats:
+    """One side for each feature.
+
+    Raises:
+        InputError: a side is not positive and finite, or there are not as many as features.
+    """
+    try:
+        sides = np.broadcast_to(np.asarray(side, dtype=np.float64), (dimension,))
+    except (TypeError, ValueError):
+        sides = np.zeros(1)
+    if not np.all((sides > 0) & np.isfinite(sides)):
+        raise InputError("side must be a positive length, or one for each feature")
+    return sides
+
+
+def _box(bounds: Any, dimension: int) -> Floats:
+    """Lower and upper bound of each feature, shape (d, 2)."""
+    try:
+        box = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (dimension, 2))
+    except (TypeError, ValueError):
+        box = np.full((1, 2), np.nan)
+    if not np.all(np.isfinite(box)) or not np.all(box[:, 0] < box[:, 1]):
+        raise InputError("bounds must be (low, high) with low < high, for all features or for each, shape (d, 2)")
+    return box
+
+
+def _grid(side: Any, box: Floats) -> CubeGrid:
+    """Cubes that cover a box, where they can be numbered.
+
+    Raises:
+        InputError: there are too many; the message says how long a side, or how few features, would do.
+    """
+    sides = _sides(side, len(box))
+    counts = np.maximum((box[:, 1] - box[:, 0]) / sides, 1.0)
+    bits = np.cumsum(np.log2(np.ceil(counts)))
+    if bits[-1] < KEY_BITS:
+        return CubeGrid.of_side(sides, box)
+    low, high = 0.0, float(np.log2(counts.max()))
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = np.log2(np.ceil(np.maximum(counts / 2**middle, 1.0))).sum() < KEY_BITS
+        low, high = (low, middle) if fits else (middle, high)
+    raise InputError(
+        f"side is too small for {len(box)} features: 2**{bits[-1]:.0f} cubes, of which 2**{KEY_BITS} can be numbered; "
+        f"it would need sides {2**high:.2f} times as long, or no more than {np.searchsorted(bits, KEY_BITS)} features "
+        "(MedianPartition has no empty cells and no such limit)"
+    )

@@ -1,0 +1,214 @@
+"""How large cells, how many neighbors and which clipping radius: the paper's rules, and a choice by released labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from labeldp.learners.features import check_rows, positive_integer
+from labeldp.mechanisms import Classes, debias
+from labeldp.privacy import InputError, Release, Trust, positive_epsilon
+
+
+def cube_side(
+    records: int,
+    dimension: int,
+    *,
+    epsilon: float,
+    trust: Trust,
+    classes: int | None = None,
+    moments: float | None = None,
+    beta: float = 1.0,
+    constant: float = 1.0,
+) -> float:
+    """The side of a cube that balances bias, sampling and privacy, where features fill the unit cube.
+
+    Args:
+        records: N.
+        dimension: d, of the features.
+        epsilon: of the release.
+        trust: `Trust.LOCAL` or `Trust.CENTRAL`.
+        classes: K, for classification; None for numbers.
+        moments: p, how many moments of the labels are bounded, above 1; None for labels with a range.
+        beta: smoothness, in (0, 1].
+        constant: yours: the rule gives the rate. Multiply by the width of the features where that is not 1.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 2, 4, 6, 8 and 10,
+    and 12 with the exponent of eq. (205) (`docs/corrections.md`); of neighbors the side is (k / N)^(1/d).
+    """
+    task = _Task.of(records, dimension, epsilon, classes, moments, beta, constant)
+    if _local(trust):
+        return constant * float((task.balance() / task.records) ** (1 / task.dimension))
+    sampling = (task.logarithm / task.records) ** (1 / (2 * beta + dimension))
+    weight = 1.0 if moments is None else (moments - 1) / moments
+    privacy = (task.logarithm / (task.epsilon * task.records)) ** (weight / (beta + dimension * weight))
+    return constant * float(sampling + privacy)
+
+
+def neighbor_count(
+    records: int,
+    dimension: int,
+    *,
+    epsilon: float,
+    classes: int | None = None,
+    moments: float | None = None,
+    beta: float = 1.0,
+    constant: float = 1.0,
+) -> int:
+    """How many neighbors of locally randomized labels to average over: from 1 to the number of records.
+
+    Args:
+        records, dimension, epsilon, classes, moments, beta, constant: as in `cube_side`.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorem 6, and Theorem 10
+    corrected (`docs/corrections.md`); for classes Theorem 2, with k = N h^d.
+    """
+    task = _Task.of(records, dimension, epsilon, classes, moments, beta, constant)
+    return int(np.clip(ceil(constant * task.balance()), 1, records))
+
+
+def clipping_radius(
+    records: int,
+    dimension: int,
+    *,
+    epsilon: float,
+    moments: float,
+    trust: Trust,
+    beta: float = 1.0,
+    constant: float = 1.0,
+) -> float:
+    """Where to clip numbers with heavy tails: declare `Interval(-T, T, clip=True)`.
+
+    Args:
+        records, dimension, epsilon, beta: as in `cube_side`.
+        moments: p, how many moments are bounded, above 1.
+        trust: `Trust.LOCAL` or `Trust.CENTRAL`.
+        constant: yours, in the unit of the labels: about the p-th root of the bound on the mean of |label|^p. It must
+            not be looked up in private labels.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 10 and 12, with
+    the corrected k and h (`docs/corrections.md`).
+    """
+    task = _Task.of(records, dimension, epsilon, None, moments, beta, constant)
+    if _local(trust):
+        return constant * float((task.balance() * task.epsilon**2) ** (1 / (2 * moments)))
+    side = cube_side(records, dimension, epsilon=epsilon, trust=trust, moments=moments, beta=beta)
+    return constant * float((task.epsilon * records * side**dimension) ** (1 / moments))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the rules are about, checked."""
+
+    records: int
+    dimension: int
+    epsilon: float
+    logarithm: float  # ln K, 1 for numbers
+    moments: float | None
+    beta: float
+
+    @classmethod
+    def of(
+        cls, records: Any, dimension: Any, epsilon: Any, classes: Any, moments: Any, beta: Any, constant: Any
+    ) -> "_Task":
+        if classes is not None and moments is not None:
+            raise InputError("moments must be left out for classes: they are bounded")
+        if moments is not None and not moments > 1:
+            raise InputError("moments must be above 1: with the mean alone nothing can be learnt privately")
+        if not 0 < beta <= 1:
+            raise InputError("beta must lie in (0, 1]: smoother functions of this kind are constant")
+        if not 0 < constant < np.inf:
+            raise InputError("constant must be a positive number")
+        if classes is not None and positive_integer(classes, "classes") < 2:
+            raise InputError("classes must be at least 2")
+        count = positive_integer(records, "records")
+        return cls(
+            count,
+            positive_integer(dimension, "dimension"),
+            float(positive_epsilon(epsilon)),
+            1.0 if classes is None else log(classes),
+            None if moments is None else float(moments),
+            float(beta),
+        )
+
+    def balance(self) -> float:
+        """k that balances bias and noise under local protection."""
+        spread, d = 2 * self.beta, self.dimension
+        plain = self.records ** (spread / (spread + d))
+        if self.moments is None:
+            strength = self.logarithm / min(self.epsilon, 1.0) ** 2
+            return float(plain * strength ** (d / (spread + d)))
+        p, square = self.moments, self.epsilon**2
+        heavy = (self.records * square) ** (p * spread / (p * spread + d * (p - 1))) / square
+        return float(max(heavy, plain))
+
+
+def _local(trust: Any) -> bool:
+    if trust not in (Trust.LOCAL, Trust.CENTRAL):
+        raise InputError("trust must be Trust.LOCAL or Trust.CENTRAL")
+    return bool(trust is Trust.LOCAL)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What `tune` found.
+
+    Args:
+        learner: the best one, fitted to all records.
+        scores: of each candidate, larger is better: estimates of what true labels would show, up to the same constant.
+    """
+
+    learner: Any
+    scores: tuple[float, ...]
+
+
+def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5, seed: int = 0) -> Tuned:
+    """The learner, of several, that predicts released labels best which it did not see: it costs no privacy.
+
+    Args:
+        learners: unfitted, with `fit(features, release)`, such as `CellRegressor` with several partitions.
+        features: public, shape (n, d).
+        release: labels that were randomized one by one, alike, by a mechanism that `debias` inverts.
+        folds: parts of the records, each predicted by a learner of the others.
+        seed: of the parts, public.
+
+    Returns:
+        The scores are debiased accuracies, or minus the mean squared errors on unbiased labels, whose noise adds the
+        same to all.
+
+    Raises:
+        InputError: no learner, or a release whose records cannot be taken apart.
+        NotInvertibleError: the noise has no inverse.
+    """
+    check_rows(features, len(release.value))
+    if not learners or positive_integer(folds, "folds") < 2:
+        raise InputError("learners must hold at least one learner, and folds be at least 2")
+    if release.mechanism is None or release.mechanism.records is not None:
+        raise InputError("release must answer all records by one law, as Curator.release returned it")
+    part = np.random.default_rng(seed).permutation(len(release.value)) % folds
+    rows = features if hasattr(features, "iloc") else np.asarray(features)
+    unbiased = debias(release.mechanism, release.value).values
+    scores = []
+    for learner in learners:
+        agreed = np.zeros(len(part))
+        for fold in range(folds):
+            held = part == fold
+            known = Release(release.value[~held], release.certificate, release.mechanism)
+            fitted = clone(learner).fit(_rows(rows, ~held), known)
+            agreed[held] = _agreement(fitted.predict(_rows(rows, held)), unbiased[held], release.mechanism.domain)
+        scores.append(float(agreed.mean()))
+    return Tuned(clone(learners[int(np.argmax(scores))]).fit(features, release), tuple(scores))
+
+
+def _rows(features: Any, mask: Any) -> Any:
+    return features.iloc[mask] if hasattr(features, "iloc") else features[mask]
+
+
+def _agreement(predicted: Any, unbiased: Any, domain: Any) -> Any:
+    """How well predictions agree with unbiased labels, record by record."""
+    if isinstance(domain, Classes):
+        return unbiased[np.arange(len(unbiased)), domain.encode(predicted)]
+    return -((predicted - unbiased) ** 2)
