@@ -2,19 +2,15 @@
 
 import os
 import sys
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import click
 
+from labeldp.cli_options import domain_options, private
 from labeldp.cli_reproduce import reproduce
 from labeldp.terminal import progress as _progress
 
 __all__ = ["cli", "main"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _DATA = click.Path(dir_okay=False, path_type=str)
 _SOURCE = click.Path(path_type=str)
@@ -67,35 +63,6 @@ def _sentence(error: Exception) -> str | None:
     return None
 
 
-def private(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that every command on private labels shares."""
-    options = [
-        click.option(
-            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
-        ),
-        click.option("--ledger", required=True, type=_DATA, help="The ledger file, as secret as the labels."),
-        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
-        click.option(
-            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
-        ),
-    ]
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from labeldp.privacy import BudgetExceeded
-
-        try:
-            return command(*args, **kwargs)
-        except BudgetExceeded as error:
-            words = f"labeldp ledger add {kwargs['ledger']} --dataset {kwargs['dataset']}"
-            raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
-
-    decorated: Any = run
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
-
-
 def _note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
@@ -115,6 +82,8 @@ Examples:
       --model boosting --test public.csv --ledger people.ledger --dataset people --out model2
   labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
       --model linear --ledger people.ledger --dataset people --id id --out model3
+  labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 --trust central \\
+      --ledger homes.ledger --dataset homes --out model6
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\
       --ledger digits.ledger --dataset digits --out model4
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
@@ -125,7 +94,7 @@ Examples:
 @cli.command(epilog=FIT_EXAMPLES)
 @click.argument("data", type=_SOURCE)
 @private
-@click.option("--classes", required=True, metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
+@domain_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
 @click.option(
     "--delta",
@@ -180,7 +149,7 @@ Examples:
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
 )
 def fit(data: str, **options: Any) -> None:
-    """Learn a classifier from DATA whose labels are private.
+    """Learn a classifier, or a regression with --range, from DATA whose labels are private.
 
     DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
     MNIST's or CIFAR's files or of a folder of pictures for each class.
@@ -190,7 +159,7 @@ def fit(data: str, **options: Any) -> None:
     --id say otherwise.
     """
     from labeldp.report import render_report
-    from labeldp.workflows import FitSettings, fit_file
+    from labeldp.workflows import FitSettings, fit_file, spoken_lines
 
     settings = FitSettings.parse(
         **{name: value for name, value in options.items() if name not in {"out", "ledger", "test"}}
@@ -206,13 +175,8 @@ def fit(data: str, **options: Any) -> None:
             note=_note,
             progress=progress,
         )
-    click.echo(summary.sentence)
-    if summary.test is not None:
-        click.echo(f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}.")
-    low, high = summary.accuracy.low, summary.accuracy.high
-    click.echo(f"Accuracy, estimated from released labels: {summary.accuracy.value:.3f} ({low:.3f} to {high:.3f}).")
-    for warning in summary.warnings:
-        click.echo(f"Note: {warning}")
+    for line in spoken_lines(summary):
+        click.echo(line)
     click.echo(_standing(options["ledger"], options["dataset"]))
     click.echo(f"Report: {options['out'].rstrip('/')}/report.html")
 
@@ -223,10 +187,10 @@ def fit(data: str, **options: Any) -> None:
 @click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
 def predict(model: str, data: str, out: str, id_column: str | None) -> None:
-    """Predict the classes of the rows or images of DATA with the model in directory MODEL.
+    """Predict the classes or numbers of the rows or images of DATA with the model in directory MODEL.
 
-    Writes a column `prediction` with class names and one column of probabilities for each class; for images their
-    numbers in a column `row`.
+    Writes a column `prediction` with class names and one column of probabilities for each class, or with numbers; for
+    images their places in a column `row`.
     """
     from labeldp.workflows import predict_file
 
@@ -247,9 +211,7 @@ Examples:
 @cli.command(epilog=RELEASE_EXAMPLES)
 @click.argument("data", type=_DATA)
 @private
-@click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1.")
-@click.option("--range", "interval", metavar="LOW,HIGH", help="The declared range of numeric labels.")
-@click.option("--grid", type=int, default=1025, show_default=True, help="Grid points of the range.")
+@domain_options
 @click.option(
     "--mechanism",
     type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace"]),
@@ -268,7 +230,8 @@ def release(data: str, out: str, **options: Any) -> None:
     """
     from labeldp.workflows import domain_of, release_file
 
-    domain = domain_of(options.pop("classes"), options.pop("interval"), options.pop("grid"))
+    given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
+    domain = domain_of(**given)
     with _progress("releasing") as progress:
         certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)
     click.echo(certificate.at(0))

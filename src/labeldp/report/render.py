@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from labeldp.report import charts, matrix, words
+from labeldp.report import charts, matrix, pictures, words
 from labeldp.report.entries import entries
-from labeldp.workflows import FitSummary, Importance
+from labeldp.workflows import FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
 """Longer lists of names are folded."""
@@ -59,7 +59,7 @@ def _environment() -> Environment:
     )
     shown = (words.percent, words.points, words.spent, words.left, words.interval, words.fixed, words.upward)
     environment.filters.update({function.__name__: function for function in shown})
-    environment.filters.update(letter=words.letter, sentence=words.sentence)
+    environment.filters.update(letter=words.letter, sentence=words.sentence, amount=words.signed, between=words.between)
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
     return environment
@@ -74,26 +74,15 @@ def _context(given: FitSummary) -> dict[str, Any]:
     """What the template may use: the summary, and what the charts and words make of it."""
     summary = _possible(given)
     importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
-    measured = None if summary.test is None else summary.test.accuracy
-    curve = summary.curve if summary.curve and summary.curve.points else None
     return {
         "s": summary,
         "date": _date(summary.created),
-        "times": words.times_in_hundred(summary.accuracy),
-        "comparison": words.comparison(summary.accuracy, summary.baseline),
+        **(_of_numbers(summary.numbers) if summary.numbers else _of_classes(summary)),
+        "picture_chart": summary.picture and pictures.picture_chart(summary.picture, summary.classes, summary.label),
         "moved": summary != given,
         "entries": entries(summary.certificate),
         "budget_bar": charts.budget_bar(summary.budget),
         "additive": words.adds_up(summary.budget),
-        "curve": curve,
-        "curve_chart": curve
-        and charts.curve_chart(
-            curve,
-            summary.budget.run.epsilon,
-            summary.accuracy,
-            summary.baseline.value,
-            measured,
-        ),
         "importance": importance[:MOST_BARS],
         "rest": importance[MOST_BARS:],
         "idle": [item.feature for item in summary.importance if not _matters(item)],
@@ -103,10 +92,37 @@ def _context(given: FitSummary) -> dict[str, Any]:
     }
 
 
+def _of_classes(summary: FitSummary) -> dict[str, Any]:
+    """What is said of accuracies."""
+    accuracy, baseline = summary.accuracy, summary.baseline
+    assert accuracy is not None and baseline is not None
+    curve = summary.curve if summary.curve and summary.curve.points else None
+    measured = None if summary.test is None else summary.test.accuracy
+    spent = summary.budget.run.epsilon
+    return {
+        "changed": words.points,
+        "times": words.times_in_hundred(accuracy),
+        "comparison": words.comparison(accuracy, baseline),
+        "curve": curve,
+        "curve_chart": curve and charts.curve_chart(curve, spent, accuracy, baseline.value, measured),
+    }
+
+
+def _of_numbers(numbers: Numbers) -> dict[str, Any]:
+    """What is said of errors."""
+    return {
+        "changed": words.signed,
+        "comparison": words.against_the_mean(numbers),
+        "step": (numbers.end - numbers.start) / (numbers.grid - 1),
+        "curve": None,
+        "residual_chart": pictures.residual_chart(numbers.residuals) if len(numbers.residuals) > 1 else None,
+    }
+
+
 def _possible(summary: FitSummary) -> FitSummary:
     """The summary with every estimated share as it is shown."""
-    auc = summary.auc and words.possible(summary.auc)
-    accuracy, baseline = words.possible(summary.accuracy), words.possible(summary.baseline)
+    shares = (summary.accuracy, summary.baseline, summary.auc)
+    accuracy, baseline, auc = (share and words.possible(share) for share in shares)
     return replace(summary, accuracy=accuracy, baseline=baseline, auc=auc)
 
 

@@ -49,8 +49,9 @@ class Scale:
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     """Multiples of 1, 2 or 5 times a power of ten inside [low, high], at most `most` of them."""
-    span = max(high - low, 1e-9)
-    for power in range(math.floor(math.log10(span)) - 1, 12):
+    span = max(high - low, 1e-9 * max(abs(low), abs(high), 1e-9))
+    smallest = math.floor(math.log10(span)) - 1
+    for power in range(smallest, smallest + 4):
         for lead in (1, 2, 5):
             step = lead * 10.0**power
             first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

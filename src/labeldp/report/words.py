@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from labeldp.workflows import BudgetUse, Estimated
+from labeldp.workflows import BudgetUse, Estimated, Numbers, amount
 
 MINUS = "\N{MINUS SIGN}"
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -32,6 +32,12 @@ def fixed(value: float, digits: int) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """A share of 1 as a percentage."""
     return fixed(100 * share, digits) + "%"
+
+
+def shortened(text: str, most: int) -> str:
+    """A text that is not too long for its place."""
+    plain = visible(" ".join(text.split()))
+    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
 def points(share: float) -> str:
@@ -81,6 +87,33 @@ def comparison(accuracy: Estimated, baseline: Estimated) -> str:
     if accuracy.high < baseline.low:
         return "The two intervals do not overlap: the model does worse."
     return "The two intervals overlap, so these numbers alone do not settle whether the model does better."
+
+
+def signed(value: float) -> str:
+    """A number in the unit of the labels, with a true minus sign."""
+    digits, power, exponent = amount(value).partition("e")
+    scaled = f" × 10{exponent_of(int(exponent))}" if power else ""
+    return digits.replace("-", MINUS) + scaled
+
+
+def exponent_of(power: int) -> str:
+    """A power in small raised digits."""
+    return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def between(estimate: Estimated) -> str:
+    """The interval of a number in the unit of the labels, as in "1.2 to 3.4"."""
+    return f"{signed(estimate.low)} to {signed(estimate.high)}"
+
+
+def against_the_mean(numbers: Numbers) -> str:
+    """What the squared errors of model and constant, record by record, allow one to say, and nothing more."""
+    found = numbers.gain
+    if found.low > 0:
+        return "Compared record by record, the model does better."
+    if found.high < 0:
+        return "Compared record by record, the model does worse."
+    return "Even compared record by record, these numbers do not settle whether the model does better."
 
 
 def possible(estimate: Estimated) -> Estimated:

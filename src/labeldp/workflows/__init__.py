@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.certificates import verify
     from labeldp.workflows.curator import Curator
     from labeldp.workflows.demo import run_demo
+    from labeldp.workflows.estimated import Estimated, amount
     from labeldp.workflows.fit import fit_file
     from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.release import release_file, verify_file
     from labeldp.workflows.reproduce import Grid, Result, Run, reproduce_multistage
     from labeldp.workflows.settings import classes_of, domain_of
+    from labeldp.workflows.spoken import spoken_lines
     from labeldp.workflows.summary import (
         BudgetUse,
         CertificateRow,
@@ -23,12 +25,12 @@ if TYPE_CHECKING:
         Curve,
         CurvePoint,
         Dropped,
-        Estimated,
         FitSummary,
         Importance,
         PublicTest,
         Stage,
     )
+    from labeldp.workflows.summary_numbers import Across, Bin, Numbers, NumberTest, Picture
     from labeldp.workflows.verdict import Verdict
 
 _FILES = {
@@ -43,15 +45,19 @@ _FILES = {
     "release": "release_file verify_file",
     "reproduce": "Grid Result Run reproduce_multistage",
     "settings": "classes_of domain_of",
+    "spoken": "spoken_lines",
     "summary": (
-        "BudgetUse CertificateRow Confusion Cost Curve CurvePoint Dropped Estimated FitSummary Importance PublicTest "
-        "Stage"
+        "BudgetUse CertificateRow Confusion Cost Curve CurvePoint Dropped FitSummary Importance PublicTest Stage"
     ),
+    "estimated": "Estimated amount",
+    "summary_numbers": "Across Bin NumberTest Numbers Picture",
     "verdict": "Verdict",
 }
 _HOME = {name: file for file, names in _FILES.items() for name in names.split()}
 
 __all__ = [
+    "Across",
+    "Bin",
     "BudgetUse",
     "CertificateRow",
     "Confusion",
@@ -68,12 +74,16 @@ __all__ = [
     "Grid",
     "Importance",
     "LedgerFile",
+    "NumberTest",
+    "Numbers",
+    "Picture",
     "PublicTest",
     "Result",
     "Run",
     "Stage",
     "Verdict",
     "add_dataset",
+    "amount",
     "classes_of",
     "describe_budget",
     "describe_ledger",
@@ -83,6 +93,7 @@ __all__ = [
     "release_file",
     "reproduce_multistage",
     "run_demo",
+    "spoken_lines",
     "verify",
     "verify_file",
 ]

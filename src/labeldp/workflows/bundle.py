@@ -1,14 +1,15 @@
-"""A model on disk: the classifier in a format that runs no code, its features, its certificate, its report."""
+"""A model on disk: the estimator in a format that runs no code, its features, its certificate, its report."""
 
 import hashlib
 import json
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeldp.mechanisms import Classes
+from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Certificate, InputError
 from labeldp.tables import TableEncoder, whole_or_nothing
 from labeldp.workflows.image_rows import ImageShape
@@ -34,6 +35,7 @@ TRUSTED = frozenset(
         "functools.partial",
         "labeldp.learners.kernel.KernelClassifier",
         "labeldp.learners.linear.LinearClassifier",
+        "labeldp.learners.linear.LinearRegressor",
         "labeldp.learners.maps.TableMap",
         "labeldp.learners.patches.PatchFilters",
         "labeldp.networks.classifier.NetworkClassifier",
@@ -60,13 +62,14 @@ class Bundle:
         """Write the classifier and its description into a folder."""
         from skops import io
 
-        assert isinstance(self.model.domain, Classes)
         with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
             io.dump(self.model.estimator, hidden)
         noise = None if self.model.noise is None else self.model.noise.tolist()
+        domain = self.model.domain
+        labels = {"classes": list(domain.names)} if isinstance(domain, Classes) else {"range": domain.to_json()}
         description = {
             "format": FORMAT,
-            "classes": list(self.model.domain.names),
+            **labels,
             "noise": noise,
             "features": self.encoder.to_json(),
         }
@@ -94,12 +97,20 @@ class Bundle:
             raise InputError(f"{path} is damaged or of another version of labeldp")
         try:
             noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
-            model = Model(Classes(tuple(content["classes"])), estimator, noise)
+            model = Model(_domain(content), estimator, noise)
             kind = ImageShape if "images" in content["features"] else TableEncoder
             return cls(model, kind.from_json(content["features"]))
-        except (KeyError, TypeError, ValueError):  # an InputError is a ValueError, too
+        except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
             problem = f"{path} is damaged: it does not describe a model of labeldp"
         raise InputError(problem)
+
+
+def _domain(content: dict[str, Any]) -> Classes | Interval:
+    """What a description says of the labels."""
+    if "range" not in content:
+        return Classes(tuple(content["classes"]))
+    low, high = (float(Fraction(content["range"][end])) for end in ("low", "high"))
+    return Interval(low, high, content["range"]["grid"], content["range"].get("clip", False))
 
 
 def _load_estimator(path: Path) -> Any:

@@ -64,6 +64,7 @@ def run_demo(
     summary = fit_file(str(train), settings, **files, render=render, note=note, progress=progress)
     say(summary.sentence)
     accuracy = summary.accuracy
+    assert accuracy is not None  # labels are classes
     say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
     if summary.test is not None:
         say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from labeldp.learners import Model
-from labeldp.mechanisms import RandomizedResponse
+from labeldp.learners import Model, measuring
 from labeldp.privacy import (
     Budget,
     BudgetExceeded,
@@ -66,7 +65,7 @@ def fit_file(
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> FitSummary:
-    """Learn a classifier from a file, and write model, certificate and report into a new directory.
+    """Learn a model from a file, and write model, certificate and report into a new directory.
 
     Everything is read and checked before the first label is used. The same fit again costs nothing and
     finishes what was interrupted: the released labels are in the ledger. A directory that holds this very fit
@@ -141,7 +140,7 @@ class _Asked:
         account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
         init = None if settings.init is None else FirstWeights.read(settings.init, account)
         plan.check(private, Bench(init=init and init.network))
-        command = settings.command(data, ledger, out, test)
+        command = plan.settings.command(data, ledger, out, test)
         return cls(plan, Path(data).name, command, private, public, account, init)
 
     @property
@@ -161,7 +160,7 @@ class _Asked:
         With another sampler the ledger would not find the releases again, and would charge them.
         """
         test = "" if self.public is None else self.public.digest()
-        mechanism = RandomizedResponse(domain=self.settings.domain, epsilon=self.settings.epsilon).specification()
+        mechanism = measuring(self.settings.domain, self.settings.epsilon).specification()
         return hashlib.sha256(json.dumps([self.command, self.run, test, mechanism]).encode()).hexdigest()
 
     def charged(self) -> dict[str, Charge]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.learners import TableMap
-from labeldp.mechanisms import Classes
+from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import InputError
-from labeldp.tables import DistinctIds, TableEncoder, TableFile, open_table, record_ids
+from labeldp.tables import DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
 from labeldp.workflows.labels import codes_of
 from labeldp.workflows.summarize import PublicRows
@@ -84,10 +84,14 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
     features = encoder.transform(content.select(columns))
     if same_rows(features, private.features):
         raise refusal
-    return PublicRows(Path(path).name, features, codes_in(content, settings.label, settings.domain))
+    batches, domain = content.select([settings.label]).to_batches(), settings.domain
+    codes = codes_in(content, settings.label, domain)  # refuses what the domain does not hold
+    numbers = isinstance(domain, Interval)
+    labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
+    return PublicRows(Path(path).name, features, labels)
 
 
-def codes_in(content: pa.Table, label: str, domain: Classes) -> NDArray[Any]:
+def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
     """The codes of a table's labels, shape (rows,)."""
     return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
 

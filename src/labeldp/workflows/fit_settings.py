@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes
+from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Budget, all_digits, decimal, shortest_float
 from labeldp.workflows.labels import domain_in_file
-from labeldp.workflows.settings import classes_of, epsilon_of
+from labeldp.workflows.settings import domain_of, epsilon_of
 
 Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
+
+GRID = 1025
+"""Grid points of a range."""
 
 STAGES = 1
 """What measured best (`docs/results/learning.md`)."""
@@ -28,7 +31,7 @@ class FitSettings:
 
     Args:
         label: the private column.
-        domain: the declared classes.
+        domain: the declared classes, or the range of numbers.
         epsilon: what the fit costs.
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
@@ -45,7 +48,7 @@ class FitSettings:
     """
 
     label: str
-    domain: Classes
+    domain: Classes | Interval
     epsilon: float
     delta: float
     dataset: str
@@ -62,15 +65,25 @@ class FitSettings:
 
     @classmethod
     def parse(
-        cls, *, classes: str, epsilon: str, delta: str, features: str | None, stages: int | None, **others: Any
+        cls,
+        *,
+        epsilon: str,
+        delta: str,
+        features: str | None,
+        stages: int | None,
+        classes: str | None = None,
+        interval: str | None = None,
+        grid: int = GRID,
+        clip: bool = False,
+        **others: Any,
     ) -> "FitSettings":
         """Settings as they are written on a command line.
 
         Raises:
             InputError: the first that is wrong.
         """
-        domain = domain_in_file(classes_of(classes))
-        assert isinstance(domain, Classes)
+        domain = domain_in_file(domain_of(classes, interval, grid, clip=clip))
+        assert isinstance(domain, Classes | Interval)
         columns = None if features is None else tuple(name.strip() for name in features.split(","))
         budget = Budget(epsilon_of(epsilon), shortest_float(decimal(delta, "delta")))
         return cls(
@@ -90,8 +103,7 @@ class FitSettings:
             Path(data).name,
             "--label",
             self.label,
-            "--classes",
-            ",".join(map(str, self.domain.names)),
+            *_domain_words(self.domain),
         ]
         words += ["--epsilon", all_digits(self.epsilon), "--ledger", Path(ledger).name, "--dataset", self.dataset]
         words += ["--delta", all_digits(self.delta)] if self.delta else []
@@ -116,7 +128,7 @@ class FitSettings:
         """
         description: list[Any] = [
             self.label,
-            *self.domain.names,
+            *(self.domain.names if isinstance(self.domain, Classes) else [self.domain.to_json()]),
             str(self.epsilon),
             self.model,
             self.stages,
@@ -132,3 +144,12 @@ class FitSettings:
             digest.update(json.dumps([self.id_column, texts, [len(each) for each in ids] if texts else []]).encode())
             digest.update(b"".join(ids) if isinstance(ids, list) else np.ascontiguousarray(ids).tobytes())
         return f"fit {digest.hexdigest()[:32]}"
+
+
+def _domain_words(domain: Classes | Interval) -> list[str]:
+    """The options that declare a domain."""
+    if isinstance(domain, Classes):
+        return ["--classes", ",".join(map(str, domain.names))]
+    words = ["--range", f"{all_digits(domain.low)},{all_digits(domain.high)}"]
+    words += ["--grid", str(domain.grid)] if domain.grid != GRID else []
+    return [*words, "--clip"] if domain.clip else words

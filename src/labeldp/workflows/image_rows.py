@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.learners import PatchFilters
-from labeldp.mechanisms import Classes
+from labeldp.mechanisms import Domain
 from labeldp.privacy import InputError
 from labeldp.tables import open_images
 from labeldp.workflows.fit_data import PRIVATE_TEST, PrivateRows, same_rows
@@ -129,7 +129,7 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
     return PublicRows(f"{name} (test part)" if found.test else name, part.features, codes)
 
 
-def _codes(labels: NDArray[Any], name: str, domain: Classes) -> NDArray[Any]:
+def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:
     """The codes of an array of labels, read as a table's column would be, shape (n,)."""
     plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
     return codes_of(pa.RecordBatch.from_arrays([pa.array(plain)], names=[name]), name, domain)

@@ -7,6 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.privacy import DomainError
 from labeldp.tables import distinct_labels, label_numbers
 
 
@@ -22,6 +23,15 @@ def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
     """
     if isinstance(domain, Interval):
-        return domain.encode(label_numbers(batch, label))
+        return _encoded(label_numbers(batch, label), domain)
     texts, places = distinct_labels(batch, label)
     return np.asarray(domain.encode(texts)[places])
+
+
+def _encoded(numbers: NDArray[np.float64], domain: Interval) -> NDArray[Any]:
+    """The codes of numbers, shape (rows,); a refusal says what could be done."""
+    try:
+        return domain.encode(numbers)
+    except DomainError as error:
+        words = str(error)
+    raise DomainError(f"{words}; --clip counts numbers outside as the nearest end")

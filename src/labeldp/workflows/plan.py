@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from labeldp.learners import Model, default_clusters, default_epsilon
-from labeldp.mechanisms import RandomizedResponse
+from labeldp.mechanisms import Classes, Domain, RandomizedResponse
 from labeldp.privacy import (
     Charge,
     CuratorLike,
@@ -80,6 +80,8 @@ class Plan(ABC):
 
     settings: FitSettings
     trust: ClassVar[Trust]
+    domains: ClassVar[tuple[type[Domain], ...]] = (Classes,)
+    """What it learns: classes, numbers, or either."""
     secret: ClassVar[tuple[str, ...]]
     """What the releases do not tell, a sentence each."""
     simulated: ClassVar[str] = ""
@@ -110,6 +112,10 @@ class Plan(ABC):
 
     def relearn(self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any) -> Model:
         """The same kind of model from other labels at another epsilon, on prepared features; likewise."""
+        raise NotImplementedError
+
+    def learnt_from(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
+        """The same kind of model from released labels; asked only where all records were evaluated by such models."""
         raise NotImplementedError
 
     @abstractmethod

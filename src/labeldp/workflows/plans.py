@@ -1,6 +1,7 @@
 """The one place that says how each `--model` is learnt, and under which `--trust`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -16,9 +17,10 @@ from labeldp.learners import (
     fit_linear,
     fit_multistage,
     fit_noisy,
+    measuring,
     round_moment,
 )
-from labeldp.mechanisms import CrossMoment, RandomizedResponse
+from labeldp.mechanisms import Classes, CrossMoment, Domain, Interval, RandomizedResponse
 from labeldp.privacy import (
     CuratorLike,
     InputError,
@@ -38,6 +40,9 @@ EVALUATED = 0.1
 DIRECTIONS = 500
 """At most so many of the features that a simulation learns from."""
 
+Kinds = tuple[type[Plan], ...]
+"""The ways to learn a model: the first that labels and trust go with is taken."""
+
 MAPPED = {
     "TableMap": "numbers, categories and random trees’ leaves",
     "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
@@ -49,32 +54,50 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
     """How these settings are learnt, on a table or on images.
 
     Raises:
-        InputError: no such model, another model than data and trust allow, or an option that does not go with it.
+        InputError: no such model, another model than data, labels and trust allow, or an option that does not go with
+            it.
     """
     if settings.method == "best":
         if not images:
             raise InputError("--method best is for images; a table takes --model linear with --trust central")
         return Best(settings)
+    if settings.trust not in ("local", "central"):
+        raise InputError("--trust must be local or central")
+    if isinstance(settings.domain, Interval) and settings.model == "auto" and not images:
+        settings = replace(settings, model=NUMBERS[settings.trust])
     plans, what = (IMAGE_PLANS, "images") if images else (PLANS, "a table")
-    kind = plans.get(settings.model)
-    if kind is None:
+    kinds = plans.get(settings.model)
+    if kinds is None:
         if images and settings.model == "auto":
             raise InputError(f"--model must be named for images: {', '.join(plans)}")
         known = settings.model in {**PLANS, **IMAGE_PLANS}
         problem = f"--model {settings.model} is not for {what}: take --model" if known else "--model must be one of"
         raise InputError(f"{problem} {', '.join(plans)}")
-    if kind.trust.name.lower() != settings.trust:
-        others = [name for name, other in plans.items() if other.trust.name.lower() == settings.trust]
-        if not others:
-            raise InputError("--trust must be local or central")
-        best = ", or --method best" if images and settings.trust == "central" else ""
-        raise InputError(
-            f"--model {settings.model} goes with --trust {kind.trust.name.lower()}; "
-            f"with --trust {settings.trust} take --model {' or '.join(others)}{best}"
-        )
+    kind = next((each for each in kinds if _goes_with(each, settings)), None)
+    if kind is None:
+        raise InputError(_other_models(settings, kinds, plans))
     if kind is not NetworkLabels and (settings.epochs or settings.init):
         raise InputError(f"--epochs and --init go with --model {', '.join(RECIPES)}")
     return kind(settings)
+
+
+def _goes_with(kind: type[Plan], settings: FitSettings) -> bool:
+    """Whether a plan learns such labels under such trust."""
+    return kind.trust.name.lower() == settings.trust and isinstance(settings.domain, kind.domains)
+
+
+def _other_models(settings: FitSettings, kinds: Kinds, plans: Mapping[str, Kinds]) -> str:
+    """What is wrong with a model that does not go with labels or trust, and which ones would."""
+    numbers = isinstance(settings.domain, Interval)
+    others = [name for name, every in plans.items() if any(_goes_with(each, settings) for each in every)]
+    best = "--method best" if plans is IMAGE_PLANS and settings.trust == "central" and not numbers else ""
+    ways = ", or ".join(filter(None, [f"--model {' or '.join(others)}" if others else "", best]))
+    if not any(isinstance(settings.domain, each.domains) for each in kinds):
+        problem = f"--model {settings.model} does not learn {'numbers' if numbers else 'classes'}"
+    else:
+        problem = f"--model {settings.model} goes with --trust {kinds[0].trust.name.lower()}"
+    labels = " and --range" if numbers else ""
+    return f"{problem}; with --trust {settings.trust}{labels} take {ways}" if ways else problem
 
 
 @final
@@ -127,6 +150,10 @@ class NoisyLabels(Plan):
     ) -> Model:
         """The chosen classifier from one release of all labels."""
         release = curator.release(RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=rng)
+        return self.learnt_from(model, features, release)
+
+    def learnt_from(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
+        """The chosen classifier."""
         return fit_noisy(features, release, classifier=clone(model.estimator), training="plain").value
 
     def described(self, model: Model) -> str:
@@ -144,6 +171,7 @@ class NoisySums(Plan):
     """A linear model of one noisy sum of rows times labels, by somebody who may see the labels."""
 
     trust: ClassVar[Trust] = Trust.CENTRAL
+    domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
     secret: ClassVar[tuple[str, ...]] = (
         "The sums as they were before noise was added.",
         "Which of the randomized labels of the evaluation are true.",
@@ -157,10 +185,10 @@ class NoisySums(Plan):
             raise InputError("--stages and --prior are for randomized labels: --model linear learns from one release")
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """The sums of most records, and plain randomized response for the others."""
+        """The sums of most records, and the labels of the others one by one."""
         settings = self.settings
-        response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
-        return Step("linear", self._moment().privacy_loss(), 0), Step("evaluation", response.privacy_loss(), 1)
+        answers = measuring(settings.domain, settings.epsilon)
+        return Step("linear", self._moment().privacy_loss(), 0), Step("evaluation", answers.privacy_loss(), 1)
 
     def _moment(self) -> CrossMoment:
         """Sums of a single row: any sums cost the same, as their noise is set to keep epsilon and delta."""
@@ -213,8 +241,11 @@ class NoisySums(Plan):
         )
 
 
-PLANS: dict[str, type[Plan]] = {**dict.fromkeys(MODELS, NoisyLabels), "linear": NoisySums}
+PLANS: dict[str, Kinds] = {**dict.fromkeys(MODELS, (NoisyLabels,)), "linear": (NoisySums,)}
 """How each `--model` of a table is learnt."""
 
-IMAGE_PLANS: dict[str, type[Plan]] = {"linear": NoisySums, **dict.fromkeys(RECIPES, NetworkLabels)}
+IMAGE_PLANS: dict[str, Kinds] = {"linear": (NoisySums,), **dict.fromkeys(RECIPES, (NetworkLabels,))}
 """How each `--model` of images is learnt."""
+
+NUMBERS = {"local": "linear", "central": "linear"}
+"""What `--model auto` stands for where labels are numbers."""

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from labeldp.learners import Model
+from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, names_images, open_table, open_unlabeled_images, table_writer
 from labeldp.workflows.bundle import Bundle
@@ -25,7 +27,9 @@ def predict_file(
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
 ) -> int:
-    """Write the predicted class and the class probabilities of each row of a CSV or Parquet file, or of each image.
+    """Write what a model predicts for each row of a CSV or Parquet file, or for each image.
+
+    Classes come with the probability of each; numbers stand alone.
 
     Args:
         model: a directory that `labeldp fit` wrote.
@@ -53,17 +57,15 @@ def predict_file(
         table.require(name, "data")
     if id_column is not None:
         table.require(id_column, "--id")
-    names = [str(name) for name in bundle.model.classes]
-    columns = [*([id_column] if id_column else []), "prediction", *(f"probability_{name}" for name in names)]
+    columns = [*([id_column] if id_column else []), *_columns(bundle.model)]
     if len(set(columns)) < len(columns):
         raise InputError("--id must not have the name of an output column, such as prediction")
     rows = 0
     with table_writer(out, columns) as write:
         for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
-            probabilities = bundle.model.predict_proba(bundle.encoder.transform(pa.Table.from_batches([batch])))
-            predicted = pa.array(names).take(pa.array(probabilities.argmax(axis=1)))
+            predicted = _predicted(bundle.model, bundle.encoder.transform(pa.Table.from_batches([batch])))
             carried = [batch.column(id_column)] if id_column else []
-            write([*carried, predicted, *(pa.array(column) for column in probabilities.T)])
+            write([*carried, *predicted])
             rows += batch.num_rows
             if progress:
                 progress(f"predicting: {rows:,} rows", rows / table.rows if table.rows else 0.0)
@@ -78,16 +80,29 @@ def _predict_images(
         raise InputError("--id is for tables: images are numbered in their order, from 0")
     if not names_images(data):
         raise InputError(f"the model takes {shape}: an .npz file or a folder is needed, not {data}")
-    images, names = open_unlabeled_images(data), [str(name) for name in model.classes]
+    images = open_unlabeled_images(data)
     shape.require(images, data)
-    columns = ["row", "prediction", *(f"probability_{name}" for name in names)]
-    with table_writer(out, columns) as write:
+    with table_writer(out, ["row", *_columns(model)]) as write:
         for start in range(0, len(images), BLOCK_IMAGES):
-            probabilities = model.predict_proba(images[start : start + BLOCK_IMAGES])
-            numbers = pa.array(range(start, start + len(probabilities)))
-            predicted = pa.array(names).take(pa.array(probabilities.argmax(axis=1)))
-            write([numbers, predicted, *(pa.array(column) for column in probabilities.T)])
+            block = images[start : start + BLOCK_IMAGES]
+            write([pa.array(range(start, start + len(block))), *_predicted(model, block)])
             if progress:
-                done = start + len(probabilities)
+                done = start + len(block)
                 progress(f"predicting: {done:,} images", done / len(images))
     return len(images)
+
+
+def _columns(model: Model) -> list[str]:
+    """The names of what is written for each record."""
+    if isinstance(model.domain, Interval):
+        return ["prediction"]
+    return ["prediction", *(f"probability_{name}" for name in model.classes)]
+
+
+def _predicted(model: Model, features: Any) -> list[pa.Array]:
+    """What is written for some records, column by column."""
+    if isinstance(model.domain, Interval):
+        return [pa.array(model.predict(features))]
+    probabilities = model.predict_proba(features)
+    names = pa.array([str(name) for name in model.classes])
+    return [names.take(pa.array(probabilities.argmax(axis=1))), *(pa.array(column) for column in probabilities.T)]

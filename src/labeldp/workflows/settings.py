@@ -18,24 +18,28 @@ def classes_of(text: str) -> Classes:
     return Classes(tuple(names))
 
 
-def domain_of(classes: str | None, interval: str | None, grid: int) -> Domain:
+def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: bool = False) -> Domain:
     """The declared domain: classes or a range, one of the two.
 
     Raises:
-        InputError: none or both, or not a range.
+        InputError: none or both, not a range, or `--clip` without one.
     """
     if (classes is None) == (interval is None):
         raise InputError(
             "declare the labels' domain by --classes no,yes or by --range LOW,HIGH: it is never read off labels"
         )
     if classes is not None:
+        if clip:
+            raise InputError("--clip goes with --range: it counts numbers outside as the nearest end")
         return classes_of(classes)
     assert interval is not None
     ends = interval.split(",")
     if len(ends) != 2:
         raise InputError("--range must hold two numbers, such as --range 0,100")
-    low, high = (decimal_float(end, "range") for end in ends)
-    return Interval(low, high, grid)
+    low, high = (decimal_float(end, "--range") for end in ends)
+    if not low < high:
+        raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
+    return Interval(low, high, grid, clip)
 
 
 def decimal_float(text: str, name: str) -> float:

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from labeldp.learners import Model, fit_noisy
-from labeldp.mechanisms import debias
+from labeldp.learners import Model
+from labeldp.mechanisms import Interval, debias
 from labeldp.privacy import Budget, InputError, Release
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.summary import Curve, CurvePoint, Importance
@@ -81,32 +80,39 @@ class _World:
         return float(np.mean(predicted == self.codes[self.test]))
 
 
-def importances(model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0) -> tuple[Importance, ...]:
+def importances(
+    plan: "Plan", model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+) -> tuple[Importance, ...]:
     """How much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
-    Where the evaluation was cross-validated, a model of four fifths of the released labels is looked at on the rest.
+    Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, a model of four
+    fifths of the released labels is looked at on the rest.
     """
-    judge, rows, release = _held_out(model, features, seed)
-    truth = debias(release.mechanism, release.value).values
+    judge, rows, release = _held_out(plan, model, features, seed)
     table, rng = features[rows], np.random.default_rng(seed)
-    own = _credits(judge, table, truth)
+    own = _credits(judge, table, release)
     found = []
     for place, name in enumerate(names):
         shuffled = table.copy()
         shuffled[:, place] = rng.permutation(shuffled[:, place])
-        loss = own - _credits(judge, shuffled, truth)
+        loss = own - _credits(judge, shuffled, release)
         half = TWO_SIDED * float(loss.std() / np.sqrt(len(loss)))
         value = float(loss.mean())
         found.append(Importance(name, value, value - half, value + half))
     return tuple(found)
 
 
-def _credits(model: Model, features: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each record the unbiased indicator that the model's answer is right, shape (n,)."""
+def _credits(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
+    """For each record the unbiased indicator that the model's answer is right, or minus its squared error, (n,)."""
+    if isinstance(model.domain, Interval):
+        return -np.asarray(release.mechanism.unbiased_squares(release.value, model.predict(features)))
+    truth = debias(release.mechanism, release.value).values
     return truth[np.arange(len(features)), model.predict_proba(features).argmax(axis=1)]
 
 
-def _held_out(model: Model, features: NDArray[np.float64], seed: int) -> tuple[Model, NDArray[np.intp], Release[Any]]:
+def _held_out(
+    plan: "Plan", model: Model, features: NDArray[np.float64], seed: int
+) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """A model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
     assert evaluation is not None and evaluation.rows is not None
@@ -115,5 +121,4 @@ def _held_out(model: Model, features: NDArray[np.float64], seed: int) -> tuple[M
     held = np.random.default_rng(seed).random(len(features)) < 0.2
     release = evaluation.release
     seen, unseen = (replace(release, value=release.value[mask]) for mask in (~held, held))
-    judge = fit_noisy(features[~held], seen, classifier=clone(model.estimator), training="plain").value
-    return judge, np.flatnonzero(held), unseen
+    return plan.learnt_from(model, features[~held], seen), np.flatnonzero(held), unseen

@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 import labeldp
 from labeldp.learners import Estimate, Evaluation, Model, debiased_accuracy
+from labeldp.mechanisms import Classes, Interval, debias
 from labeldp.privacy import Certificate, Charge, Release, all_digits, decimal, shortest_float, total_loss
+from labeldp.workflows.estimated import Estimated
 from labeldp.workflows.ledger_file import DatasetLedger
+from labeldp.workflows.picture import pictured
 from labeldp.workflows.simulate import importances, simulated_curve
+from labeldp.workflows.summarize_numbers import number_warnings, numbers_of
 from labeldp.workflows.summary import (
     BudgetUse,
     CertificateRow,
@@ -22,7 +26,6 @@ from labeldp.workflows.summary import (
     Cost,
     Curve,
     Dropped,
-    Estimated,
     FitSummary,
     Importance,
     PublicTest,
@@ -62,15 +65,15 @@ class Job:
 
 @dataclass(frozen=True)
 class PublicRows:
-    """A file with public labels: its name, features (n, …) and codes (n,)."""
+    """A file with public labels: its name, features (n, …), and the classes' codes, or the numbers themselves, (n,)."""
 
     file: str
     features: NDArray[Any]
-    codes: NDArray[Any]
+    labels: NDArray[Any]
 
     def digest(self) -> str:
         """Tells this file from another one of the same name."""
-        return hashlib.sha256(self.features.tobytes() + self.codes.tobytes()).hexdigest()
+        return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
 
 
 def summarize(
@@ -85,11 +88,8 @@ def summarize(
         show: told what is being done.
     """
     model, settings = release.value, job.plan.settings
-    evaluation = model.evaluation
-    assert isinstance(evaluation, Evaluation)
-    accuracy = evaluation.accuracy()
-    baseline = constant_accuracy(evaluation.release, model.domain.size)
     rows, encoder = job.rows, job.rows.encoder
+    scored = _numbers if isinstance(model.domain, Interval) else _classes
     curve, important = _explored(job, model, show)
     return FitSummary(
         title=f"A model of {settings.label if encoder.names else settings.dataset}, learnt from private labels",
@@ -99,7 +99,6 @@ def summarize(
         file=job.file,
         rows=len(rows.features),
         label=settings.label,
-        classes=tuple(str(name) for name in model.classes),
         features=tuple(encoder.names),
         model=job.plan.described(model),
         command=job.command,
@@ -108,22 +107,39 @@ def summarize(
         published=_published(job, release, public),
         secret=(SECRET[0], *job.plan.secret, SECRET[1]),
         budget=_budget(job.account, release.certificate),
-        accuracy=_share(accuracy, f"debiased from {_many(evaluation)}"),
-        baseline=_share(
-            baseline, "debiased; the class is chosen on one half of the released labels and measured on the other"
-        ),
         dropped=_dropped(job),
         notes=(*_notes(encoder.notes), *job.plan.notes),
-        log_loss=_finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
-        auc=_finite(evaluation.auc(), "debiased over pairs of records") if model.domain.size == 2 else None,
-        confusion=_confusion(evaluation),
         curve=curve,
         importance=important,
-        test=None if public is None else _tested(model, public),
         stages=job.stages,
-        warnings=_warnings(accuracy, baseline) if public is None else (),
         images="" if encoder.names else str(encoder),
+        picture=pictured(model, encoder, rows.features),
+        **scored(model, public),
     )
+
+
+def _classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
+    """The fields of a summary that classes have."""
+    evaluation = model.evaluation
+    assert isinstance(evaluation, Evaluation)
+    accuracy, baseline = evaluation.accuracy(), constant_accuracy(evaluation.release, model.domain.size)
+    other = "debiased; the class is chosen on one half of the released labels and measured on the other"
+    return {
+        "classes": tuple(str(name) for name in model.classes),
+        "accuracy": _share(accuracy, f"debiased from {_many(evaluation)}"),
+        "baseline": _share(baseline, other),
+        "log_loss": _finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
+        "auc": _finite(evaluation.auc(), "debiased over pairs of records") if model.domain.size == 2 else None,
+        "confusion": _confusion(evaluation),
+        "test": None if public is None else _tested(model, public),
+        "warnings": _warnings(accuracy, baseline) if public is None else (),
+    }
+
+
+def _numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
+    """The fields of a summary that numbers have."""
+    numbers = numbers_of(model, public)
+    return {"classes": (), "numbers": numbers, "warnings": number_warnings(numbers) if public is None else ()}
 
 
 def constant_accuracy(release: Release[NDArray[Any]], size: int) -> Estimate:
@@ -134,12 +150,13 @@ def constant_accuracy(release: Release[NDArray[Any]], size: int) -> Estimate:
     Each half's interval has half the risk, so that the mean of both keeps the level.
     """
     found, level = [], (1 + Estimate.level) / 2
-    codes = release.value[np.random.default_rng(0).permutation(len(release.value))]  # records may lie in any order
+    answers = release.value[np.random.default_rng(0).permutation(len(release.value))]  # records may lie in any order
     for own in (0, 1):
-        measured, voting = codes[own::2], codes[1 - own :: 2]
+        measured, voting = answers[own::2], answers[1 - own :: 2]
         if len(measured):
-            answers = np.full(len(measured), np.bincount(voting, minlength=size).argmax())
-            found.append(debiased_accuracy(replace(release, value=measured), answers, level=level))
+            votes = debias(release.mechanism, voting).values.sum(axis=0)
+            chosen = np.full(len(measured), votes.argmax())
+            found.append(debiased_accuracy(replace(release, value=measured), chosen, level=level))
     value, low, high = np.mean([(each.value, each.low, each.high) for each in found], axis=0)
     return Estimate(float(value), float(low), float(high))
 
@@ -149,11 +166,11 @@ def _explored(
 ) -> tuple[Curve | None, tuple[Importance, ...]]:
     """Other epsilons, where the plan knows how to simulate them, and what columns are worth."""
     features, names, curve = job.rows.features, job.rows.encoder.names, None
-    if job.plan.simulated:
+    if job.plan.simulated and isinstance(model.domain, Classes):
         show("trying other epsilons on simulated labels", 0.7)
         curve = simulated_curve(job.plan, model, features)
     show("shuffling features", 0.9)
-    return curve, importances(model, features, names) if names else ()
+    return curve, importances(job.plan, model, features, names) if names else ()
 
 
 def _many(evaluation: Evaluation) -> str:
@@ -189,14 +206,14 @@ def _tested(model: Model, public: PublicRows) -> PublicTest:
 
     probabilities = model.predict_proba(public.features)
     predicted, size = probabilities.argmax(axis=1), model.domain.size
-    counts = confusion_matrix(public.codes, predicted, labels=np.arange(size)) / len(predicted)
+    counts = confusion_matrix(public.labels, predicted, labels=np.arange(size)) / len(predicted)
     shares = tuple(tuple(float(share) for share in row) for row in counts)
-    both = size == 2 and 0 < public.codes.sum() < len(public.codes)
+    both = size == 2 and 0 < public.labels.sum() < len(public.labels)
     return PublicTest(
         public.file,
         len(predicted),
-        float(np.mean(predicted == public.codes)),
-        float(roc_auc_score(public.codes, probabilities[:, 1])) if both else None,
+        float(np.mean(predicted == public.labels)),
+        float(roc_auc_score(public.labels, probabilities[:, 1])) if both else None,
         Confusion(shares, "counted on the public test file"),
     )
 
@@ -237,9 +254,8 @@ def _published(job: Job, release: Release[Model], public: PublicRows | None) -> 
     sentences.append(job.plan.noise(len(job.rows.features)))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if public is not None:
-        sentences.append(
-            f"Accuracy and confusion on {public.file}: computed from its labels, which were said to be public."
-        )
+        what = "Errors" if isinstance(release.value.domain, Interval) else "Accuracy and confusion"
+        sentences.append(f"{what} on {public.file}: computed from its labels, which were said to be public.")
     if type(release.value.estimator).__name__ == "KernelClassifier":
         sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
     return tuple(sentences)

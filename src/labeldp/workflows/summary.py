@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from labeldp.privacy import InputError
+from labeldp.workflows.estimated import Estimated, Finite
+from labeldp.workflows.summary_numbers import Numbers, Picture
 
 FORMAT = "labeldp fit summary 1"
 """The first entry of every summary's JSON object; another format is refused."""
@@ -16,40 +18,8 @@ FORMAT = "labeldp fit summary 1"
 _T = TypeVar("_T")
 
 
-class _Finite:
-    """A record whose numbers are all finite, so that it has a JSON form."""
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not math.isfinite(value):
-                raise InputError(f"{type(self).__name__}.{field.name} must be a finite number, not {value}.")
-        low, high = getattr(self, "low", None), getattr(self, "high", None)
-        if low is not None and high is not None and low > high:
-            raise InputError(f"{type(self).__name__}: low must not be above high, but {low} > {high}.")
-
-
 @dataclass(frozen=True)
-class Estimated(_Finite):
-    """A quantity estimated from released labels, with its confidence interval.
-
-    Args:
-        value: the estimate; a debiased share may lie outside [0, 1].
-        low: lower end of the interval.
-        high: upper end of the interval.
-        level: confidence of the interval, in (0, 1).
-        method: how the number was obtained, in words that a reader of the report understands.
-    """
-
-    value: float
-    low: float
-    high: float
-    level: float
-    method: str
-
-
-@dataclass(frozen=True)
-class Cost(_Finite):
+class Cost(Finite):
     """An amount of privacy loss: epsilon at a delta."""
 
     epsilon: float
@@ -74,7 +44,7 @@ class BudgetUse:
 
 
 @dataclass(frozen=True)
-class CertificateRow(_Finite):
+class CertificateRow(Finite):
     """One entry of the certificate, each field in words or numbers as the certificate states it.
 
     Args:
@@ -101,7 +71,7 @@ class CertificateRow(_Finite):
 
 
 @dataclass(frozen=True)
-class CurvePoint(_Finite):
+class CurvePoint(Finite):
     """Accuracy in [0, 1] at one epsilon, with a band."""
 
     epsilon: float
@@ -145,8 +115,11 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Importance(_Finite):
-    """How much the debiased accuracy drops, in shares of 1, when one feature is shuffled."""
+class Importance(Finite):
+    """How much the debiased accuracy drops, in shares of 1, when one feature is shuffled.
+
+    Where labels are numbers: how much the mean squared error rises, in the square of their unit.
+    """
 
     feature: str
     drop: float
@@ -155,7 +128,7 @@ class Importance(_Finite):
 
 
 @dataclass(frozen=True)
-class PublicTest(_Finite):
+class PublicTest(Finite):
     """How the model does on a public file with true, public labels.
 
     Args:
@@ -174,7 +147,7 @@ class PublicTest(_Finite):
 
 
 @dataclass(frozen=True)
-class Stage(_Finite):
+class Stage(Finite):
     """One public part of the records, and the mechanism that answered it.
 
     Args:
@@ -199,7 +172,7 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class FitSummary(_Finite):
+class FitSummary(Finite):
     """A finished fit in public terms: everything that the report says is one of these fields.
 
     Args:
@@ -210,7 +183,7 @@ class FitSummary(_Finite):
         file: name of the data file, without its folder.
         rows: number of records.
         label: name of the label column.
-        classes: names of the K classes, in the order of the domain.
+        classes: names of the K classes, in the order of the domain; none where labels are numbers.
         features: names of the columns that the model uses.
         model: what the model is, as a phrase.
         command: the command line that repeats the fit.
@@ -219,7 +192,7 @@ class FitSummary(_Finite):
         published: plain sentences, one per thing that left the private side.
         secret: plain sentences, one per thing that must stay secret.
         budget: the dataset's budget.
-        accuracy: debiased accuracy of the model.
+        accuracy: debiased accuracy of the model, of classes.
         baseline: debiased accuracy of always answering the most frequent class, chosen on other released labels.
         dropped: columns left out, with the reason.
         log_loss: debiased, in nats.
@@ -234,10 +207,12 @@ class FitSummary(_Finite):
         request: a digest of what was asked for, by which the same fit is known again.
         images: what the records are where they are images, as a phrase; then there are no features.
         certificate_digest: of the certificate beside the summary, so that a change of either shows.
+        numbers: what is known of a model of numbers.
+        picture: the answers of a model of one or two features.
 
     Raises:
-        InputError: a number is not finite, a file has a folder, fewer than two classes, or a confusion matrix of
-            another size than the classes.
+        InputError: a number is not finite, a file has a folder, fewer than two classes or no accuracy of them, or a
+            confusion matrix of another size than the classes.
     """
 
     title: str
@@ -256,8 +231,8 @@ class FitSummary(_Finite):
     published: tuple[str, ...]
     secret: tuple[str, ...]
     budget: BudgetUse
-    accuracy: Estimated
-    baseline: Estimated
+    accuracy: Estimated | None = None
+    baseline: Estimated | None = None
     dropped: tuple[Dropped, ...] = ()
     log_loss: Estimated | None = None
     auc: Estimated | None = None
@@ -271,12 +246,15 @@ class FitSummary(_Finite):
     request: str = ""
     images: str = ""
     certificate_digest: str = ""
+    numbers: Numbers | None = None
+    picture: Picture | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.classes) < 2:
-            raise InputError("FitSummary.classes must name at least two classes.")
-        for file in (self.file, self.test.file if self.test else ""):
+        if self.numbers is None and (len(self.classes) < 2 or self.accuracy is None or self.baseline is None):
+            raise InputError("FitSummary.classes must name at least two classes, of an accuracy and a baseline.")
+        tests = (self.test, self.numbers.test if self.numbers else None)
+        for file in (self.file, *(test.file for test in tests if test)):
             if "/" in file or "\\" in file:
                 raise InputError("FitSummary: a file is named without its folder, so that no path is published.")
         for confusion in (self.confusion, self.test.confusion if self.test else None):

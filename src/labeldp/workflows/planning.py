@@ -1,0 +1,332 @@
+"""What can be expected of N records and an epsilon, and what to run: before any data is touched."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import product
+from math import ceil, inf, sqrt
+from typing import Any
+
+from labeldp.learners import clipping_radius, cube_side, neighbor_count
+from labeldp.mechanisms import Interval
+from labeldp.privacy import InputError, Trust
+from labeldp.theory import (
+    PROTECTIONS,
+    TASKS,
+    TRUSTS,
+    CellNoise,
+    balance,
+    cell_noise,
+    critical_side,
+    exponent,
+    relative_records,
+)
+from labeldp.workflows.planning_file import PublicFeatures
+from labeldp.workflows.settings import classes_of, decimal_float, domain_of, epsilon_of
+
+QUANTILE = 1.6448536269514722
+"""A normal variable exceeds so many standard deviations in one case of twenty."""
+
+PROMISES = tuple(product(TRUSTS, PROTECTIONS[:2]))
+"""What can be promised: whom one trusts, and what is protected."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan is asked; all of it is public.
+
+    Args:
+        records: N.
+        dimension: d, of the features.
+        task: "classification", "regression" or "heavy-tailed".
+        epsilons: to be compared.
+        trusts: of "local" and "central".
+        protections: of "label" and "full".
+        classes: K, for classification.
+        interval: the ends of the range, for regression.
+        spread: standard deviation of the labels of like records, half of the range being 1.
+        beta: Hölder smoothness.
+        margin: Tsybakov's γ.
+        moments: p, for heavy tails.
+    """
+
+    records: int
+    dimension: int
+    task: str
+    epsilons: tuple[float, ...]
+    trusts: tuple[str, ...]
+    protections: tuple[str, ...]
+    classes: int | None
+    interval: tuple[float, float] | None
+    spread: float
+    beta: float
+    margin: float
+    moments: float | None
+
+    @classmethod
+    def parse(
+        cls,
+        *,
+        n: str | None,
+        d: str | None,
+        task: str | None,
+        classes: str | None,
+        interval: str | None,
+        epsilon: str,
+        trust: str,
+        protection: str,
+        spread: str | None,
+        beta: str,
+        margin: str,
+        moments: str | None,
+        features: PublicFeatures | None = None,
+    ) -> "Question":
+        """A question as it is written on a command line; what it leaves open is read off public features.
+
+        Raises:
+            InputError: the first that is wrong.
+        """
+        kind = _task(task, classes, interval, moments)
+        domain = None if interval is None else domain_of(None, interval, 2)
+        assert domain is None or isinstance(domain, Interval)
+        return cls(
+            records=_whole(n, "--n", features.records if features else None),
+            dimension=_whole(d, "--d", features.dimension if features else None),
+            task=kind,
+            epsilons=tuple(epsilon_of(each) for each in _listed(epsilon, "--epsilon")),
+            trusts=_listed(trust, "--trust", TRUSTS),
+            protections=_listed(protection, "--protection", PROTECTIONS[:2]),
+            classes=None if classes is None else classes_of(classes).size,
+            interval=None if domain is None else (domain.low, domain.high),
+            spread=_spread(spread, domain),
+            beta=decimal_float(beta, "--beta"),
+            margin=decimal_float(margin, "--margin"),
+            moments=None if moments is None else decimal_float(moments, "--moments"),
+        ).checked()
+
+    def checked(self) -> "Question":
+        """The question, if it has an answer.
+
+        Raises:
+            InputError: the smoothness, the margin or the moments have no rate.
+        """
+        exponent(**self.setting, trust="local", protection="label", margin=self.margin)
+        return self
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """What the rates ask beside the promise."""
+        given = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
+        return given | ({"moments": self.moments} if self.moments is not None else {})
+
+    @property
+    def unit(self) -> float:
+        """Half of the range: what 1 is in the unit of the labels."""
+        return 1.0 if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """What one promise leaves of the records.
+
+    Args:
+        epsilon, trust, protection: the promise.
+        relative_records: how many times more records it needs than no privacy does for the same error.
+        exponent: a, where the risk falls as N^-a for large N.
+        noise: standard deviation that privacy adds to the answer of a cell: to the difference between two classes'
+            shares, or to a mean in the unit of the labels.
+        tells_apart: the smallest difference between two classes that a cell gets right in nineteen cases of twenty.
+        model: "cells", "neighbors" or "full cells".
+        cells: how many, of about `cell_records` records; as cubes their side is `side`, features filling a unit cube.
+        neighbors: k, where the model is neighbors.
+        smallest: n_0 of numbers under full protection.
+        clipping_radius: T of numbers with heavy tails, in units of the p-th root of the bound on E|label|^p.
+    """
+
+    epsilon: float
+    trust: str
+    protection: str
+    relative_records: float
+    exponent: float
+    noise: float
+    tells_apart: float | None
+    model: str
+    cells: int
+    cell_records: float
+    side: float
+    neighbors: int | None
+    smallest: int | None
+    clipping_radius: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The answer to a question.
+
+    Args:
+        question: that was asked.
+        rows: one for each promise that was asked for.
+        alternatives: for each epsilon what every promise would need: `PlanRow.relative_records` by "TRUST PROTECTION".
+        features: of the file, where one was given.
+    """
+
+    question: Question
+    rows: tuple[PlanRow, ...]
+    alternatives: dict[float, dict[str, float]]
+    features: PublicFeatures | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as a JSON object."""
+        return {
+            "question": asdict(self.question),
+            "rows": [asdict(row) for row in self.rows],
+            "alternatives": [{"epsilon": each, **needed} for each, needed in self.alternatives.items()],
+            "features": None if self.features is None else asdict(self.features),
+        }
+
+
+def plan(question: Question, features: PublicFeatures | None = None) -> Plan:
+    """Answer a question: from numbers that were stated or are public, and from no label.
+
+    Args:
+        question: what is asked.
+        features: those of the file that the question was made from, to be reported.
+
+    Source: Zhao, Table I, and `docs/proofs/planning.md`.
+    """
+    rows = tuple(
+        _row(question, epsilon, trust, protection)
+        for epsilon, trust, protection in product(question.epsilons, question.trusts, question.protections)
+    )
+    alternatives = {
+        epsilon: {f"{trust} {what}": _relative(question, epsilon, trust, what) for trust, what in PROMISES}
+        for epsilon in question.epsilons
+    }
+    return Plan(question, rows, alternatives, features)
+
+
+def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
+    """What one promise leaves."""
+    side, radius = min(1.0, _side(asked, epsilon, trust, protection)), _radius(asked, epsilon, trust)
+    inside = asked.records * side**asked.dimension
+    noise = _noise(asked, epsilon, trust, protection)
+    added = sqrt(noise.added(inside, asked.records)) * asked.unit * (radius or 1.0)
+    numbers, labels = asked.task != "classification", protection == "label"
+    near = numbers and labels and trust == "local"
+    return PlanRow(
+        epsilon=epsilon,
+        trust=trust,
+        protection=protection,
+        relative_records=_relative(asked, epsilon, trust, protection),
+        exponent=exponent(**asked.setting, margin=asked.margin, trust=trust, protection=protection),
+        noise=added,
+        tells_apart=None if numbers else QUANTILE * sqrt(noise.variance(inside, asked.records)),
+        model="neighbors" if near else "cells" if labels else "full cells",
+        cells=ceil(side**-asked.dimension - 1e-9),
+        cell_records=inside,
+        side=side,
+        neighbors=_neighbors(asked, epsilon) if near else None,
+        smallest=max(1, ceil(inside / 2)) if numbers and not labels and trust == "central" else None,
+        clipping_radius=radius,
+    )
+
+
+def _relative(asked: Question, epsilon: float, trust: str, protection: str) -> float:
+    """How many times more records a promise needs."""
+    noise = _noise(asked, epsilon, trust, protection)
+    order = asked.moments if asked.task == "heavy-tailed" and asked.moments is not None else inf
+    return relative_records(
+        records=asked.records, dimension=asked.dimension, beta=asked.beta, moments=order, noise=noise
+    )
+
+
+def _noise(asked: Question, epsilon: float, trust: str, protection: str) -> CellNoise:
+    return cell_noise(task=asked.task, trust=trust, protection=protection, epsilon=epsilon, spread=asked.spread)
+
+
+def _side(asked: Question, epsilon: float, trust: str, protection: str) -> float:
+    """The side of cubes by the rule of the learners; of full local protection, which has no learner of ours, by the rate."""
+    if protection == "full" and trust == "local":
+        given = {"classes": asked.classes} if asked.classes else {}
+        return critical_side(
+            records=asked.records, epsilon=epsilon, trust=trust, protection=protection, **asked.setting, **given
+        )
+    return cube_side(
+        asked.records,
+        asked.dimension,
+        epsilon=epsilon,
+        trust=Trust(trust),
+        classes=asked.classes,
+        moments=asked.moments,
+        beta=asked.beta,
+    )
+
+
+def _radius(asked: Question, epsilon: float, trust: str) -> float | None:
+    """The clipping radius, for heavy tails."""
+    if asked.moments is None:
+        return None
+    return clipping_radius(
+        asked.records, asked.dimension, epsilon=epsilon, trust=Trust(trust), moments=asked.moments, beta=asked.beta
+    )
+
+
+def _neighbors(asked: Question, epsilon: float) -> int:
+    return neighbor_count(
+        asked.records, asked.dimension, epsilon=epsilon, moments=asked.moments, beta=asked.beta
+    )
+
+
+def _task(task: str | None, classes: str | None, interval: str | None, moments: str | None) -> str:
+    """The task that was named, or that follows from what was declared; the two must agree."""
+    declared = {"classification": classes, "regression": interval, "heavy-tailed": moments}
+    options = {"classification": "--classes", "regression": "--range LOW,HIGH", "heavy-tailed": "--moments"}
+    given = [each for each in TASKS if declared[each] is not None]
+    if task is not None and task not in TASKS:
+        raise InputError(f"--task must be {', '.join(TASKS[:-1])} or {TASKS[-1]}")
+    if len(given) != 1 or task not in (None, given[0]):
+        wanted = f"--task {task} needs {options[task]}" if task else "say what labels are: --classes, --range or --moments"
+        raise InputError(f"{wanted}, and none of the others")
+    return given[0]
+
+
+def _whole(text: str | None, name: str, known: int | None) -> int:
+    """A number of records or columns as written, 1e6 included."""
+    if text is None:
+        if known is None:
+            raise InputError(f"{name} is missing: state it, or give a file with public features")
+        return known
+    try:
+        value = Decimal(text)
+        if value == value.to_integral_value() and 1 <= value < 1 << 62:
+            return int(value)
+    except (InvalidOperation, ValueError):
+        pass
+    raise InputError(f"{name} must be a whole number, at least 1, such as 1e6")
+
+
+def _listed(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The parts between commas, each once; one of the choices where there are any."""
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    wrong = [part for part in parts if not part or (choices and part not in choices)]
+    if wrong:
+        raise InputError(f"{name} must hold {' or '.join(choices) if choices else 'numbers'}, separated by commas")
+    return parts
+
+
+def _spread(text: str | None, domain: Interval | None) -> float:
+    """The scatter of labels, half of the range being 1."""
+    if text is None:
+        return SPREAD
+    if domain is None:
+        raise InputError("--spread goes with --range: it is in the unit of the labels")
+    value = decimal_float(text, "--spread") / ((domain.high - domain.low) / 2)
+    if not 0 < value <= 1:
+        raise InputError("--spread must be positive and at most half of the range: labels cannot scatter more")
+    return value
+
+
+def rows_by_epsilon(plan: Plan) -> Iterator[tuple[float, list[PlanRow]]]:
+    """The rows of each epsilon."""
+    for epsilon in plan.question.epsilons:
+        yield epsilon, [row for row in plan.rows if row.epsilon == epsilon]
