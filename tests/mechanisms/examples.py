@@ -58,6 +58,7 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "sum": lambda epsilon: LaplaceSum(domain=Interval(-5, 5, grid=11), epsilon=epsilon, groups=GROUPS),
+    "sum of two classes": lambda epsilon: LaplaceSum(domain=Classes(("no", "yes")), epsilon=epsilon, groups=GROUPS),
     "sum of bits": lambda epsilon: LaplaceSum(domain=Interval(0, 1, grid=2), epsilon=epsilon, groups=GROUPS),
     "full selection": lambda epsilon: FullSelection(domain=Located(GRID, Classes(3)), epsilon=epsilon),
     "full exponential": lambda epsilon: FullSelection(

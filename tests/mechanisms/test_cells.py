@@ -109,7 +109,10 @@ def test_a_located_record_is_its_cell_and_its_label() -> None:
         (lambda: FullMeans(domain=Located(GRID, Interval(0, 1)), epsilon=1, smallest=None), "smallest \\(n_0\\)"),
         (lambda: FullMeans(domain=Located(GRID, Interval(0, 1)), epsilon=1e-5, smallest=5), "epsilon is too small"),
         (lambda: Interval(0, 1, clip="yes"), "clip must be"),
-        (lambda: LaplaceSum(domain=Classes(2), epsilon=1, groups=Public([0], why=WHY)), "domain must be Interval"),
+        (
+            lambda: LaplaceSum(domain=Classes(3), epsilon=1, groups=Public([0], why=WHY)),
+            "domain must be Interval, .* or two classes",
+        ),
     ],
 )
 def test_what_whole_records_refuse(make: Callable[[], Any], message: str) -> None:

@@ -62,10 +62,10 @@ class Groups:
 class CountMechanism(EpsilonMechanism):
     """A mechanism on the class counts of public groups; replacing a label moves two counts of one group by one.
 
-    Of numbers, `LaplaceSum`, the sums over the groups stand in place of counts.
+    `LaplaceSum` has sums over the groups in place of counts.
 
     Args:
-        domain: `Classes`, K = its size; an `Interval` for sums.
+        domain: `Classes`, K = its size; an `Interval`, or two classes, for sums.
         epsilon: privacy parameter, positive.
         groups: a public group for each record, shape (n,), `Public(array, why="…")` or a `Release`.
     """
@@ -75,16 +75,20 @@ class CountMechanism(EpsilonMechanism):
     why: str = field(init=False, compare=False)
     sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
-    domain_type: ClassVar[type[Domain]] = Classes
+    domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, self.domain_type):
-            example = "Classes(10)" if self.domain_type is Classes else "Interval(0, 100, grid=1025)"
-            raise InputError(f"domain must be {self.domain_type.__name__}, such as {example}")
+        if not self.takes(self.domain):
+            raise InputError(f"domain must be {self.domain_wanted}")
         object.__setattr__(self, "partition", Groups.of(groups))
         object.__setattr__(self, "why", getattr(groups, "why", ""))
         object.__setattr__(self, "sources", basis_of(groups))
+
+    @classmethod
+    def takes(cls, domain: Domain) -> bool:
+        """Whether it is a mechanism on such labels."""
+        return isinstance(domain, Classes)
 
     @property
     def basis(self) -> tuple[Certificate, ...]:

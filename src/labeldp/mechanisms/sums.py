@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.coins import MIN_RATE, WordStream, discrete_laplace, geometric_law
-from labeldp.mechanisms.domains import Domain, Interval
+from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.groups import CountMechanism, Counts
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness, positive_epsilon
 
@@ -18,7 +18,8 @@ from labeldp.privacy import InputError, PrivacyLoss, as_randomness, positive_eps
 class LaplaceSum(CountMechanism):
     """The sum of the labels of each group, in grid steps above the low end, with two-sided geometric noise.
 
-    Use it for the mean label of cells: group sizes are public, so `means` costs nothing more.
+    Use it for the mean label of cells: group sizes are public, so `means` costs nothing more. Of two classes it is the
+    number of records of the second one, at half the noise of `LaplaceHistogram`, which counts both.
 
     Guarantee: epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
 
@@ -26,12 +27,17 @@ class LaplaceSum(CountMechanism):
     the right scale (`docs/corrections.md`).
     """
 
-    domain_type: ClassVar[type[Domain]] = Interval
+    domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__(groups)
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+
+    @classmethod
+    def takes(cls, domain: Domain) -> bool:
+        """Whether it is a mechanism on such labels."""
+        return isinstance(domain, Interval) or (isinstance(domain, Classes) and domain.size == 2)
 
     @property
     def sensitivity(self) -> int:
@@ -46,12 +52,17 @@ class LaplaceSum(CountMechanism):
     @property
     def scale(self) -> float:
         """Of the noise on each sum, in the unit of the labels: (high - low) / epsilon; of a mean, that over n_l."""
-        return self._interval.step / float(self.rate)
+        return self._step / float(self.rate)
 
     @property
-    def _interval(self) -> Interval:
-        assert isinstance(self.domain, Interval)
-        return self.domain
+    def _low(self) -> float:
+        """The label with the code 0; of two classes it is 0, and the other 1."""
+        return self.domain.low if isinstance(self.domain, Interval) else 0.0
+
+    @property
+    def _step(self) -> float:
+        """The distance of two codes."""
+        return self.domain.step if isinstance(self.domain, Interval) else 1.0
 
     @property
     def published(self) -> str:
@@ -77,14 +88,14 @@ class LaplaceSum(CountMechanism):
         return counts[:, 0] + noise
 
     def means(self, released: Any, sizes: Any) -> NDArray[np.float64]:
-        """Noisy mean labels of groups, in their unit and not clipped, shape (groups,); NaN for an empty group.
+        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty.
 
         Args:
             released: what this mechanism released, shape (groups,).
             sizes: how many records each group has, public, shape (groups,).
         """
         count = np.where(np.asarray(sizes) > 0, sizes, np.nan)
-        return np.asarray(self._interval.low + self._interval.step * np.asarray(released) / count, dtype=np.float64)
+        return np.asarray(self._low + self._step * np.asarray(released) / count, dtype=np.float64)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """The law of a noisy sum between `edges`, for the sum (1,) of one group."""
