@@ -115,12 +115,15 @@ Examples:
 @click.option(
     "--model",
     type=click.Choice(
-        ["auto", "boosting", "logistic", "kernel", "forest", "linear", "cnn", "inception", "resnet18", "mlp"]
+        [
+            *("auto", "boosting", "logistic", "kernel", "forest", "cells", "neighbors", "linear"),
+            *("cnn", "inception", "resnet18", "mlp"),
+        ]
     ),
     default="auto",
     show_default=True,
-    help="The kind of classifier; auto tries boosting and kernel on the released labels, linear needs --trust "
-    "central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
+    help="What is learnt; auto tries boosting and kernel on the released labels, or takes boosting for numbers. linear "
+    "needs --trust central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
 )
 @click.option(
     "--method",

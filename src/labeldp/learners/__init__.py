@@ -1,11 +1,12 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
+from labeldp.learners.cellfit import fit_cells
 from labeldp.learners.cells import CellClassifier, CellRegressor
 from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
-from labeldp.learners.defaults import boosted_trees, default_classifiers
+from labeldp.learners.defaults import boosted_regression, boosted_trees, default_classifiers
 from labeldp.learners.errors import NumberEvaluation, debiased_share, debiased_squared_error, judged, measuring
 from labeldp.learners.evaluation import (
     Estimate,
@@ -27,6 +28,7 @@ from labeldp.learners.neighbors import NeighborsClassifier, NeighborsRegressor
 from labeldp.learners.partitions import CubePartition, Partition
 from labeldp.learners.patches import PatchFilters
 from labeldp.learners.probabilities import tempered
+from labeldp.learners.regressor import NoisyNumberRegressor
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.training import Training, fit_noisy, posterior
@@ -52,6 +54,7 @@ __all__ = [
     "NeighborsClassifier",
     "NeighborsRegressor",
     "NoisyLabelClassifier",
+    "NoisyNumberRegressor",
     "NumberEvaluation",
     "Partition",
     "PatchFilters",
@@ -62,6 +65,7 @@ __all__ = [
     "TreePartition",
     "Tuned",
     "UnitVectorLoss",
+    "boosted_regression",
     "boosted_trees",
     "clipping_radius",
     "cluster_prior",
@@ -77,6 +81,7 @@ __all__ = [
     "default_clusters",
     "default_epsilon",
     "evaluated",
+    "fit_cells",
     "fit_linear",
     "fit_multistage",
     "fit_noisy",

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from labeldp.learners.features import check_numbers, rows_of
 from labeldp.learners.kernel import KernelClassifier
@@ -11,6 +11,9 @@ from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
 """Fewer records for each class leave too few held out to stop by: the number of trees is fixed."""
+
+STOPPING_NUMBERS = 1000
+"""The same for numbers."""
 
 SMOOTH_LIMIT = 100_000
 """Kernel features of more records than this are left out: trees win there, and take less memory."""
@@ -52,15 +55,25 @@ def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> His
     were chosen on the data sets that `docs/results/defaults.md` names.
     """
     enough = count >= STOPPING_RECORDS * classes
-    return HistGradientBoostingClassifier(
-        learning_rate=0.05,
-        max_iter=300 if enough else 50,
-        max_leaf_nodes=31,
-        min_samples_leaf=int(np.clip(count // 60, 5, 30)),
-        l2_regularization=20.0,
-        max_features=0.3,
-        early_stopping=enough,
-        n_iter_no_change=20,
-        categorical_features=categorical,
-        random_state=0,
-    )
+    return HistGradientBoostingClassifier(**_slow_trees(count, categorical, enough))
+
+
+def boosted_regression(count: int, categorical: Any = None) -> HistGradientBoostingRegressor:
+    """The same for `count` noisy numbers: with squared loss noise of mean zero does not move what is best."""
+    return HistGradientBoostingRegressor(**_slow_trees(count, categorical, count >= STOPPING_NUMBERS))
+
+
+def _slow_trees(count: int, categorical: Any, enough: bool) -> dict[str, Any]:
+    """Settings for noisy labels; whether there are enough of them to stop by."""
+    return {
+        "learning_rate": 0.05,
+        "max_iter": 300 if enough else 50,
+        "max_leaf_nodes": 31,
+        "min_samples_leaf": int(np.clip(count // 60, 5, 30)),
+        "l2_regularization": 20.0,
+        "max_features": 0.3,
+        "early_stopping": enough,
+        "n_iter_no_change": 20,
+        "categorical_features": categorical,
+        "random_state": 0,
+    }

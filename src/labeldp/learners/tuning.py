@@ -1,11 +1,12 @@
 """How large cells, how many neighbors and which clipping radius: the paper's rules, and a choice by released labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, log
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from labeldp.learners.features import check_rows, positive_integer
@@ -159,10 +160,13 @@ class Tuned:
     Args:
         learner: the best one, fitted to all records.
         scores: of each candidate, larger is better: estimates of what true labels would show, up to the same constant.
+        held_out: what the best one predicted for each record without its label: numbers, shape (n,), or class
+            probabilities, shape (n, K). `judged` makes an evaluation of them.
     """
 
     learner: Any
     scores: tuple[float, ...]
+    held_out: NDArray[np.float64] = field(repr=False)
 
 
 def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5, seed: int = 0) -> Tuned:
@@ -191,24 +195,30 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
     part = np.random.default_rng(seed).permutation(len(release.value)) % folds
     rows = features if hasattr(features, "iloc") else np.asarray(features)
     unbiased = debias(release.mechanism, release.value).values
-    scores = []
-    for learner in learners:
-        agreed = np.zeros(len(part))
-        for fold in range(folds):
-            held = part == fold
-            known = Release(release.value[~held], release.certificate, release.mechanism)
-            fitted = clone(learner).fit(_rows(rows, ~held), known)
-            agreed[held] = _agreement(fitted.predict(_rows(rows, held)), unbiased[held], release.mechanism.domain)
-        scores.append(float(agreed.mean()))
-    return Tuned(clone(learners[int(np.argmax(scores))]).fit(features, release), tuple(scores))
+    predicted = [_held_out(learner, rows, release, part) for learner in learners]
+    scores = [_agreement(each, unbiased) for each in predicted]
+    best = int(np.argmax(scores))
+    return Tuned(clone(learners[best]).fit(features, release), tuple(scores), predicted[best])
+
+
+def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[np.intp]) -> NDArray[np.float64]:
+    """What a learner of the other parts predicts for each part of the records."""
+    domain = release.mechanism.domain
+    predicted = np.empty((len(part), domain.size) if isinstance(domain, Classes) else len(part))
+    for fold in np.unique(part):
+        held = part == fold
+        known = Release(release.value[~held], release.certificate, release.mechanism)
+        fitted, table = clone(learner).fit(_rows(features, ~held), known), _rows(features, held)
+        predicted[held] = fitted.predict_proba(table) if isinstance(domain, Classes) else fitted.predict(table)
+    return predicted
 
 
 def _rows(features: Any, mask: Any) -> Any:
     return features.iloc[mask] if hasattr(features, "iloc") else features[mask]
 
 
-def _agreement(predicted: Any, unbiased: Any, domain: Any) -> Any:
-    """How well predictions agree with unbiased labels, record by record."""
-    if isinstance(domain, Classes):
-        return unbiased[np.arange(len(unbiased)), domain.encode(predicted)]
-    return -((predicted - unbiased) ** 2)
+def _agreement(predicted: NDArray[np.float64], unbiased: NDArray[np.float64]) -> float:
+    """How well predictions agree with unbiased labels: the debiased accuracy, or minus the mean squared difference."""
+    if predicted.ndim == 2:
+        return float(unbiased[np.arange(len(unbiased)), predicted.argmax(axis=1)].mean())
+    return -float(((predicted - unbiased) ** 2).mean())

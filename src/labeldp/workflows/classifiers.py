@@ -57,22 +57,41 @@ def kind_of(estimator: Any) -> str:
     return _KINDS.get(name, name)
 
 
+def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:
+    """A learner behind features that distances make sense for: scaled numbers without gaps, one-hot categories.
+
+    Args:
+        categorical: which columns hold category codes, shape (d,).
+        learner: takes what comes out, a dense table.
+    """
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(_columns(categorical, sparse=False), learner)
+
+
 def _logistic(categorical: NDArray[np.bool_]) -> Any:
+    """Scaled numbers with flags for missing ones, and one-hot categories."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(_columns(categorical), LogisticRegression(C=0.1, max_iter=2000))
+
+
+def _columns(categorical: NDArray[np.bool_], *, sparse: bool = True) -> Any:
     """Scaled numbers with flags for missing ones, and one-hot categories."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     numbers = make_pipeline(SimpleImputer(add_indicator=True, keep_empty_features=True), StandardScaler())
-    columns = ColumnTransformer(
+    categories = OneHotEncoder(handle_unknown="ignore", sparse_output=sparse)
+    return ColumnTransformer(
         [
             ("numbers", numbers, np.flatnonzero(~categorical)),
-            ("categories", OneHotEncoder(handle_unknown="ignore"), np.flatnonzero(categorical)),
+            ("categories", categories, np.flatnonzero(categorical)),
         ]
     )
-    return make_pipeline(columns, LogisticRegression(C=0.1, max_iter=2000))
 
 
 def _forest() -> Any:

@@ -118,6 +118,10 @@ class Plan(ABC):
         """The same kind of model from released labels; asked only where all records were evaluated by such models."""
         raise NotImplementedError
 
+    def keeps_rows(self, model: Model) -> bool:
+        """Whether the model's file holds features of records as they are."""
+        return False
+
     @abstractmethod
     def described(self, model: Model) -> str:
         """What the model is and how it was learnt, as a phrase."""

@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp.learners import (
+    KernelClassifier,
     Model,
     cluster_prior,
     fit_linear,
@@ -33,6 +34,7 @@ from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 from labeldp.workflows.network_plans import RECIPES, Best, NetworkLabels
 from labeldp.workflows.plan import Bench, Plan, Step, in_stages, kept_label, prior_shares, refuse_delta, stage_steps
+from labeldp.workflows.released_plans import ReleasedLabels
 
 EVALUATED = 0.1
 """The share of the records that a model of noisy sums is measured on, and not learnt from."""
@@ -156,6 +158,10 @@ class NoisyLabels(Plan):
         """The chosen classifier."""
         return fit_noisy(features, release, classifier=clone(model.estimator), training="plain").value
 
+    def keeps_rows(self, model: Model) -> bool:
+        """A kernel's centers are records."""
+        return isinstance(model.estimator, KernelClassifier)
+
     def described(self, model: Model) -> str:
         """The classifier that was chosen, and the stages."""
         return f"{kind_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
@@ -241,11 +247,17 @@ class NoisySums(Plan):
         )
 
 
-PLANS: dict[str, Kinds] = {**dict.fromkeys(MODELS, (NoisyLabels,)), "linear": (NoisySums,)}
+PLANS: dict[str, Kinds] = {
+    **dict.fromkeys(MODELS, (NoisyLabels,)),
+    "boosting": (NoisyLabels, ReleasedLabels),
+    "linear": (NoisySums,),
+    "cells": (ReleasedLabels,),
+    "neighbors": (ReleasedLabels,),
+}
 """How each `--model` of a table is learnt."""
 
 IMAGE_PLANS: dict[str, Kinds] = {"linear": (NoisySums,), **dict.fromkeys(RECIPES, (NetworkLabels,))}
 """How each `--model` of images is learnt."""
 
-NUMBERS = {"local": "linear", "central": "linear"}
+NUMBERS = {"local": "boosting", "central": "linear"}
 """What `--model auto` stands for where labels are numbers."""

@@ -256,7 +256,7 @@ def _published(job: Job, release: Release[Model], public: PublicRows | None) -> 
     if public is not None:
         what = "Errors" if isinstance(release.value.domain, Interval) else "Accuracy and confusion"
         sentences.append(f"{what} on {public.file}: computed from its labels, which were said to be public.")
-    if type(release.value.estimator).__name__ == "KernelClassifier":
+    if job.plan.keeps_rows(release.value):
         sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
     return tuple(sentences)
 

@@ -1,0 +1,178 @@
+"""How cells, neighbors and boosted regressions learn: from labels that are randomized one by one, at once."""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from labeldp.learners import (
+    CellClassifier,
+    CellRegressor,
+    MedianPartition,
+    Model,
+    NeighborsClassifier,
+    NeighborsRegressor,
+    NoisyNumberRegressor,
+    boosted_regression,
+    judged,
+    measuring,
+    tune,
+)
+from labeldp.mechanisms import Classes, DiscreteLaplace, Domain, Interval, Mechanism, RandomizedResponse, UnaryEncoding
+from labeldp.privacy import CuratorLike, InputError, Release, Trust
+from labeldp.workflows.classifiers import distances
+from labeldp.workflows.estimated import amount
+from labeldp.workflows.fit_data import PrivateRows
+from labeldp.workflows.image_rows import Rows
+from labeldp.workflows.plan import Bench, Plan, Step, kept_label, refuse_delta
+
+RELEASED = {
+    "cells": "means over cells of similar records, {cells} of them, cut at medians of features",
+    "neighbors": "means over the {neighbors} nearest records",
+    "boosting": "gradient-boosted trees",
+}
+"""What each name stands for, as the report says it."""
+
+RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
+"""Cells of about so many records are tried."""
+
+CONSTANTS = (1.0, 4.0, 16.0, 64.0)
+"""So many times the number of neighbors by the rule are tried."""
+
+FOLDS = 5
+LEAST = 20
+"""Records, at least: each fold must have some, and so must what is left."""
+
+CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
+
+
+@final
+@dataclass(frozen=True)
+class ReleasedLabels(Plan):
+    """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best."""
+
+    trust: ClassVar[Trust] = Trust.LOCAL
+    domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
+    secret: ClassVar[tuple[str, ...]] = ("Which of the released labels are true.",)
+    simulated: ClassVar[str] = "randomized anew at each epsilon and learnt from by the same rule as this model"
+
+    def __post_init__(self) -> None:
+        refuse_delta(self.settings)
+        if self.settings.stages != 1 or self.settings.prior != "none":
+            raise InputError(f"--stages and --prior do not go with --model {self.settings.model}: it learns at once")
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What answers every record: noise on the grid, or for classes the less noisy of one answer and K bits."""
+        domain, epsilon = self.settings.domain, self.settings.epsilon
+        if isinstance(domain, Interval):
+            return measuring(domain, epsilon)
+        half = float(np.exp(epsilon / 2))
+        one = (domain.size - 2 + half**2) / (half**2 - 1) ** 2
+        bits = half / (half - 1) ** 2
+        return (RandomizedResponse if one <= bits else UnaryEncoding)(domain=domain, epsilon=epsilon)
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """One release of all labels, which every fit that asks for the same one shares."""
+        mechanism = self.mechanism
+        return (Step("labels", mechanism.privacy_loss(), mechanism=mechanism.specification()),)
+
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """Enough records to hold some out, and features that distances can be told from.
+
+        Raises:
+            InputError: too few records.
+        """
+        if len(rows.features) < LEAST:
+            raise InputError(f"--model {self.settings.model} needs at least {LEAST} records")
+        self._learners(rows)
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+        """One release, then whatever predicts best which it did not see: see `tune`."""
+        release = curator.release(self.mechanism, rng=rng, step="labels")
+        with threadpool_limits(1):  # sums in another order would choose another size
+            found = tune(self._learners(rows), rows.features, _coded(release), folds=FOLDS)
+        seen = judged(release, found.held_out, CROSS_VALIDATED, np.arange(curator.records))
+        return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=seen))
+
+    def _learners(self, rows: Rows) -> list[Any]:
+        """What is chosen from: learners of several sizes."""
+        assert isinstance(rows, PrivateRows)
+        records, categorical = len(rows.features), rows.encoder.categorical
+        numbers = isinstance(self.settings.domain, Interval)
+        if self.settings.model == "boosting":
+            return [NoisyNumberRegressor(boosted_regression(records, categorical))]
+        if self.settings.model == "cells":
+            kind: Any = CellRegressor if numbers else CellClassifier
+            sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+            learners = [kind(MedianPartition(size)) for size in sizes]
+        else:
+            kind = NeighborsRegressor if numbers else NeighborsClassifier
+            learners = [kind(constant=constant) for constant in CONSTANTS]
+        return [distances(categorical, each) for each in learners]
+
+    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """As they are."""
+        return features
+
+    def relearn(
+        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
+    ) -> Model:
+        """The chosen learner from one release of all labels."""
+        mechanism = replace(self, settings=replace(self.settings, epsilon=epsilon)).mechanism
+        return self.learnt_from(model, features, curator.release(mechanism, rng=rng))
+
+    def learnt_from(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
+        """The chosen learner."""
+        return Model(model.domain, clone(model.estimator).fit(features, _coded(release)))
+
+    def keeps_rows(self, model: Model) -> bool:
+        """Neighbors are looked for among the records."""
+        return self.settings.model == "neighbors"
+
+    def described(self, model: Model) -> str:
+        """What answers, and how it was learnt."""
+        last = model.estimator[-1] if hasattr(model.estimator, "steps") else model.estimator
+        cells = len(last.cells_[0].keys) if hasattr(last, "cells_") else 0
+        kind = RELEASED[self.settings.model].format(cells=f"{cells:,}", neighbors=getattr(last, "neighbors_", 0))
+        return f"{kind}, learnt from one release of noisy labels"
+
+    def noise(self, records: int) -> str:
+        """How far a released label is from the true one."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, RandomizedResponse):
+            return kept_label(self.settings, records)
+        if isinstance(mechanism, DiscreteLaplace):
+            return (
+                f"Two-sided geometric noise of scale {amount(mechanism.scale)}, in the unit of the labels, was added "
+                "to each label and the sum kept inside of the range: one released label says little, a mean of many "
+                "a lot."
+            )
+        flip = float(np.exp(-self.settings.epsilon / 2) / (1 + np.exp(-self.settings.epsilon / 2)))
+        return (
+            f"Of each record a bit for each class was released: whether it is the class, turned over with a "
+            f"probability of {flip:.3f}."
+        )
+
+
+def _coded(release: Release[Any]) -> Release[Any]:
+    """The same release of classes by their codes, as learners that speak of classes must answer for a `Model`."""
+    mechanism = release.mechanism
+    if isinstance(mechanism.domain, Interval):
+        return release
+    coded = type(mechanism)(domain=Classes(mechanism.domain.size), epsilon=mechanism.epsilon)
+    return replace(release, mechanism=coded)
+
+
+def _bare(learner: Any) -> Any:
+    """A learner without the certificate of its labels, which is the model's, and nothing to write beside it."""
+    bare = copy(learner)
+    if hasattr(bare, "steps"):
+        bare.steps = [*bare.steps[:-1], (bare.steps[-1][0], _bare(bare.steps[-1][1]))]
+    elif hasattr(bare, "certificate_"):
+        del bare.certificate_
+    return bare
