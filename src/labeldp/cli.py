@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from labeldp.cli_options import domain_options, private
+from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
 from labeldp.terminal import progress as _progress
 
@@ -27,6 +28,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(plan)
 cli.add_command(reproduce)
 
 

@@ -18,6 +18,7 @@ from labeldp.learners.evaluation import (
 )
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.grown import KMeansPartition, TreePartition
+from labeldp.learners.intrinsic import intrinsic_dimension
 from labeldp.learners.kernel import KernelClassifier
 from labeldp.learners.linear import LinearClassifier, LinearRegressor
 from labeldp.learners.maps import RandomFourier, TableMap
@@ -85,6 +86,7 @@ __all__ = [
     "fit_linear",
     "fit_multistage",
     "fit_noisy",
+    "intrinsic_dimension",
     "judged",
     "lp_normal_sgd",
     "lp_rr_sgd",

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
     from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
+    from labeldp.workflows.planning import Plan, PlanRow, Question, make_plan
+    from labeldp.workflows.planning_file import PublicFeatures, read_features
+    from labeldp.workflows.planning_words import plan_lines
     from labeldp.workflows.predict import predict_file
     from labeldp.workflows.release import release_file, verify_file
     from labeldp.workflows.reproduce import Grid, Result, Run, reproduce_multistage
@@ -41,6 +44,9 @@ _FILES = {
     "fit_settings": "FitSettings",
     "ledger_file": "DatasetLedger Entry LedgerFile",
     "ledger_view": "add_dataset describe_budget describe_ledger",
+    "planning": "Plan PlanRow Question make_plan",
+    "planning_file": "PublicFeatures read_features",
+    "planning_words": "plan_lines",
     "predict": "predict_file",
     "release": "release_file verify_file",
     "reproduce": "Grid Result Run reproduce_multistage",
@@ -77,7 +83,11 @@ __all__ = [
     "NumberTest",
     "Numbers",
     "Picture",
+    "Plan",
+    "PlanRow",
+    "PublicFeatures",
     "PublicTest",
+    "Question",
     "Result",
     "Run",
     "Stage",
@@ -89,7 +99,10 @@ __all__ = [
     "describe_ledger",
     "domain_of",
     "fit_file",
+    "make_plan",
+    "plan_lines",
     "predict_file",
+    "read_features",
     "release_file",
     "reproduce_multistage",
     "run_demo",

@@ -1,23 +1,25 @@
-"""What can be expected of N records and an epsilon, and what to run: before any data is touched."""
+"""What can be expected of N records and an epsilon, and what to run: before any data is touched.
 
-from collections.abc import Iterator
+Sizes of cells, neighbors and clipping radii are those that balance bias and noise with the constants of our mechanisms;
+their exponents are those of `labeldp.learners.cube_side` and its kin.
+"""
+
 from dataclasses import asdict, dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import product
 from math import ceil, inf, sqrt
 from typing import Any
 
-from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.mechanisms import Interval
-from labeldp.privacy import InputError, Trust
+from labeldp.privacy import InputError
 from labeldp.theory import (
     PROTECTIONS,
+    SPREAD,
     TASKS,
     TRUSTS,
     CellNoise,
     balance,
     cell_noise,
-    critical_side,
     exponent,
     relative_records,
 )
@@ -26,6 +28,9 @@ from labeldp.workflows.settings import classes_of, decimal_float, domain_of, eps
 
 QUANTILE = 1.6448536269514722
 """A normal variable exceeds so many standard deviations in one case of twenty."""
+
+ENOUGH = 0.25
+"""A squared error above this leaves little of a function that moves by 1."""
 
 PROMISES = tuple(product(TRUSTS, PROTECTIONS[:2]))
 """What can be promised: whom one trusts, and what is protected."""
@@ -108,9 +113,11 @@ class Question:
         """The question, if it has an answer.
 
         Raises:
-            InputError: the smoothness, the margin or the moments have no rate.
+            InputError: the smoothness, the margin or the moments have no rate, or an epsilon is next to nothing.
         """
-        exponent(**self.setting, trust="local", protection="label", margin=self.margin)
+        exponent(**self.setting, margin=self.margin)
+        for epsilon in self.epsilons:
+            cell_noise(task=self.task, epsilon=epsilon)
         return self
 
     @property
@@ -118,6 +125,12 @@ class Question:
         """What the rates ask beside the promise."""
         given = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
         return given | ({"moments": self.moments} if self.moments is not None else {})
+
+    @property
+    def smoothness(self) -> dict[str, Any]:
+        """What a balance asks beside records and noise."""
+        order = inf if self.moments is None else self.moments
+        return {"dimension": self.dimension, "beta": self.beta, "moments": order}
 
     @property
     def unit(self) -> float:
@@ -135,7 +148,9 @@ class PlanRow:
         exponent: a, where the risk falls as N^-a for large N.
         noise: standard deviation that privacy adds to the answer of a cell: to the difference between two classes'
             shares, or to a mean in the unit of the labels.
-        tells_apart: the smallest difference between two classes that a cell gets right in nineteen cases of twenty.
+        tells_apart: of classes, the smallest difference that a cell gets right in nineteen cases of twenty.
+        off_by: of numbers, the root of the mean squared error beside the scatter of labels, in their unit.
+        enough: whether the records are enough to learn more than that everything is the same.
         model: "cells", "neighbors" or "full cells".
         cells: how many, of about `cell_records` records; as cubes their side is `side`, features filling a unit cube.
         neighbors: k, where the model is neighbors.
@@ -150,6 +165,8 @@ class PlanRow:
     exponent: float
     noise: float
     tells_apart: float | None
+    off_by: float | None
+    enough: bool
     model: str
     cells: int
     cell_records: float
@@ -178,6 +195,7 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON object."""
         return {
+            "version": 1,
             "question": asdict(self.question),
             "rows": [asdict(row) for row in self.rows],
             "alternatives": [{"epsilon": each, **needed} for each, needed in self.alternatives.items()],
@@ -185,7 +203,7 @@ class Plan:
         }
 
 
-def plan(question: Question, features: PublicFeatures | None = None) -> Plan:
+def make_plan(question: Question, features: PublicFeatures | None = None) -> Plan:
     """Answer a question: from numbers that were stated or are public, and from no label.
 
     Args:
@@ -207,74 +225,39 @@ def plan(question: Question, features: PublicFeatures | None = None) -> Plan:
 
 def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
     """What one promise leaves."""
-    side, radius = min(1.0, _side(asked, epsilon, trust, protection)), _radius(asked, epsilon, trust)
-    inside = asked.records * side**asked.dimension
     noise = _noise(asked, epsilon, trust, protection)
-    added = sqrt(noise.added(inside, asked.records)) * asked.unit * (radius or 1.0)
+    found = balance(records=asked.records, noise=noise, **asked.smoothness)
     numbers, labels = asked.task != "classification", protection == "label"
     near = numbers and labels and trust == "local"
+    variance = noise.variance(found.inside, asked.records, reach=found.reach)
     return PlanRow(
         epsilon=epsilon,
         trust=trust,
         protection=protection,
         relative_records=_relative(asked, epsilon, trust, protection),
         exponent=exponent(**asked.setting, margin=asked.margin, trust=trust, protection=protection),
-        noise=added,
-        tells_apart=None if numbers else QUANTILE * sqrt(noise.variance(inside, asked.records)),
+        noise=sqrt(noise.added(found.inside, asked.records)) * found.reach * asked.unit,
+        tells_apart=None if numbers else QUANTILE * sqrt(variance),
+        off_by=sqrt(found.error) * asked.unit if numbers else None,
+        enough=found.error < ENOUGH,
         model="neighbors" if near else "cells" if labels else "full cells",
-        cells=ceil(side**-asked.dimension - 1e-9),
-        cell_records=inside,
-        side=side,
-        neighbors=_neighbors(asked, epsilon) if near else None,
-        smallest=max(1, ceil(inside / 2)) if numbers and not labels and trust == "central" else None,
-        clipping_radius=radius,
+        cells=ceil(found.side**-asked.dimension - 1e-6),
+        cell_records=found.inside,
+        side=found.side,
+        neighbors=ceil(found.inside) if near else None,
+        smallest=max(1, ceil(found.inside / 2)) if numbers and not labels and trust == "central" else None,
+        clipping_radius=found.reach if asked.task == "heavy-tailed" else None,
     )
 
 
 def _relative(asked: Question, epsilon: float, trust: str, protection: str) -> float:
     """How many times more records a promise needs."""
     noise = _noise(asked, epsilon, trust, protection)
-    order = asked.moments if asked.task == "heavy-tailed" and asked.moments is not None else inf
-    return relative_records(
-        records=asked.records, dimension=asked.dimension, beta=asked.beta, moments=order, noise=noise
-    )
+    return relative_records(records=asked.records, noise=noise, **asked.smoothness)
 
 
 def _noise(asked: Question, epsilon: float, trust: str, protection: str) -> CellNoise:
     return cell_noise(task=asked.task, trust=trust, protection=protection, epsilon=epsilon, spread=asked.spread)
-
-
-def _side(asked: Question, epsilon: float, trust: str, protection: str) -> float:
-    """The side of cubes by the rule of the learners; of full local protection, which has no learner of ours, by the rate."""
-    if protection == "full" and trust == "local":
-        given = {"classes": asked.classes} if asked.classes else {}
-        return critical_side(
-            records=asked.records, epsilon=epsilon, trust=trust, protection=protection, **asked.setting, **given
-        )
-    return cube_side(
-        asked.records,
-        asked.dimension,
-        epsilon=epsilon,
-        trust=Trust(trust),
-        classes=asked.classes,
-        moments=asked.moments,
-        beta=asked.beta,
-    )
-
-
-def _radius(asked: Question, epsilon: float, trust: str) -> float | None:
-    """The clipping radius, for heavy tails."""
-    if asked.moments is None:
-        return None
-    return clipping_radius(
-        asked.records, asked.dimension, epsilon=epsilon, trust=Trust(trust), moments=asked.moments, beta=asked.beta
-    )
-
-
-def _neighbors(asked: Question, epsilon: float) -> int:
-    return neighbor_count(
-        asked.records, asked.dimension, epsilon=epsilon, moments=asked.moments, beta=asked.beta
-    )
 
 
 def _task(task: str | None, classes: str | None, interval: str | None, moments: str | None) -> str:
@@ -285,7 +268,9 @@ def _task(task: str | None, classes: str | None, interval: str | None, moments: 
     if task is not None and task not in TASKS:
         raise InputError(f"--task must be {', '.join(TASKS[:-1])} or {TASKS[-1]}")
     if len(given) != 1 or task not in (None, given[0]):
-        wanted = f"--task {task} needs {options[task]}" if task else "say what labels are: --classes, --range or --moments"
+        wanted = (
+            f"--task {task} needs {options[task]}" if task else "say what labels are: --classes, --range or --moments"
+        )
         raise InputError(f"{wanted}, and none of the others")
     return given[0]
 
@@ -324,9 +309,3 @@ def _spread(text: str | None, domain: Interval | None) -> float:
     if not 0 < value <= 1:
         raise InputError("--spread must be positive and at most half of the range: labels cannot scatter more")
     return value
-
-
-def rows_by_epsilon(plan: Plan) -> Iterator[tuple[float, list[PlanRow]]]:
-    """The rows of each epsilon."""
-    for epsilon in plan.question.epsilons:
-        yield epsilon, [row for row in plan.rows if row.epsilon == epsilon]

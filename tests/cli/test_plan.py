@@ -1,0 +1,81 @@
+"""labeldp plan: the table, JSON, a file of public features, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Ran
+
+EXAMPLE = "plan --n 1e6 --d 4 --task classification --classes 2 --epsilon 0.1,1,4 --trust local,central"
+FILE = "plan people.csv --label bought --classes no,yes --epsilon 1"
+
+
+def test_the_plan_of_the_example(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp(*EXAMPLE.split())
+    assert ran.status == 0 and ran.err == ""
+    lines = ran.out.splitlines()
+    assert lines[0] == "Classification: 1,000,000 records, 4 features, 2 classes."
+    rows = [line.split() for line in lines if line.startswith(("0.1 ", "1 ", "4 "))]
+    assert [row[1] for row in rows[:6]] == ["local", "central"] * 3
+    assert rows[2][3] == "8.84" and "cells: 1,474 of 678 records" in ran.out
+    for heading in ("records needed", "noise per cell", "tells apart", "learner and tuning", "local, features too"):
+        assert heading in ran.out
+
+
+def test_the_plan_is_json_too(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp(*EXAMPLE.split(), "--json")
+    found = json.loads(ran.out)
+    assert found["question"]["records"] == 1_000_000 and found["question"]["epsilons"] == [0.1, 1.0, 4.0]
+    assert len(found["rows"]) == 6 and found["rows"][2]["relative_records"] == pytest.approx(8.835, rel=1e-3)
+    assert set(found["alternatives"][0]) == {"epsilon", "local label", "local full", "central label", "central full"}
+
+
+def test_the_plan_of_a_file_reports_its_intrinsic_dimension(labeldp: Callable[..., Ran], people: Path) -> None:
+    ran = labeldp(*FILE.split(), "--id", "id")
+    assert ran.status == 0, ran
+    assert "people.csv: " in ran.out and "The features fill about" in ran.out
+    found = json.loads(labeldp(*FILE.split(), "--id", "id", "--features", "age,hours", "--json").out)
+    assert found["features"]["columns"] == ["age", "hours"] and 1 <= found["features"]["intrinsic_dimension"] <= 2
+    assert found["question"]["dimension"] == 2
+    assert not list(people.glob("*.ledger")), "a plan charges nothing"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--n 20640 --d 8 --range 0,500001 --epsilon 1 --protection label,full",
+        "--n 1e5 --d 3 --moments 3 --epsilon 0.5,1",
+        "--n 1 --d 1 --classes 2 --epsilon 1000",
+        "--n 1e15 --d 200 --range -1,1 --epsilon 1e-6 --beta 0.3 --spread 0.01 --protection full",
+    ],
+)
+def test_plans_of_all_tasks(labeldp: Callable[..., Ran], words: str) -> None:
+    ran = labeldp("plan", *words.split())
+    assert ran.status == 0 and "nan" not in ran.out and "inf" not in ran.out, ran
+    assert labeldp("plan", *words.split(), "--json").status == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("plan --d 4 --classes 2 --epsilon 1", ("--n is missing", "file")),
+        ("plan --n 1e6 --d 4 --epsilon 1", ("--classes", "--range", "--moments")),
+        ("plan --n 1e6 --d 4 --task regression --epsilon 1", ("--task regression needs --range LOW,HIGH",)),
+        ("plan --n 1e6 --d 4 --classes 2 --epsilon 0", ("epsilon must be positive",)),
+        ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --trust me", ("--trust must hold local or central",)),
+        ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --id id", ("--id goes with a FILE",)),
+        ("plan people.csv --classes 2 --epsilon 1", ("--label must name the private column",)),
+        ("plan people.csv --label bougth --classes 2 --epsilon 1", ("bougth", "bought")),
+        ("plan nobody.csv --label y --classes 2 --epsilon 1", ("no such file", "nobody.csv")),
+    ],
+)
+def test_a_wrong_plan_gets_one_line(labeldp: Callable[..., Ran], command: str, words: tuple[str, ...]) -> None:
+    ran = labeldp(*command.split())
+    assert ran.status == 1 and ran.err.count("\n") == 1 and ran.out == "", ran
+    assert all(word in ran.err for word in words), ran.err
+
+
+def test_help_has_examples(labeldp: Callable[..., Ran]) -> None:
+    assert "labeldp plan --n 1e6 --d 4" in labeldp("plan", "--help").out
