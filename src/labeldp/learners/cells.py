@@ -25,28 +25,23 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
     def __init__(self, partition: Any = None) -> None:
         self.partition = partition
 
-    def cut(self, features: Any, partition: Any) -> list[Keys]:
-        """Fit a partition, and find the cells that hold records: the cell of each record, for each tree.
-
-        Raises:
-            InputError: features do not fit the partition.
-        """
-        fitted = fitted_partition(partition, features)
+    def cut(self, features: Any, fitted: Any) -> list[Keys]:
+        """Find the cells of a fitted partition that hold records: the number of each record's own, for each tree."""
         keys = columns(fitted.transform(features))
         self.scale_ = Scale.of(features)
         found = [Occupied.of(fitted, own, self.scale_) for own in keys]
         self.cells_, own = (list(part) for part in zip(*found, strict=True))
         self.n_features_in_ = int(np.shape(features)[1])
-        self.source_ = getattr(fitted, "source", None)
-        self.partition_ = fitted.without_source() if self.source_ is not None else fitted
+        self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
         return own
 
     def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
         """The cells of the given partition, or of the default one; what they cost is certified."""
-        own = self.cut(features, self.partition or self._chosen(features, release))
-        sources = [release, self.source_] if isinstance(self.source_, Release) else [release]
+        fitted = fitted_partition(self.partition or self._chosen(features, release), features)
+        source = source_of(fitted)
+        sources = [release, source] if isinstance(source, Release) else [release]
         self.certificate_ = gather(sources, lambda *_: None).certificate
-        return own
+        return self.cut(features, fitted)
 
     def _chosen(self, features: Any, release: Release[Any]) -> Any:
         """Median cells of the size at which released labels predict each other best."""
@@ -81,6 +76,11 @@ def fitted_partition(partition: Any, features: Any) -> Any:
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
     return clone(partition, safe=False).fit(features)
+
+
+def source_of(partition: Any) -> Any:
+    """What a partition rests on that was declared public, or released; None where it rests on features alone."""
+    return getattr(partition, "source", None)
 
 
 class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
