@@ -101,7 +101,7 @@ def _notes(plan: Plan) -> list[str]:
         "records needed: times those that learn as well without privacy. Sizes and errors assume that the truth moves "
         f"{moves} across the features; the ratios depend on it less.",
         f"noise per cell: the standard deviation that privacy adds {unit}.",
-        "tells apart: of two classes that differ by less, a cell takes the wrong one in one case of twenty or more."
+        "tells apart: of two classes that differ by less, a cell takes the wrong one in at least one case of twenty."
         if classes
         else "off by: the error of a prediction of the mean, root mean square, bias included.",
     ]
