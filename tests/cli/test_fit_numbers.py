@@ -1,0 +1,259 @@
+"""Numbers as private labels, and models of cells and neighbors: from a file to predictions and a report."""
+
+import csv
+import html
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cli.conftest import Ran
+from cli.test_fit_again import KILLED, steps
+from cli.test_refusals import refused
+from labeldp.workflows import FitSummary, LedgerFile, simulate
+
+LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
+FIT = ("fit", "homes.csv", *LABELS, "--epsilon", "8", "--out", "model")
+CENTRAL = ("--trust", "central", "--model", "linear")
+PEOPLE = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
+
+
+def homes(rows: int, seed: int) -> pd.DataFrame:
+    """Prices from 0 to 100 that depend on size, age and town; some ages are missing."""
+    rng = np.random.default_rng(seed)
+    size, age = rng.uniform(20, 120, rows).round(1), rng.integers(0, 90, rows).astype(float)
+    town = rng.choice(["harbor", "hill", "mill"], rows)
+    price = 20 + 0.5 * size - 0.2 * age + 15 * (town == "harbor") + rng.normal(0, 4, rows)
+    age[rng.random(rows) < 0.05] = np.nan
+    ids = np.arange(10_000 * seed, 10_000 * seed + rows)
+    return pd.DataFrame({"id": ids, "size": size, "age": age, "town": town, "price": np.clip(price, 0, 100)})
+
+
+@pytest.fixture
+def folder(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which commands run, with homes.csv, public_homes.csv and new_homes.csv."""
+    monkeypatch.setattr(simulate, "EPSILONS", (1.0, 4.0))
+    homes(800, seed=1).to_csv(people / "homes.csv", index=False)
+    homes(300, seed=2).to_csv(people / "public_homes.csv", index=False)
+    homes(40, seed=3).drop(columns="price").to_csv(people / "new_homes.csv", index=False)
+    return people
+
+
+def summary(folder: Path, out: str = "model") -> Any:
+    return json.loads((folder / out / "summary.json").read_text())
+
+
+def report(folder: Path) -> str:
+    """The report's words."""
+    text = re.sub(r"<style>.*?</style>", "", (folder / "model" / "report.html").read_text(), flags=re.S)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
+
+
+def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folder: Path) -> None:
+    done = labeldp(*FIT, "--test", "public_homes.csv")
+    assert done.status == 0, done.err
+    assert "epsilon = 8 and delta = 0" in done.out and "by DiscreteLaplace with epsilon = 8" in done.out
+    assert "Error on public_homes.csv" in done.out and "Accuracy" not in done.out
+    found = summary(folder)
+    numbers, test = found["numbers"], found["numbers"]["test"]
+    assert test["error"] < 0.75 * np.std(homes(300, seed=2)["price"]) and test["absolute"] < test["error"]
+    assert numbers["error"]["low"] <= test["error"] <= numbers["error"]["high"]
+    assert numbers["gain"]["low"] > 0 and found["classes"] == [] and found["accuracy"] is None
+    assert found["model"] == "gradient-boosted trees, learnt from one release of noisy labels"
+    assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --epsilon 8")
+    assert "--model boosting" in found["command"] and "--grid" not in found["command"]
+    assert labeldp("certificate", "model").status == 0
+    assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv", "--id", "id").status == 0
+    rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["id", "prediction"] and len(rows) == 40
+    assert all(0 <= float(row["prediction"]) <= 100 for row in rows)
+
+
+def test_the_report_of_numbers_speaks_of_errors(labeldp: Callable[..., Ran], folder: Path) -> None:
+    assert labeldp(*FIT, "--test", "public_homes.csv").status == 0
+    text, found = report(folder), summary(folder)
+    assert "a number from 0 to 100" in text and "it misses by" in text and "root mean square" in text
+    assert "Compared record by record, the model does better." in text
+    assert "Where predictions are off" in text and "Rise of the estimated mean squared error" in text
+    assert "Two-sided geometric noise of scale 12.50, in the unit of the labels" in text
+    assert not re.search(r"[Aa]ccurac|[Cc]lass\b|[Cc]lasses|[Cc]onfus|None", text)
+    bins = found["numbers"]["residuals"]
+    assert sum(each["records"] for each in bins) == 800 and all(each["low"] <= each["value"] for each in bins)
+    assert {item["feature"] for item in found["importance"]} == {"size", "age", "town"}
+    drops = {item["feature"]: item["drop"] for item in found["importance"]}
+    assert drops["size"] > drops["age"]
+    assert FitSummary.from_json(found).numbers is not None
+
+
+def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_nothing(
+    labeldp: Callable[..., Ran], folder: Path
+) -> None:
+    first = labeldp(*FIT, "--model", "cells")
+    assert first.status == 0, first.err
+    charged = steps(folder)
+    assert [step for step, _ in charged] == ["labels"]
+    files = {path.name: path.read_bytes() for path in (folder / "model").iterdir()}
+    again = labeldp(*FIT, "--model", "cells")
+    assert (again.status, again.out, again.err) == (0, first.out, "")
+    assert {path.name: path.read_bytes() for path in (folder / "model").iterdir()} == files
+    pd.read_csv(folder / "homes.csv").sample(frac=1, random_state=0).to_csv(folder / "homes.csv", index=False)
+    for model in ("neighbors", "boosting"):
+        done = labeldp(*FIT[:-1], model, "--model", model)
+        assert done.status == 0, done.err
+        assert labeldp("predict", model, "new_homes.csv", "--out", f"{model}.csv", "--id", "id").status == 0
+        assert summary(folder, model)["numbers"]["gain"]["low"] > 0
+    assert steps(folder) == charged
+    assert LedgerFile(folder / "l.ledger").dataset("people").spent.epsilon() == 8
+
+
+def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
+    labeldp: Callable[..., Ran], folder: Path
+) -> None:
+    for options, names in [((), ["labels"]), (CENTRAL, ["linear", "evaluation"])]:
+        (folder / "l.ledger").unlink(missing_ok=True)
+        fit = (*FIT[:-1], f"model_of_{len(names)}", *options)
+        command = [sys.executable, "-c", KILLED, "between stages", *fit]
+        killed = subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        charged = steps(folder)
+        assert [step for step, _ in charged] == names[:1] and not (folder / fit[-1]).exists()
+        assert labeldp(*fit).status == 0
+        assert steps(folder)[:1] == charged and [step for step, _ in steps(folder)] == names
+
+
+def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folder: Path) -> None:
+    done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv")
+    assert done.status == 0, done.err
+    assert "a trusted curator sees all labels" in done.out
+    found = summary(folder)
+    assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [("linear", 720), ("evaluation", 80)]
+    assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
+    assert "Gaussian noise was added to every sum" in report(folder)
+    assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
+
+
+def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., Ran], folder: Path) -> None:
+    table = homes(800, seed=1)
+    table.loc[7, "price"] = 54321.5
+    table.to_csv(folder / "homes.csv", index=False)
+    ran = labeldp(*FIT)
+    refused(ran, folder, "must lie in the declared domain", "--clip counts numbers outside as the nearest end")
+    assert "54321" not in ran.err
+    done = labeldp(*FIT, "--clip")
+    assert done.status == 0, done.err
+    assert "--clip" in summary(folder)["command"] and "counted as its nearest end" in report(folder)
+    assert labeldp(*FIT[:-1], "other").status == 1
+
+
+CASES = [
+    ((), "declare the labels' domain by --classes no,yes or by --range LOW,HIGH"),
+    (("--range", "0,100", "--classes", "2"), "declare the labels' domain"),
+    (("--range", "0"), "--range must hold two numbers"),
+    (("--range", "0,100,200"), "--range must hold two numbers"),
+    (("--range", "low,high"), "--range must be a number"),
+    (("--range", "100,0"), "the lower one first"),
+    (("--range", "5,5"), "the lower one first"),
+    (("--range", "0,inf"), "finite"),
+    (("--range", "nan,100"), "--range"),
+    (("--range", "0,100", "--grid", "1"), "grid must be an integer number of points from 2"),
+    (("--range", "0,100", "--grid", "100000000"), "grid"),
+    (
+        ("--range", "0,100", "--model", "kernel"),
+        "--model kernel does not learn numbers; with --trust local and --range",
+    ),
+    (("--range", "0,100", "--model", "linear"), "--model linear goes with --trust central"),
+    (("--range", "0,100", "--model", "neighbors", "--trust", "central"), "--model neighbors goes with --trust local"),
+    (("--range", "0,100", "--delta", "1e-6"), "--delta goes with --trust central"),
+    (("--range", "0,100", "--stages", "2"), "--stages"),
+    (("--range", "0,100", "--prior", "clusters"), "--prior"),
+    (("--range", "0,100", "--epsilon", "1e-30"), "epsilon is too small"),
+    (("--range", "0,100", "--features", "town", "--label", "town"), "must not hold the label column"),
+    (("--range", "0,100", "--label", "town"), "must hold numbers only"),
+    (("--range", "0,100", "--label", "age"), "missing label"),
+    (("--classes", "2", "--clip"), "--clip goes with --range"),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), CASES)
+def test_what_does_not_go_together_is_refused(
+    labeldp: Callable[..., Ran], folder: Path, options: tuple[str, ...], words: str
+) -> None:
+    """One clear error; nothing is charged and nothing is written."""
+    base = ("--label", "price", "--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model")
+    refused(labeldp("fit", "homes.csv", *base, *options), folder, words)
+
+
+def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[..., Ran], folder: Path) -> None:
+    homes(19, seed=1).to_csv(folder / "homes.csv", index=False)
+    for model in ("cells", "neighbors", "boosting"):
+        refused(labeldp(*FIT, "--model", model), folder, f"--model {model} needs at least 20 records")
+    homes(20, seed=1).to_csv(folder / "homes.csv", index=False)
+    for model in ("cells", "neighbors", "boosting"):
+        assert labeldp(*FIT[:-1], model, "--model", model).status == 0
+
+
+@pytest.mark.parametrize("features", ["size", "town", "size,town", "size,age"])
+def test_a_model_of_one_or_two_features_is_drawn(labeldp: Callable[..., Ran], folder: Path, features: str) -> None:
+    assert labeldp(*FIT, "--features", features, "--model", "cells").status == 0
+    picture = summary(folder)["picture"]
+    assert [axis["feature"] for axis in picture["axes"]] == features.split(",")
+    assert len(picture["answers"]) == 1 and bool(picture["seen"]) == ("," not in features)
+    assert "What the model answers" in report(folder)
+
+
+def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> None:
+    fit = ("fit", "people.csv", *PEOPLE, "--epsilon", "4", "--model", "cells")
+    for features in ("age", "age,region"):
+        assert labeldp(*fit, "--features", features, "--out", "model").status == 0
+        picture = summary(folder)["picture"]
+        assert len(picture["answers"]) == 2 and np.allclose(np.sum(picture["answers"], axis=0), 1)
+        assert "The probability of yes" in report(folder)
+        for path in (folder / "model").iterdir():
+            path.unlink()
+
+
+@pytest.mark.parametrize("model", ["cells", "neighbors"])
+def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: Path, model: str) -> None:
+    done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "3", "--model", model, "--test", "public.csv",
+                   "--out", "model")  # fmt: skip
+    assert done.status == 0, done.err
+    found = summary(folder)
+    assert found["test"]["accuracy"] > 0.7 > found["baseline"]["value"]
+    assert found["accuracy"]["low"] <= found["test"]["accuracy"] <= found["accuracy"]["high"] + 0.05
+    assert [point["epsilon"] for point in found["curve"]["points"]] == [1.0, 3.0, 4.0]
+    assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv").status == 0
+    row = next(csv.DictReader((folder / "p.csv").read_text().splitlines()))
+    assert list(row) == ["prediction", "probability_no", "probability_yes"]
+
+
+def test_many_classes_are_released_as_bits(labeldp: Callable[..., Ran], folder: Path) -> None:
+    """Where one answer among many would almost never be the truth, a bit for each class is less noisy."""
+    table = homes(800, seed=1)
+    table["price"] = (table["price"] // 5).clip(0, 19).astype(int)
+    table.to_csv(folder / "homes.csv", index=False)
+    words = [word for word in FIT if word not in ("--range", "0,100")]
+    done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
+    assert done.status == 0, done.err
+    assert "20 randomized bits for each record, by UnaryEncoding" in done.out
+    assert "Of each record a bit for each class was released" in report(folder)
+    found = summary(folder)
+    assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20
+    assert found["accuracy"]["low"] <= found["accuracy"]["value"] <= found["accuracy"]["high"]
+
+
+def test_a_range_can_be_clipped_in_a_release_too(labeldp: Callable[..., Ran], folder: Path) -> None:
+    words = ("release", "homes.csv", *LABELS, "--epsilon", "1", "--mechanism", "discrete-laplace", "--out", "n.csv")
+    clipped = [word if word != "0,100" else "30,60" for word in words]
+    assert labeldp(*clipped).status == 1
+    assert labeldp(*clipped, "--clip").status == 0
+    assert labeldp("certificate", "n.csv").status == 0
+    noisy = pd.read_csv(folder / "n.csv")["price"]
+    assert noisy.min() >= 30 and noisy.max() <= 60
