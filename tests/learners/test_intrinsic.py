@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from labeldp.learners.intrinsic import intrinsic_dimension
+from labeldp.learners import intrinsic_dimension
 from labeldp.privacy import InputError
 
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,9 +114,9 @@ def test_theorem_7_of_the_final_version_contradicts_theorem_8(dimension: int) ->
 
 def test_after_equation_29_two_moments_cost_a_constant_factor_of_records() -> None:
     """At p = 2 the second term is (εN)^(-2β/(2β + d)): that of N records without privacy at εN records."""
-    setting: dict[str, float] = {"dimension": 3, "beta": 0.5}
-    both = rate(task="heavy-tailed", trust="central", records=1e6, epsilon=0.01, moments=2.0, **setting)  # type: ignore[arg-type]
-    alone = [rate(task="regression", protection="none", records=n, **setting) for n in (1e6, 1e4)]  # type: ignore[arg-type]
+    setting: dict[str, Any] = {"dimension": 3, "beta": 0.5}
+    both = rate(task="heavy-tailed", trust="central", records=1e6, epsilon=0.01, moments=2.0, **setting)
+    alone = [rate(task="regression", protection="none", records=n, **setting) for n in (1e6, 1e4)]
     assert both == pytest.approx(sum(alone))
 
 
