@@ -17,6 +17,7 @@ from labeldp.learners.evaluation import (
     debiased_log_loss,
 )
 from labeldp.learners.evidence import Evidence
+from labeldp.learners.full import GridClassifier, GridRegressor, fit_full_cells, simulate_full_local
 from labeldp.learners.grown import KMeansPartition, TreePartition
 from labeldp.learners.intrinsic import intrinsic_dimension
 from labeldp.learners.kernel import KernelClassifier
@@ -45,6 +46,8 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Evidence",
+    "GridClassifier",
+    "GridRegressor",
     "KMeansPartition",
     "KernelClassifier",
     "LinearClassifier",
@@ -83,6 +86,7 @@ __all__ = [
     "default_epsilon",
     "evaluated",
     "fit_cells",
+    "fit_full_cells",
     "fit_linear",
     "fit_multistage",
     "fit_noisy",
@@ -98,6 +102,7 @@ __all__ = [
     "response_moment",
     "round_loss",
     "round_moment",
+    "simulate_full_local",
     "tempered",
     "tune",
 ]
