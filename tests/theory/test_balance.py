@@ -22,7 +22,16 @@ from labeldp.mechanisms import (
     debias,
 )
 from labeldp.privacy import InputError, Public
-from labeldp.theory import CellNoise, balance, cell_noise, exponent, rate, records_for, relative_records
+from labeldp.theory import (
+    CellNoise,
+    balance,
+    cell_noise,
+    exponent,
+    hard_classes,
+    rate,
+    records_for,
+    relative_records,
+)
 
 SIGMAS = 7.4
 ONE_CELL = CubeGrid((0.0,), (1.0,), (1,))
@@ -190,3 +199,24 @@ def test_what_has_no_balance_is_refused() -> None:
         setting: dict[str, Any] = {"records": 10, "dimension": 1, **changes}
         with pytest.raises(InputError, match=words):
             balance(noise=noise, **setting)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_so_many_times_the_records_give_the_error_without_privacy(share: float) -> None:
+    """Unary bits at ε = 1.5 in cells, against plain counts: with less than half of the records they err more."""
+    rng, plain = np.random.default_rng(0), 40
+    hard = hard_classes(6000, dimension=1, beta=0.25, amplitude=1.2, rng=rng)
+    bits = UnaryEncoding(domain=Classes(2), epsilon=1.5)
+    multiple = relative_records(records=1e5, noise=cell_noise(task="classification", epsilon=1.5), dimension=1)
+
+    def missed(times: float) -> float:
+        """How many cubes get the wrong class."""
+        features, labels = hard.draw(round(6000 * plain * times), rng)
+        known = debias(bits, bits.randomize(labels, rng=rng)).values if times > 1 else np.eye(2)[labels]
+        lead = np.bincount(hard.cubes.index(features), known[:, 1] - known[:, 0], minlength=6000)
+        answers = np.where(np.abs(lead) < 1e-6, rng.integers(0, 2, 6000), lead > 0)
+        return hard.excess(lambda x: answers[hard.cubes.index(x)]) / hard.height
+
+    apart = missed(multiple * share) - missed(1.0)
+    noise = SIGMAS * math.sqrt(2 * 0.25 / 6000)
+    assert abs(apart) < noise if share == 1 else apart > noise

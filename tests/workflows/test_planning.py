@@ -12,7 +12,7 @@ import pytest
 from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.privacy import InputError, Trust
 from labeldp.tables import TableFile
-from labeldp.workflows import Question, make_plan, plan_lines, read_features
+from labeldp.workflows import Question, make_plan, plan_lines, planning_file, read_features
 from labeldp.workflows.planning_words import times
 
 ASKED: dict[str, Any] = {
@@ -187,9 +187,12 @@ def test_a_file_says_how_many_records_columns_and_dimensions(tmp_path: Path, nam
     assert plan.to_json()["features"]["intrinsic_dimension"] == found.intrinsic_dimension
 
 
-def test_small_blocks_find_the_same_size_and_nearly_the_same_dimension(tmp_path: Path) -> None:
+def test_a_large_file_is_sampled_by_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the blocks, the size is the file's, and the dimension nearly the same."""
     table(tmp_path, rows=12_000)
-    whole, blocks = (read_features(str(tmp_path / "rows.csv"), label="y", block_rows=n) for n in (1 << 18, 700))
+    whole = read_features(str(tmp_path / "rows.csv"), label="y")
+    monkeypatch.setattr(planning_file, "SAMPLE", 2000)
+    blocks = read_features(str(tmp_path / "rows.csv"), label="y", block_rows=700)
     assert whole.records == blocks.records == 12_000
     assert whole.intrinsic_dimension == pytest.approx(blocks.intrinsic_dimension, rel=0.1)
 

@@ -10,8 +10,8 @@ from labeldp.learners import intrinsic_dimension
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, TableEncoder, open_table
 
-SAMPLE = 5_000
-"""So many rows are kept for the intrinsic dimension, drawn without looking at them."""
+SAMPLE = 100_000
+"""So many rows are looked at, drawn from all: enough for kinds of columns and dimensions."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PublicFeatures:
         records: rows.
         columns: the feature columns that can be used.
         intrinsic_dimension: how many dimensions the features fill; None where too few rows differ.
-        notes: what was left out, in words.
+        notes: what was left out, in words; of a large file as far as a sample of its rows shows.
     """
 
     file: str
