@@ -34,7 +34,7 @@ from labeldp.learners.regressor import NoisyNumberRegressor
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.training import Training, fit_noisy, posterior
-from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbor_count, tune
+from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbors, tune
 from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
@@ -95,7 +95,7 @@ __all__ = [
     "lp_normal_sgd",
     "lp_rr_sgd",
     "measuring",
-    "neighbor_count",
+    "neighbors",
     "normal_moment",
     "posterior",
     "printed_moment",

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.learners import tuning
 from labeldp.learners.features import check_rows, finite_table, positive_integer
 from labeldp.learners.probabilities import Probabilities, projected
 from labeldp.learners.released import domain_of, unbiased
-from labeldp.learners.tuning import neighbor_count
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Release
 
@@ -66,7 +66,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
     def _count(self, records: int, epsilon: float, classes: int | None) -> int:
         if self.neighbors is not None:
             return positive_integer(self.neighbors, "neighbors", most=records, of="the number of records")
-        return neighbor_count(
+        return tuning.neighbors(
             records,
             self.n_features_in_,
             epsilon=epsilon,
@@ -96,9 +96,9 @@ class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
     `clipping_radius`, and `moments` given here. Features count as they are: scale them first where units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbor_count` where None.
+        neighbors: k, at most the number of records; by `neighbors` where None.
         metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
-        constant, beta, moments: of `neighbor_count`.
+        constant, beta, moments: of `neighbors`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), Theorems 6 and 10.
     """
@@ -124,9 +124,9 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
     as they are: scale them first where units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbor_count` where None.
+        neighbors: k, at most the number of records; by `neighbors` where None.
         metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
-        constant, beta: of `neighbor_count`.
+        constant, beta: of `neighbors`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
     neighbors in place of cubes.

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import BLOCK_ROWS, finite_table
+from labeldp.learners.features import BLOCK_ROWS, number_table
 from labeldp.mechanisms import CubeGrid
 from labeldp.privacy import InputError
 
@@ -16,6 +16,8 @@ Floats = NDArray[np.floating[Any]]
 
 OUTSIDE = -1
 """The key of a record that no cell of the fitted records can hold."""
+
+SIDE_BY_SIDE = 64
 
 KEY_BITS = 62
 """Keys are 64-bit integers."""
@@ -68,9 +70,9 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: records are not finite or lie outside of the bounds, or there are 2**62 cubes or more.
         """
-        table = finite_table(X)
+        table = number_table(X)
         self.n_features_in_ = table.shape[1]
-        low, high = table.min(axis=0).astype(np.float64), table.max(axis=0).astype(np.float64)
+        low, high = _extent(table)
         if self.bounds is None:
             # A constant feature has one cube.
             box = np.column_stack([low, np.maximum(high, low + _sides(self.side, table.shape[1]) / 2)])
@@ -89,13 +91,27 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         A record beyond the outermost cubes has the key -1.
         """
         check_is_fitted(self, "shape_")
-        table, grid = finite_table(X, self.n_features_in_), self._fitted()
+        table = number_table(X, self.n_features_in_)
         keys = np.empty(len(table), dtype=np.int64)
         for start in range(0, len(table), BLOCK_ROWS):
-            rows = table[start : start + BLOCK_ROWS]
-            inside = np.all((rows >= self.low_) & (rows <= self.high_), axis=1)
-            keys[start : start + BLOCK_ROWS] = np.where(inside, grid.index(rows), OUTSIDE)
+            block = table[start : start + BLOCK_ROWS]
+            keys[start : start + BLOCK_ROWS] = self._keys(block, *_extent(block))
         return keys
+
+    def _keys(self, rows: Floats, least: Floats, most: Floats) -> Keys:
+        """The keys of a block of rows whose extent is known: what `CubeGrid.index` computes, several rows at a time."""
+        wide = _wide(rows)
+        places = wide - _repeated(self.low_, wide)
+        places *= _repeated(self.shape_ / (self.high_ - self.low_), wide)
+        np.floor(places, out=places)
+        inside = bool(np.all(least >= self.low_) and np.all(most <= self.high_))
+        if not inside or np.any(most == self.high_):
+            np.clip(places, 0, _repeated(self.shape_ - 1, wide), out=places)
+        places, strides = places.reshape(rows.shape), np.append(np.cumprod(self.shape_[:0:-1])[::-1], 1)
+        # Sums of integers below 2**53 are exact in doubles, and fast.
+        exact = self.size_ < 1 << 53
+        keys = (places @ strides.astype(np.float64)).astype(np.int64) if exact else places.astype(np.int64) @ strides
+        return keys if inside else np.where(np.all((rows >= self.low_) & (rows <= self.high_), axis=1), keys, OUTSIDE)
 
     def centers(self, keys: Keys) -> Floats:
         """The middles of cubes, shape (len(keys), d)."""
@@ -113,6 +129,33 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> CubeGrid:
         return CubeGrid(tuple(self.low_.tolist()), tuple(self.high_.tolist()), tuple(self.shape_.tolist()))
+
+
+def _extent(table: Floats) -> tuple[Floats, Floats]:
+    """Least and largest value of each feature.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    ends = []
+    for start in range(0, len(table), BLOCK_ROWS):
+        wide = _wide(table[start : start + BLOCK_ROWS])
+        ends.append([part.reshape(-1, table.shape[1]) for part in (wide.min(axis=0), wide.max(axis=0))])
+    low, high = (np.vstack(part).astype(np.float64) for part in zip(*ends, strict=True))
+    if np.isnan(low).any():
+        raise InputError("features must be finite: fill in the gaps first, or take MedianPartition, which allows them")
+    return low.min(axis=0), high.max(axis=0)
+
+
+def _wide(rows: Floats) -> Floats:
+    """Rows side by side where they fit: numpy is slow along short axes."""
+    count, width = rows.shape
+    return np.ascontiguousarray(rows).reshape(-1, SIDE_BY_SIDE * width) if count % SIDE_BY_SIDE == 0 else rows
+
+
+def _repeated(values: Floats, wide: Floats) -> Floats:
+    """One value for each feature, as often as rows stand side by side."""
+    return np.tile(values, wide.shape[1] // len(values))
 
 
 def _sides(side: Any, dimension: int) -> Floats:

@@ -49,7 +49,7 @@ def cube_side(
     return constant * float(sampling + privacy)
 
 
-def neighbor_count(
+def neighbors(
     records: int,
     dimension: int,
     *,
