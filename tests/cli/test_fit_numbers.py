@@ -117,9 +117,14 @@ def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_no
 def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     labeldp: Callable[..., Ran], folder: Path
 ) -> None:
-    for options, names in [((), ["labels"]), (CENTRAL, ["linear", "evaluation"])]:
+    cells = ("--trust", "central", "--model", "cells")
+    for options, names in [
+        ((), ["labels"]),
+        (CENTRAL, ["linear", "evaluation"]),
+        (cells, ["cells", "evaluation"]),
+    ]:
         (folder / "l.ledger").unlink(missing_ok=True)
-        fit = (*FIT[:-1], f"model_of_{len(names)}", *options)
+        fit = (*FIT[:-1], f"model_of_{names[0]}", *options)
         command = [sys.executable, "-c", KILLED, "between stages", *fit]
         killed = subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -138,6 +143,27 @@ def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folde
     assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
     assert "Gaussian noise was added to every sum" in report(folder)
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
+
+
+def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., Ran], folder: Path) -> None:
+    cells = ("--trust", "central", "--model", "cells")
+    done = labeldp(*FIT, *cells, "--test", "public_homes.csv")
+    assert done.status == 0, done.err
+    found = summary(folder)
+    assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [("cells", 720), ("evaluation", 80)]
+    assert "by LaplaceSum with epsilon = 8" in done.out and "cells of similar records" in found["model"]
+    assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
+    assert "noise of scale 12.50, in the unit of the labels, was added to the sum of each cell" in report(folder)
+    charged, again = steps(folder), labeldp(*FIT, *cells, "--test", "public_homes.csv")
+    assert (again.status, again.out) == (0, done.out) and steps(folder) == charged
+    assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
+    (folder / "l.ledger").unlink()
+    done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", "--out", "classes")
+    assert done.status == 0, done.err
+    found = summary(folder, "classes")
+    assert found["test"]["accuracy"] > 0.7 and len(found["curve"]["points"]) == 3
+    assert LedgerFile(folder / "l.ledger").dataset("people").spent.epsilon() == 2
+    assert labeldp("predict", "classes", "new_people.csv", "--out", "c.csv").status == 0
 
 
 def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., Ran], folder: Path) -> None:
@@ -171,6 +197,8 @@ CASES = [
     ),
     (("--range", "0,100", "--model", "linear"), "--model linear goes with --trust central"),
     (("--range", "0,100", "--model", "neighbors", "--trust", "central"), "--model neighbors goes with --trust local"),
+    (("--range", "0,100", "--model", "cells", "--trust", "central", "--delta", "1e-6"), "--delta does not go with"),
+    (("--range", "0,100", "--model", "cells", "--trust", "central", "--stages", "2"), "--stages and --prior"),
     (("--range", "0,100", "--delta", "1e-6"), "--delta goes with --trust central"),
     (("--range", "0,100", "--stages", "2"), "--stages"),
     (("--range", "0,100", "--prior", "clusters"), "--prior"),

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from markupsafe import Markup
 
 from labeldp.report.svg import Scale, apart, round_ticks, tag
-from labeldp.report.words import exponent_of, fixed, percent, shortened
+from labeldp.report.words import exponent_of, fixed, percent, shortened, thousands
 from labeldp.workflows import Across
 
 LEFT, RIGHT, TOP, BOTTOM = 84.0, 668.0, 40.0, 296.0
@@ -118,11 +118,8 @@ def _around(values: list[float], first: float, last: float) -> Scale:
 
 def _factor(values: list[float]) -> tuple[float, str]:
     """A power of a thousand that labels leave out, and how the title says so."""
-    most = max(map(abs, values))
-    if most == 0 or 1e-2 <= most < 1e6:
-        return 1.0, ""
-    power = 3 * math.floor(math.log10(most) / 3)
-    return 10.0**power, f" (× 10{exponent_of(power)})"
+    power = thousands(max(map(abs, values)))
+    return 10.0**power, f" (× 10{exponent_of(power)})" if power else ""
 
 
 def _short(value: float) -> str:

@@ -77,7 +77,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
     return {
         "s": summary,
         "date": _date(summary.created),
-        **(_of_numbers(summary.numbers) if summary.numbers else _of_classes(summary)),
+        **(_of_numbers(summary, summary.numbers) if summary.numbers else _of_classes(summary)),
         "picture_chart": summary.picture and pictures.picture_chart(summary.picture, summary.classes, summary.label),
         "moved": summary != given,
         "entries": entries(summary.certificate),
@@ -108,10 +108,13 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
     }
 
 
-def _of_numbers(numbers: Numbers) -> dict[str, Any]:
+def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
     """What is said of errors."""
+    rises = [abs(end) for item in summary.importance for end in (item.low, item.high)]
+    power = words.thousands(max(rises, default=0.0))
     return {
-        "changed": words.signed,
+        "changed": lambda rise: words.fixed(rise / 10.0**power, 2),
+        "rise_factor": f" × 10{words.exponent_of(power)}" if power else "",
         "comparison": words.against_the_mean(numbers),
         "step": (numbers.end - numbers.start) / (numbers.grid - 1),
         "curve": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -99,6 +100,11 @@ def signed(value: float) -> str:
 def exponent_of(power: int) -> str:
     """A power in small raised digits."""
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def thousands(most: float) -> int:
+    """The power of a thousand, as one of ten, that numbers up to `most` are told in; 0 where they are plain."""
+    return 0 if most == 0 or 1e-2 <= most < 1e6 else 3 * math.floor(math.log10(most) / 3)
 
 
 def between(estimate: Estimated) -> str:

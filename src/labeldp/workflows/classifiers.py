@@ -62,7 +62,7 @@ def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:
 
     Args:
         categorical: which columns hold category codes, shape (d,).
-        learner: takes what comes out, a dense table.
+        learner: takes what comes out, a dense table; "passthrough" for the features alone.
     """
     from sklearn.pipeline import make_pipeline
 

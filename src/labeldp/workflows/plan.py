@@ -23,6 +23,9 @@ from labeldp.privacy import (
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 
+EVALUATED = 0.1
+"""The share of the records that a model of noisy sums is measured on, and not learnt from."""
+
 
 @dataclass(frozen=True)
 class Step:

@@ -28,16 +28,24 @@ from labeldp.privacy import (
     Release,
     Trust,
 )
+from labeldp.workflows.cell_plans import NoisyCells
 from labeldp.workflows.classifiers import MODELS, classifiers_of, indicators, kind_of
 from labeldp.workflows.fit_data import PrivateRows
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 from labeldp.workflows.network_plans import RECIPES, Best, NetworkLabels
-from labeldp.workflows.plan import Bench, Plan, Step, in_stages, kept_label, prior_shares, refuse_delta, stage_steps
+from labeldp.workflows.plan import (
+    EVALUATED,
+    Bench,
+    Plan,
+    Step,
+    in_stages,
+    kept_label,
+    prior_shares,
+    refuse_delta,
+    stage_steps,
+)
 from labeldp.workflows.released_plans import ReleasedLabels
-
-EVALUATED = 0.1
-"""The share of the records that a model of noisy sums is measured on, and not learnt from."""
 
 DIRECTIONS = 500
 """At most so many of the features that a simulation learns from."""
@@ -251,7 +259,7 @@ PLANS: dict[str, Kinds] = {
     **dict.fromkeys(MODELS, (NoisyLabels,)),
     "boosting": (NoisyLabels, ReleasedLabels),
     "linear": (NoisySums,),
-    "cells": (ReleasedLabels,),
+    "cells": (ReleasedLabels, NoisyCells),
     "neighbors": (ReleasedLabels,),
 }
 """How each `--model` of a table is learnt."""

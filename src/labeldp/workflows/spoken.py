@@ -30,9 +30,11 @@ def _errors(numbers: Numbers) -> Iterator[str]:
             f"Error on {test.file}: {amount(test.error)} (root mean square), {amount(test.absolute)} (mean absolute)"
             f"{explained}."
         )
+    found = f"{amount(error.value)} ({amount(error.low)} to {amount(error.high)})"
+    found = found if error.low > 0 else f"below {amount(error.high)}, too noisy to say how much"
     yield (
-        f"Error (root mean square), estimated from released labels: {amount(error.value)} ({amount(error.low)} to "
-        f"{amount(error.high)}); always answering the mean: {amount(constant.value)}."
+        f"Error (root mean square), estimated from released labels: {found}; always answering the mean: "
+        f"{amount(constant.value)} ({amount(constant.low)} to {amount(constant.high)})."
     )
     yield (
         f"Squared error below that of always answering the mean: {amount(gain.value)} ({amount(gain.low)} to "
