@@ -16,10 +16,16 @@ Examples:
   labeldp reproduce multistage --dataset mnist --data DIR --epsilon 1 --figure mixup --seeds 3 --out runs
 """
 
+RATES_EXAMPLES = """\b
+Examples:
+  labeldp reproduce rates --out rates
+  labeldp reproduce rates --out rates --rows classification-local,classes --epsilon 0.5,2 --seeds 3
+"""
+
 
 @click.group()
 def reproduce() -> None:
-    """Run published comparisons again, on your own copies of the data."""
+    """Run published comparisons again, on your own copies of the data, and published rates on made-up ones."""
 
 
 @reproduce.command("multistage", epilog=EXAMPLES)
@@ -71,5 +77,33 @@ def multistage(data: str, out: str, **options: Any) -> None:
     publish = partial(write_reproduced, folder=out)
     with progress("reading") as show:
         results = reproduce_multistage(grid, data=data, out=out, told=tell, publish=publish, progress=show)
+    for path in publish(results):
+        click.echo(path)
+
+
+@reproduce.command("rates", epilog=RATES_EXAMPLES)
+@click.option(
+    "--rows",
+    metavar="NAMES",
+    help="Names of rows, or their beginnings, such as regression-central or classes; by default all.",
+)
+@click.option("--epsilon", metavar="NUMBERS", help="For all rows; by default what each row needs to show its slope.")
+@click.option("--records", metavar="NUMBERS", help="Two or more, rising; by default seven from 1e6 to 1e9.")
+@click.option("--seeds", default=20, show_default=True, type=int, help="So many noises of everything.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+def rates(out: str, **options: Any) -> None:
+    """Exponents of Table I of Zhao et al., measured on hard instances, beside the predicted ones.
+
+    Every run is a simulation on made-up labels, and leaves a JSON file in OUT/runs. The same command again finishes
+    what was interrupted; a second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all
+    runs in OUT.
+    """
+    from labeldp.report import write_rates
+    from labeldp.workflows import RateGrid, reproduce_rates
+
+    grid, tell = RateGrid.parse(**options), partial(click.echo, err=True)
+    publish = partial(write_rates, folder=out)
+    with progress("rates") as show:
+        results = reproduce_rates(grid, out=out, told=tell, publish=publish, progress=show)
     for path in publish(results):
         click.echo(path)

@@ -1,6 +1,7 @@
 """Show a finished fit as one self-contained HTML file, and reproduced comparisons as a table and figures."""
 
+from labeldp.report.rates import write_rates
 from labeldp.report.render import render_report, write_report
 from labeldp.report.reproduced import write_reproduced
 
-__all__ = ["render_report", "write_report", "write_reproduced"]
+__all__ = ["render_report", "write_rates", "write_report", "write_reproduced"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,11 +29,13 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-seri
 .value { fill: var(--ink); }
 .grid { stroke: var(--hair); } .axis, .tick { stroke: var(--muted); }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; } .spread { stroke-width: 1.5; }
+.dashed { stroke-width: 1; stroke-dasharray: 5 4; }
 .cell { fill: rgb(var(--heat) / calc(var(--tint) * var(--depth))); stroke: var(--paper); stroke-width: 2; }
 """ + "".join(
     f".s{n} .line, .s{n} .spread {{ stroke: var(--c{n}); }} .s{n} .dot, .s{n} text {{ fill: var(--c{n}); }}\n"
     for n in range(6)
 )
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 COLORS = 6
 MOST_DOTS = 12
 
@@ -63,11 +66,13 @@ class Series:
         name: shown at the last point.
         points: by x, where they are joined.
         joined: by a line.
+        reference: to compare the series before it with: dashed, without dots and name.
     """
 
     name: str
     points: tuple[Point, ...]
     joined: bool = True
+    reference: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,16 +83,20 @@ class Axis:
         title: in words.
         log: logarithmic.
         share: values are shares of one, shown in percent.
-        ticks: where, if not at round numbers.
+        powers: values are logarithms to base 10, shown as powers.
     """
 
     title: str
     log: bool = False
     share: bool = False
-    ticks: tuple[float, ...] = ()
+    powers: bool = False
 
     def text(self, value: float) -> str:
         """A tick's label."""
+        if self.powers:
+            whole = math.floor(value + 1e-9)
+            lead = "" if value - whole < 1e-9 else f"{10 ** (value - whole):.0f}·"
+            return f"{lead}10{str(whole).translate(SUPERSCRIPTS)}"
         return f"{100 * value:.6g}%" if self.share else f"{value:.6g}"
 
 
@@ -108,13 +117,15 @@ def panel(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
     points = [point for each in series for point in each.points]
     across = _across([point.x for point in points], x)
     up = _up([end for p in points for end in (p.value - p.spread, p.value + p.spread)], y)
-    ends = _placed([up(each.points[-1].value) for each in series])
+    named = [each for each in series if not each.reference]
+    ends = dict(zip(map(id, named), _placed([up(each.points[-1].value) for each in named]), strict=True))
     aside = 4.0 if any(point.spread for point in points) else 0.0
     shifts = [aside * (n - (len(series) - 1) / 2) for n in range(len(series))]
-    drawn = [
-        tag("g", *_series(each, across, up, shift), _name(each, end), class_=f"s{n % COLORS}")
-        for n, (each, end, shift) in enumerate(zip(series, ends, shifts, strict=True))
-    ]
+    drawn, color = list[Markup](), -1
+    for each, shift in zip(series, shifts, strict=True):
+        color += not each.reference
+        names = () if each.reference else (_name(each, ends[id(each)]),)
+        drawn.append(tag("g", *_series(each, across, up, shift), *names, class_=f"s{color % COLORS}"))
     return tag(
         "g",
         tag("text", title, class_="title", x=LEFT, y=TOP - 40),
@@ -185,10 +196,10 @@ def _up(values: list[float], axis: Axis) -> Scale:
 def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Markup:
     """Hairlines with numbers at the left, ticks below, and what the two directions mean."""
     pieces = [tag("text", y.title, x=LEFT, y=TOP - 16)]
-    for value in round_ticks(up.start, up.end):
+    for value in _ticks(up, y):
         pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
         pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
-    at = apart(values, across, 52) if x.log else round_ticks(across.start, across.end, 9)
+    at = apart(values, across, 52) if x.log else _ticks(across, x, 9)
     for value in at:
         place = across(value)
         pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=BOTTOM, y2=BOTTOM + 5))
@@ -199,17 +210,28 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Ma
     return tag("g", *pieces)
 
 
+def _ticks(scale: Scale, axis: Axis, most: int = 6) -> list[float]:
+    """Round numbers; of powers of ten all, and three times as much where that leaves room."""
+    if not axis.powers:
+        return round_ticks(scale.start, scale.end, most)
+    first, last = math.ceil(scale.start - 0.5), math.floor(scale.end)
+    leads = (0.0, math.log10(3)) if last - first < 3 else (0.0,)
+    places = [whole + lead for whole in range(first - 1, last + 1) for lead in leads]
+    return [place for place in places if scale.start <= place <= scale.end]
+
+
 def _series(series: Series, across: Scale, up: Scale, shift: float) -> list[Markup]:
     """A line and its points with their spreads, a little aside so that spreads at the same place are all seen."""
     places = [(across(point.x) + shift, up(point.value)) for point in series.points]
     pieces = []
     if series.joined:
-        pieces.append(tag("polyline", class_="line", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
+        kind = "line dashed" if series.reference else "line"
+        pieces.append(tag("polyline", class_=kind, points=" ".join(f"{x:.1f},{y:.1f}" for x, y in places)))
     for (x, y), point in zip(places, series.points, strict=True):
         if point.spread:
             low, high = up(point.value - point.spread), up(point.value + point.spread)
             pieces.append(tag("line", class_="spread", x1=x, x2=x, y1=low, y2=high))
-        if len(places) <= MOST_DOTS:
+        if len(places) <= MOST_DOTS and not series.reference:
             pieces.append(tag("circle", class_="dot", cx=x, cy=y, r=3.5))
     return pieces
 

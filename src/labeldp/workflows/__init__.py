@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from labeldp.workflows.planning_words import plan_lines
     from labeldp.workflows.predict import predict_file
     from labeldp.workflows.release import release_file, verify_file
-    from labeldp.workflows.reproduce import Grid, Result, Run, reproduce_multistage
+    from labeldp.workflows.reproduce import (
+        ClassCurve,
+        Grid,
+        RateGrid,
+        RateResult,
+        Result,
+        Run,
+        Slope,
+        class_curves,
+        reproduce_multistage,
+        reproduce_rates,
+        slopes,
+    )
     from labeldp.workflows.settings import classes_of, domain_of
     from labeldp.workflows.spoken import spoken_lines
     from labeldp.workflows.summary import (
@@ -49,7 +61,9 @@ _FILES = {
     "planning_words": "plan_lines",
     "predict": "predict_file",
     "release": "release_file verify_file",
-    "reproduce": "Grid Result Run reproduce_multistage",
+    "reproduce": (
+        "ClassCurve Grid RateGrid RateResult Result Run Slope class_curves reproduce_multistage reproduce_rates slopes"
+    ),
     "settings": "classes_of domain_of",
     "spoken": "spoken_lines",
     "summary": (
@@ -66,6 +80,7 @@ __all__ = [
     "Bin",
     "BudgetUse",
     "CertificateRow",
+    "ClassCurve",
     "Confusion",
     "Cost",
     "Curator",
@@ -88,12 +103,16 @@ __all__ = [
     "PublicFeatures",
     "PublicTest",
     "Question",
+    "RateGrid",
+    "RateResult",
     "Result",
     "Run",
+    "Slope",
     "Stage",
     "Verdict",
     "add_dataset",
     "amount",
+    "class_curves",
     "classes_of",
     "describe_budget",
     "describe_ledger",
@@ -105,7 +124,9 @@ __all__ = [
     "read_features",
     "release_file",
     "reproduce_multistage",
+    "reproduce_rates",
     "run_demo",
+    "slopes",
     "spoken_lines",
     "verify",
     "verify_file",

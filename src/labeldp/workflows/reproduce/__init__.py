@@ -2,7 +2,24 @@
 
 from labeldp.workflows.reproduce.experiment import reproduce_multistage
 from labeldp.workflows.reproduce.grid import FIGURES, METHODS, Grid, Run
+from labeldp.workflows.reproduce.rates import RateGrid, RateResult, reproduce_rates
+from labeldp.workflows.reproduce.rates_slopes import ClassCurve, Slope, class_curves, slopes
 from labeldp.workflows.reproduce.results import Result
 from labeldp.workflows.reproduce.tasks import DATASETS
 
-__all__ = ["DATASETS", "FIGURES", "METHODS", "Grid", "Result", "Run", "reproduce_multistage"]
+__all__ = [
+    "DATASETS",
+    "FIGURES",
+    "METHODS",
+    "ClassCurve",
+    "Grid",
+    "RateGrid",
+    "RateResult",
+    "Result",
+    "Run",
+    "Slope",
+    "class_curves",
+    "reproduce_multistage",
+    "reproduce_rates",
+    "slopes",
+]

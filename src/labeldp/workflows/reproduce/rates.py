@@ -1,0 +1,287 @@
+"""Run Table I: a file for each row, dimension, epsilon and noise, each with all numbers of records."""
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeldp.privacy import InputError, all_digits
+from labeldp.tables import whole_or_nothing
+from labeldp.workflows.reproduce import rates_classes, rates_rows
+from labeldp.workflows.reproduce.experiment import Progress, Told
+from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
+from labeldp.workflows.reproduce.rates_classes import CLASSES, METHODS_OF_CLASSES, excess_of_classes
+from labeldp.workflows.reproduce.rates_rows import DIMENSIONS, RECORDS, ROWS, measure
+from labeldp.workflows.reproduce.results import now, versions
+from labeldp.workflows.settings import epsilon_of
+
+OF_CLASSES = {f"classes-{method}": method for method in METHODS_OF_CLASSES}
+"""Rows that vary the number of classes in place of the records, and how they randomize."""
+
+SIMULATED = "SIMULATION: labels are made up, and noise comes from a public seed"
+
+
+@dataclass(frozen=True)
+class RateRun:
+    """One row with one noise; all of it is public.
+
+    Args:
+        row: a key of `ROWS` or of `OF_CLASSES`.
+        dimension: d; 0 where classes vary.
+        epsilon: of every label; 0 without protection.
+        seed: of instances, labels and noise.
+    """
+
+    row: str
+    dimension: int
+    epsilon: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Of its file; different runs have different names."""
+        words = [self.row, *([f"d{self.dimension}"] if self.dimension else [])]
+        words += [f"epsilon{all_digits(self.epsilon)}"] if self.epsilon else []
+        return "-".join([*words, f"seed{self.seed}"])
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        words = [self.row, *([f"d = {self.dimension}"] if self.dimension else [])]
+        words += [f"ε = {self.epsilon:g}"] if self.epsilon else []
+        return ", ".join([*words, f"noise {self.seed + 1}"])
+
+    def rng(self) -> np.random.Generator:
+        """The randomness of this run alone: reproducible, and so a simulation."""
+        return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
+
+
+@dataclass(frozen=True)
+class RateGrid:
+    """All runs of one command.
+
+    Args:
+        records: numbers of records, rising.
+        runs: in the order in which they are made: the first noise of everything, then the second.
+    """
+
+    records: tuple[int, ...]
+    runs: tuple[RateRun, ...]
+
+    @classmethod
+    def parse(cls, *, rows: str | None, epsilon: str | None, records: str | None, seeds: int) -> "RateGrid":
+        """A grid as it is written on a command line; None for everything as in `docs/results/rates.md`.
+
+        Raises:
+            InputError: the first that is wrong.
+        """
+        names = [*ROWS, *OF_CLASSES]
+        words = _listed(rows, "rows") if rows is not None else [""]
+        for word in words:
+            if not any(name.startswith(word) for name in names):
+                raise InputError(f"--rows must be names, or beginnings of names, of {', '.join(names)}; not {word!r}")
+        chosen = [name for name in names if any(name.startswith(word) for word in words)]
+        epsilons = tuple(epsilon_of(each) for each in _listed(epsilon, "epsilon")) if epsilon is not None else None
+        counts = tuple(_count(each) for each in _listed(records, "records")) if records is not None else RECORDS
+        if len(counts) < 2 or list(counts) != sorted(set(counts)):
+            raise InputError("--records must hold at least two numbers, rising: a slope needs them")
+        if seeds < 1:
+            raise InputError("--seeds must be at least 1")
+        ways = [way for name in chosen for way in _ways(name, epsilons)]
+        return cls(counts, tuple(RateRun(*way, seed) for seed, way in product(range(seeds), ways)))
+
+
+def _ways(name: str, epsilons: tuple[float, ...] | None) -> list[tuple[str, int, float]]:
+    """A row in all dimensions and with every epsilon."""
+    if name in OF_CLASSES:
+        return [(name, 0, each) for each in epsilons or (rates_classes.EPSILON,)]
+    own = (epsilons or ROWS[name].epsilons) if ROWS[name].trust else (0.0,)
+    return [(name, dimension, each) for dimension in DIMENSIONS for each in own]
+
+
+def _listed(text: str, option: str) -> list[str]:
+    """The parts of a text with commas, each once."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts) or len(set(parts)) < len(parts):
+        raise InputError(f"--{option} must hold distinct values, separated by commas")
+    return parts
+
+
+def _count(text: str) -> int:
+    """A number of records, such as 1e6."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 100 <= value <= 1e12:
+        raise InputError("--records must be numbers from 100 to 1e12, such as 1e6")
+    return round(value)
+
+
+@dataclass(frozen=True)
+class RatePoint:
+    """The excess risk of one learner on one instance.
+
+    Args:
+        at: the number of records; of classes where these vary.
+        instance: which of the instances of one run.
+        excess: exact, given records and noise.
+    """
+
+    at: int
+    instance: str
+    excess: float
+
+
+@dataclass(frozen=True)
+class RateResult:
+    """What one run found, and what it came from.
+
+    Args:
+        run: what was asked for.
+        points: for every number of records, or of classes, and every instance.
+        constants: what the code fixed.
+        seconds: of wall-clock time.
+        versions: of Python and packages.
+        date: when it ended.
+    """
+
+    run: RateRun
+    points: tuple[RatePoint, ...]
+    constants: dict[str, Any]
+    seconds: float
+    versions: dict[str, str]
+    date: str
+
+    def write(self, path: Path) -> None:
+        """As JSON, whole or not at all."""
+        content = {**asdict(self), "simulation": SIMULATED}
+        with whole_or_nothing(path, overwrite=True) as hidden:
+            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> "RateResult":
+        """The inverse of `write`.
+
+        Raises:
+            InputError: not such a file.
+        """
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            given = {name: content[name] for name in cls.__dataclass_fields__}
+            points = tuple(RatePoint(**point) for point in content["points"])
+            return cls(**{**given, "run": RateRun(**content["run"]), "points": points})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{path} is not a result of labeldp reproduce rates: name another folder, or remove it"
+            ) from error
+
+
+def reproduce_rates(
+    grid: RateGrid,
+    *,
+    out: str,
+    told: Told | None = None,
+    publish: Callable[[Sequence[RateResult]], object] | None = None,
+    progress: Progress | None = None,
+) -> list[RateResult]:
+    """Make every run of a grid that has no file yet; commands at the same time on one folder share the work.
+
+    Everything is made up: instances of `labeldp.theory`, labels drawn from them, noise from public seeds.
+
+    Args:
+        grid: what to run.
+        out: a folder, made if need be: `runs` holds a JSON file for each run.
+        told: called with a sentence when another command is at a run.
+        publish: called with all results in the folder after each noise of everything.
+        progress: called with what is being done and the share of the work that is done.
+
+    Returns:
+        All results in the folder, of other grids too.
+
+    Raises:
+        InputError: the folder holds something else, or runs with other constants. No run was started.
+    """
+    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
+    folder = results_folder(out)
+    for run in grid.runs:
+        _standing(folder, run, grid.records)
+    for place, run in enumerate(grid.runs):
+        show(run.title, place / len(grid.runs))
+        if publish is not None and place and run.seed > grid.runs[place - 1].seed:
+            publish(rates_in(folder))
+        _make(folder, run, grid.records, say)
+    return rates_in(folder)
+
+
+def rates_in(folder: Path) -> list[RateResult]:
+    """All finished runs of a folder, by name.
+
+    Raises:
+        InputError: one of the files is something else.
+    """
+    return [RateResult.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
+
+
+def _standing(folder: Path, run: RateRun, records: tuple[int, ...]) -> RateResult | None:
+    """The result of a run that was made before.
+
+    Raises:
+        InputError: it was made with other constants.
+    """
+    path = folder / RUNS / f"{run.name}.json"
+    if not path.exists():
+        return None
+    result = RateResult.read(path)
+    if result.constants != json.loads(json.dumps(_constants(run, records))):
+        raise InputError(f"{path} was made with other records or constants: name another folder, or remove it")
+    return result
+
+
+def _make(folder: Path, run: RateRun, records: tuple[int, ...], say: Told) -> None:
+    """One run, unless it stands or somebody else is at it."""
+    if _standing(folder, run, records) is not None:
+        return
+    place = folder / UNFINISHED / run.name
+    with claimed(place) as free:
+        if not free:
+            say(f"{run.title}: left to the command that is at work on it")
+            return
+        if _standing(folder, run, records) is None:  # it may have been made since
+            start = time.perf_counter()
+            points = tuple(_points(run, records))
+            seconds = round(time.perf_counter() - start, 2)
+            result = RateResult(run, points, _constants(run, records), seconds, versions(False), now())
+            result.write(folder / RUNS / f"{run.name}.json")
+        shutil.rmtree(place)
+
+
+def _points(run: RateRun, records: tuple[int, ...]) -> list[RatePoint]:
+    """What is measured in a run."""
+    rng = run.rng()
+    if (method := OF_CLASSES.get(run.row)) is not None:
+        found = partial(excess_of_classes, method, epsilon=run.epsilon, rng=rng)
+        return [RatePoint(size, f"lead {lead:.3g}", excess) for size in CLASSES for lead, excess in found(classes=size)]
+    points = []
+    for count in records:
+        for each in measure(ROWS[run.row], run.dimension, run.epsilon, count, rng=rng):
+            points.append(RatePoint(count, f"{each.per_axis} bumps, tail {each.tail:g}", each.excess))
+    return points
+
+
+def _constants(run: RateRun, records: tuple[int, ...]) -> dict[str, Any]:
+    """What the code fixes for a run."""
+    if run.row in OF_CLASSES:
+        names: tuple[str, ...] = ("CLASSES", "CELLS", "RECORDS_IN_CELL", "LEADS", "FIRST")
+        return {name: getattr(rates_classes, name) for name in names}
+    names = ("BETA", "MARGIN", "MOMENTS", "AMPLITUDE", "WIDTHS", "TAILS", "POINTS", "REPEATS")
+    own = {"constant": ROWS[run.row].constant, "records": records}
+    return {**{name: getattr(rates_rows, name) for name in names}, **own}
