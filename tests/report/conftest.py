@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Callable
 
 import pytest
 
+from labeldp.workflows import Across, Bin, Numbers, NumberTest, Picture
 from labeldp.workflows.summary import (
     BudgetUse,
     CertificateRow,
@@ -153,6 +155,66 @@ def unclear() -> FitSummary:
     )
 
 
+def picture(kinds: tuple[str, ...], rows: int, *, hostile: bool = False) -> Picture:
+    """Answers along features of some kinds: made up, but not constant."""
+    axes = tuple(
+        Across(
+            HOSTILE if hostile else f"{kind} {'long ' * 20 * place}feature",
+            kind,
+            (0.0, 1.0, 2.0) if kind == "category" else tuple(20_000.0 + 40 * step for step in range(9)),
+            (HOSTILE if hostile else "north", "a name that is far too long for an axis", "")
+            if kind == "category"
+            else (),
+        )
+        for place, kind in enumerate(kinds)
+    )
+    cells = math.prod(len(axis.places) for axis in axes)
+    raw = [[1.0 + (cell * (row + 2)) % 7 for cell in range(cells)] for row in range(rows)]
+    if rows == 1:
+        return Picture(axes, (tuple(2e6 * value for value in raw[0]),), BINS if len(axes) == 1 else ())
+    totals = [sum(column) for column in zip(*raw, strict=True)]
+    return Picture(axes, tuple(tuple(v / t for v, t in zip(row, totals, strict=True)) for row in raw))
+
+
+BINS = tuple(
+    Bin(20_000.0 + 40 * n, 20_030.0 + 40 * n, 120, 20_015.0 + 40 * n, 1e6 * n, 1e6 * n - 3e6, 1e6 * n + 3e6)
+    for n in range(8)
+)
+
+
+def numbers(*, test: bool = True, dark: bool = False) -> FitSummary:
+    """A model of prices; `dark` where noise hides everything."""
+    method = "debiased from 20,000 released labels; what was evaluated: the model"
+    given = Numbers(
+        start=-5.0,
+        end=2e7,
+        grid=1025,
+        clip=True,
+        error=Estimated(0.0, 0.0, 3.1e6, 0.95, method) if dark else Estimated(2.1e6, 1.9e6, 2.3e6, 0.95, method),
+        constant=Estimated(5.2e6, 0.0 if dark else 5.0e6, 5.4e6, 0.95, method),
+        gain=Estimated(2.2e13, -1e12 if dark else 1.9e13, 2.5e13, 0.95, method),
+        explained=None if dark else Estimated(0.83, 0.78, 0.88, 0.95, method),
+        residuals=BINS[:1] if dark else BINS,
+        test=NumberTest("homes_test.csv", 2000, 2.05e6, 1.2345e6, 0.8123) if test else None,
+    )
+    base = complete()
+    return dataclasses.replace(
+        plain(),
+        title="A model of price",
+        label="price",
+        model="gradient-boosted trees, learnt from one release of noisy labels",
+        classes=(),
+        accuracy=None,
+        baseline=None,
+        numbers=given,
+        importance=tuple(dataclasses.replace(item, drop=2e12, low=1.5e12, high=2.5e12) for item in base.importance),
+        features=base.features,
+        stages=base.stages,
+        warnings=("The interval of the error is wide.",) if dark else (),
+        picture=None if dark else picture(("time",), 1),
+    )
+
+
 SUMMARIES: dict[str, Callable[[], FitSummary]] = {
     "plain": plain,
     "complete": complete,
@@ -161,6 +223,14 @@ SUMMARIES: dict[str, Callable[[], FitSummary]] = {
     "many": lambda: dataclasses.replace(complete(300), test=None),
     "hostile": hostile,
     "unclear": unclear,
+    "numbers": numbers,
+    "dark numbers": lambda: numbers(test=False, dark=True),
+    "map of numbers": lambda: dataclasses.replace(numbers(), picture=picture(("number", "category"), 1)),
+    "curve of classes": lambda: dataclasses.replace(complete(), picture=picture(("number",), 2)),
+    "curves of ten": lambda: dataclasses.replace(complete(10), picture=picture(("category",), 10)),
+    "map of classes": lambda: dataclasses.replace(complete(), picture=picture(("number", "time"), 2)),
+    "map of ten": lambda: dataclasses.replace(complete(10), picture=picture(("category", "number"), 10)),
+    "hostile picture": lambda: dataclasses.replace(hostile(), picture=picture(("category", "number"), 2, hostile=True)),
 }
 
 

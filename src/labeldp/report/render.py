@@ -59,7 +59,13 @@ def _environment() -> Environment:
     )
     shown = (words.percent, words.points, words.spent, words.left, words.interval, words.fixed, words.upward)
     environment.filters.update({function.__name__: function for function in shown})
-    environment.filters.update(letter=words.letter, sentence=words.sentence, amount=words.signed, between=words.between)
+    environment.filters.update(
+        letter=words.letter,
+        sentence=words.sentence,
+        amount=words.signed,
+        between=words.between,
+        declared=words.declared,
+    )
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
     return environment

@@ -107,6 +107,11 @@ def thousands(most: float) -> int:
     return 0 if most == 0 or 1e-2 <= most < 1e6 else 3 * math.floor(math.log10(most) / 3)
 
 
+def declared(value: float) -> str:
+    """A number as it was written, with commas."""
+    return f"{value:,.12g}".replace("-", MINUS)
+
+
 def between(estimate: Estimated) -> str:
     """The interval of a number in the unit of the labels, as in "1.2 to 3.4"."""
     return f"{signed(estimate.low)} to {signed(estimate.high)}"

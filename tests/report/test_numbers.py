@@ -1,0 +1,99 @@
+"""Reports of numbers, and pictures of models of one or two features."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from labeldp.privacy import InputError
+from labeldp.report import render_report
+from labeldp.report.axes import Axis
+from labeldp.workflows import Across, FitSummary, Picture, amount
+from report.test_report import Page
+
+Samples = dict[str, Callable[[], FitSummary]]
+
+
+def test_what_was_measured_on_public_numbers_comes_first(samples: Samples) -> None:
+    text = Page(render_report(samples["numbers"]())).text
+    lead = text.index("On homes_test.csv , 2,000 records with public labels, it misses by 2,050,000 (root mean square)")
+    assert "a number from −5 to 20,000,000, from 18 features" in text
+    assert lead < text.index("From released labels alone it is estimated to miss by 2,100,000")
+    assert "with a 95% interval of 1,900,000 to 2,300,000" in text and "the model does better" in text
+    assert "1,234,500" in text and "0.812" in text and "0.830" in text and "0.780 to 0.880 (95%)" in text
+    assert "2.2 × 10¹³" in text and "Labels outside of that range counted as its nearest end." in text
+    assert "Rise of the estimated mean squared error, in the square of the labels’ unit × 10¹²" in text
+    assert "2.00 (1.50 to 2.50)" in text and not re.search("accura|classes|None", text[: text.index("Releases")])
+
+
+def test_an_error_that_the_noise_hides_is_a_bound(samples: Samples) -> None:
+    text = Page(render_report(samples["dark numbers"]())).text
+    assert "less than 3,100,000 (root mean square, 95% confidence); their noise is too large to say how much" in text
+    assert "do not settle whether the model does better" in text and "Where predictions are off" not in text
+
+
+def test_a_model_that_does_worse_than_the_mean_is_said_to(samples: Samples) -> None:
+    summary = samples["numbers"]()
+    assert summary.numbers
+    worse = dataclasses.replace(summary.numbers.gain, value=-2e13, low=-3e13, high=-1e13)
+    text = Page(
+        render_report(dataclasses.replace(summary, numbers=dataclasses.replace(summary.numbers, gain=worse)))
+    ).text
+    assert "the model does worse" in text and "−2 × 10¹³" in text
+
+
+@pytest.mark.parametrize("name", ["numbers", "map of numbers", "curve of classes", "map of classes", "map of ten"])
+def test_pictures_stay_inside_their_frame_and_are_said_in_words(samples: Samples, name: str) -> None:
+    text = render_report(samples[name]())
+    drawings = re.findall(r"<svg[^>]*class=\"plot[^>]*>.*?</svg>", text, re.S)
+    page = Page(text)
+    assert "What the model answers" in page.text
+    assert any("What the model answers" in (svg.get("aria-label") or "") for svg in page.attributes("svg"))
+    for drawing in drawings:
+        width, height = map(float, re.findall(r"viewBox=\"0 0 (\S+) (\S+)\"", drawing)[0])
+        for axis, most in (("x", width), ("y", height)):
+            places = [float(value) for value in re.findall(rf" (?:c|){axis}[12]?=\"(-?[\d.]+)\"", drawing)]
+            assert places and min(places) >= 0 and max(places) <= most
+    assert len(text) < 150_000
+
+
+def test_dates_and_long_names_fit_below_an_axis(samples: Samples) -> None:
+    text = html.unescape(render_report(samples["numbers"]()))
+    assert re.search(r">20\d\d-\d\d-\d\d</text>", text)
+    assert "a name that i…" in html.unescape(render_report(samples["map of numbers"]()))
+    assert "(× 10⁶)" in text
+    axis = Axis.of_feature(Across("age", "number", (0.0, 1e-7)), 0.0, 100.0)
+    assert axis.title == "age (× 10⁻⁹)" and "100" in [label for _, label in axis.ticks]
+
+
+def test_a_constant_feature_or_answer_is_drawn_too(samples: Samples) -> None:
+    flat = Picture((Across("age", "number", (5.0, 5.0 + 1e-12)),), ((3.0, 3.0),))
+    assert "What the model answers" in render_report(dataclasses.replace(samples["numbers"](), picture=flat))
+
+
+def test_summaries_of_numbers_survive_json_and_refuse_what_cannot_be_shown(samples: Samples) -> None:
+    summary = samples["map of numbers"]()
+    assert FitSummary.from_json(json.loads(json.dumps(summary.to_json(), allow_nan=False))) == summary
+    with pytest.raises(InputError, match="an answer for each of their places"):
+        Picture((Across("age", "number", (0.0, 1.0)),), ((1.0,),))
+    with pytest.raises(InputError, match="must be finite"):
+        Picture((Across("age", "number", (0.0, 1.0)),), ((1.0, float("nan")),))
+    with pytest.raises(InputError, match="without its folder"):
+        assert summary.numbers and summary.numbers.test
+        test = dataclasses.replace(summary.numbers.test, file="/home/somebody/test.csv")
+        dataclasses.replace(summary, numbers=dataclasses.replace(summary.numbers, test=test))
+    with pytest.raises(InputError, match="of an accuracy and a baseline"):
+        dataclasses.replace(samples["plain"](), accuracy=None)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (12.3456, "12.35"), (-0.5, "-0.5000"), (123456.0, "123,456"), (7.6e9, "7.6e+09"), (3e-7, "3e-07")],
+)
+def test_amounts_have_four_digits_or_all_before_the_point(value: float, text: str) -> None:
+    assert amount(value) == text
