@@ -65,7 +65,7 @@ def test_pictures_stay_inside_their_frame_and_are_said_in_words(samples: Samples
 def test_dates_and_long_names_fit_below_an_axis(samples: Samples) -> None:
     text = html.unescape(render_report(samples["numbers"]()))
     assert re.search(r">20\d\d-\d\d-\d\d</text>", text)
-    assert "a name that i…" in html.unescape(render_report(samples["map of numbers"]()))
+    assert "a name that i…" in html.unescape(render_report(samples["map of ten"]()))
     assert "(× 10⁶)" in text
     axis = Axis.of_feature(Across("age", "number", (0.0, 1e-7)), 0.0, 100.0)
     assert axis.title == "age (× 10⁻⁹)" and "100" in [label for _, label in axis.ticks]

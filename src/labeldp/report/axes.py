@@ -12,12 +12,14 @@ from labeldp.report.svg import Scale, apart, round_ticks, tag
 from labeldp.report.words import exponent_of, fixed, percent, shortened, thousands
 from labeldp.workflows import Across
 
-LEFT, RIGHT, TOP, BOTTOM = 84.0, 668.0, 40.0, 296.0
+LEFT, RIGHT, TOP, BOTTOM = 104.0, 646.0, 40.0, 296.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LONGEST = 56
+LONGEST = 48
 """Characters of an axis title; the caption below a figure has names in full."""
-NAME = 14
-"""Characters of a category below an axis."""
+BELOW, BESIDE = 14, 9
+"""Characters of a category below a picture, and at its left."""
+LETTER = 11.5
+"""Width of a letter on a small screen, with a little air."""
 DATES = 1000.0
 """Days since 1970 from which on a time is taken for a date, and not for a time of day."""
 
@@ -52,16 +54,22 @@ class Axis:
         return cls(title, Scale(0.0, 1.0, first, last), ticks)
 
     @classmethod
-    def of_feature(cls, across: Across, first: float, last: float) -> Axis:
-        """An axis along a feature: numbers, dates, no and yes, or categories."""
+    def of_feature(cls, across: Across, first: float, last: float, *, longest: int = BELOW) -> Axis:
+        """An axis along a feature: numbers, dates, no and yes, or categories with names of limited length."""
         places = list(across.places)
         low, high = min(places), max(places)
         if across.names:
             scale = Scale(low - 0.5, high + 0.5, first, last)
             named = tuple(
-                (place, shortened(name, NAME)) for place, name in zip(across.places, across.names, strict=True)
+                (place, shortened(name, longest) or "(blank)")
+                for place, name in zip(across.places, across.names, strict=True)
             )
-            return cls(shortened(across.feature, LONGEST), scale, named, slanted=len(named) > 6)
+            return cls(
+                shortened(across.feature, LONGEST),
+                scale,
+                named,
+                slanted=LETTER * max(len(name) for _, name in named) * len(named) > abs(last - first),
+            )
         if across.kind == "boolean":
             scale = Scale(-0.5, 1.5, first, last)
             return cls(shortened(across.feature, LONGEST), scale, ((0.0, "false"), (1.0, "true")))
@@ -76,7 +84,8 @@ class Axis:
 
     def below(self, base: float) -> Markup:
         """The axis under a picture: its line, ticks, labels and title."""
-        kept = set(apart([value for value, _ in self.ticks], self.scale, 20 if self.slanted else 62))
+        gap = 20.0 if self.slanted else max(62.0, LETTER * max((len(label) for _, label in self.ticks), default=0))
+        kept = set(apart([value for value, _ in self.ticks], self.scale, gap))
         pieces = [tag("line", class_="axis", x1=self.scale.first, x2=self.scale.last, y1=base, y2=base)]
         for value, label in self.ticks:
             if value not in kept:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from labeldp.report.axes import BOTTOM, LEFT, RIGHT, TOP, Axis
+from labeldp.report.axes import BESIDE, BOTTOM, LEFT, RIGHT, TOP, Axis
 from labeldp.report.svg import Scale, figure, tag
 from labeldp.report.words import percent, shortened, signed
 from labeldp.workflows import Bin, Picture, amount
@@ -20,7 +20,7 @@ STEPS = 16
 """Strengths of a color in a map."""
 HUES = 5
 """Classes that have a color of their own; the others share a gray."""
-MAP_RIGHT = 540.0
+MAP_RIGHT = 516.0
 
 
 def residual_chart(residuals: Sequence[Bin]) -> Markup:
@@ -38,7 +38,14 @@ def residual_chart(residuals: Sequence[Bin]) -> Markup:
     )
     base = tag("line", class_="base", x1=LEFT, x2=RIGHT, y1=zero, y2=zero)
     return figure(
-        label, WIDTH, PLAIN, y.beside(LEFT, RIGHT), x.below(BOTTOM), base, *_whiskers(residuals, x, y), class_="plot"
+        label,
+        WIDTH,
+        PLAIN,
+        y.beside(LEFT, RIGHT),
+        x.below(BOTTOM),
+        base,
+        *_whiskers(residuals, x, y),
+        class_="plot spare",
     )
 
 
@@ -73,7 +80,7 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
     height = TALL if x.slanted else PLAIN
     marks = _legend([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
     pieces = [y.beside(LEFT, RIGHT), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
-    return figure(words, WIDTH, height, *pieces, class_="plot")
+    return figure(words, WIDTH, height, *pieces, class_="plot spare")
 
 
 def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) -> list[Markup]:
@@ -107,7 +114,7 @@ class _Shade:
 def _map(picture: Picture, classes: Sequence[str]) -> Markup:
     """A tinted cell for each pair of places, and what the tints mean."""
     first, second = picture.axes
-    x, y = Axis.of_feature(first, LEFT, MAP_RIGHT), Axis.of_feature(second, BOTTOM, TOP)
+    x, y = Axis.of_feature(first, LEFT, MAP_RIGHT), Axis.of_feature(second, BOTTOM, TOP, longest=BESIDE)
     xs, ys = _edges(first.places, x.scale), _edges(second.places, y.scale)
     shades, legend = _shades(picture, classes)
     paths: dict[_Shade, list[str]] = {}
@@ -124,7 +131,14 @@ def _map(picture: Picture, classes: Sequence[str]) -> Markup:
     words = "What the model answers over its two features, the first across and the second up."
     height = TALL if x.slanted else PLAIN
     return figure(
-        words, WIDTH, height, *cells, y.beside(LEFT, MAP_RIGHT, grid=False), x.below(BOTTOM), *legend, class_="plot map"
+        words,
+        WIDTH,
+        height,
+        *cells,
+        y.beside(LEFT, MAP_RIGHT, grid=False),
+        x.below(BOTTOM),
+        *legend,
+        class_="plot spare map",
     )
 
 
@@ -186,7 +200,7 @@ def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
     for place, (hue, name) in enumerate(shown):
         top = TOP + 26 * place
         pieces.append(tag("rect", class_=f"tint hue{hue}", x=MAP_RIGHT + 20, y=top, width=14, height=14))
-        pieces.append(tag("text", shortened(name, 12), x=MAP_RIGHT + 40, y=top + 12))
+        pieces.append(tag("text", shortened(name, 10), x=MAP_RIGHT + 40, y=top + 12))
     return pieces
 
 
