@@ -35,17 +35,26 @@ if TYPE_CHECKING:
         FullSelection,
         GaussianMoment,
         GaussianOneHot,
+        HiddenBag,
         Interval,
         LaplaceHistogram,
         LaplaceMoment,
         LaplaceSum,
         Located,
+        NoisyBags,
         PermuteAndFlip,
         RandomizedResponse,
         RandomizedResponseTopK,
         RandomizedResponseWithPrior,
         UnaryEncoding,
+        cross_bound,
         debias,
+        lba_delta,
+        lba_required_residual,
+        linear_release_gdp,
+        llp_calibrate,
+        llp_delta,
+        llp_epsilon,
     )
     from labeldp.privacy import (
         Budget,
@@ -73,8 +82,9 @@ _ROOMS = {
     ),
     "labeldp.mechanisms": (
         "Classes CubeGrid DiscreteLaplace ExponentialMechanism FullMeans FullSelection GaussianMoment GaussianOneHot "
-        "Interval LaplaceHistogram LaplaceMoment LaplaceSum Located PermuteAndFlip RandomizedResponse "
-        "RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding debias"
+        "HiddenBag Interval LaplaceHistogram LaplaceMoment LaplaceSum Located NoisyBags PermuteAndFlip "
+        "RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding cross_bound debias "
+        "lba_delta lba_required_residual linear_release_gdp llp_calibrate llp_delta llp_epsilon"
     ),
     "labeldp.learners": (
         "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
@@ -100,6 +110,7 @@ __all__ = [
     "FullSelection",
     "GaussianMoment",
     "GaussianOneHot",
+    "HiddenBag",
     "InputError",
     "Interval",
     "KeyedRandomness",
@@ -112,6 +123,7 @@ __all__ = [
     "LedgerFile",
     "Located",
     "Model",
+    "NoisyBags",
     "NoisyLabelClassifier",
     "NotInvertibleError",
     "PermuteAndFlip",
@@ -124,6 +136,7 @@ __all__ = [
     "SystemRandomness",
     "UnaryEncoding",
     "cluster_prior",
+    "cross_bound",
     "debias",
     "debiased_accuracy",
     "debiased_auc",
@@ -134,6 +147,12 @@ __all__ = [
     "fit_multistage",
     "fit_noisy",
     "gather",
+    "lba_delta",
+    "lba_required_residual",
+    "linear_release_gdp",
+    "llp_calibrate",
+    "llp_delta",
+    "llp_epsilon",
     "lp_normal_sgd",
     "lp_rr_sgd",
     "posterior",

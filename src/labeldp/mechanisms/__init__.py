@@ -1,5 +1,16 @@
 """How labels are randomized: domains, randomized response, unary bits, noise, selection, histograms, debiasing."""
 
+from labeldp.mechanisms.aggregation import (
+    HiddenBag,
+    NoisyBags,
+    cross_bound,
+    lba_delta,
+    lba_required_residual,
+    linear_release_gdp,
+    llp_calibrate,
+    llp_delta,
+    llp_epsilon,
+)
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
@@ -37,17 +48,26 @@ __all__ = [
     "FullSelection",
     "GaussianMoment",
     "GaussianOneHot",
+    "HiddenBag",
     "Interval",
     "LaplaceHistogram",
     "LaplaceMoment",
     "LaplaceSum",
     "Located",
     "Mechanism",
+    "NoisyBags",
     "PermuteAndFlip",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
     "Table",
     "UnaryEncoding",
+    "cross_bound",
     "debias",
+    "lba_delta",
+    "lba_required_residual",
+    "linear_release_gdp",
+    "llp_calibrate",
+    "llp_delta",
+    "llp_epsilon",
 ]

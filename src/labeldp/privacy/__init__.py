@@ -1,5 +1,6 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
+from labeldp.privacy.bags import Curve, HiddenWeights, NoisyBag, bag_ends
 from labeldp.privacy.certificate import (
     Certificate,
     CuratorLike,
@@ -10,6 +11,7 @@ from labeldp.privacy.certificate import (
     gather,
 )
 from labeldp.privacy.charges import Charge, Path, total_loss
+from labeldp.privacy.counts import binomial
 from labeldp.privacy.digest import LabelDigest
 from labeldp.privacy.errors import (
     BudgetExceeded,
@@ -52,8 +54,10 @@ __all__ = [
     "Certificate",
     "Charge",
     "CuratorLike",
+    "Curve",
     "DomainError",
     "Drawn",
+    "HiddenWeights",
     "Ids",
     "InputError",
     "KeyedRandomness",
@@ -63,6 +67,7 @@ __all__ = [
     "LedgerError",
     "LedgerLike",
     "Neighbors",
+    "NoisyBag",
     "NotInvertibleError",
     "Path",
     "PrivacyLoss",
@@ -76,6 +81,8 @@ __all__ = [
     "Words",
     "all_digits",
     "as_randomness",
+    "bag_ends",
+    "binomial",
     "check",
     "decimal",
     "derive",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from labeldp.privacy.bags import Curve, HiddenWeights, NoisyBag
 from labeldp.privacy.exact import exp_bounds, shortest_float
 
 Json = dict[str, Any]
@@ -124,7 +125,7 @@ class Failure:
         return f"a failure probability of {shortest_float(self.delta):g}"
 
 
-Atom = Response | Discrete | Gaussian | Failure
+Atom = Response | Discrete | Gaussian | Failure | Curve
 
 
 def atom_from_json(value: Json) -> Atom:
@@ -147,6 +148,8 @@ def _possible(atom: Atom) -> bool:
         return 0 < atom.mu < math.inf
     if isinstance(atom, Failure):
         return 0 <= atom.delta <= 1
+    if isinstance(atom, Curve):
+        return True  # Its constructor has refused what is not.
     return len(atom.losses) == len(atom.probabilities) > 0 and min(atom.probabilities) >= 0
 
 
@@ -160,6 +163,12 @@ def _atom(value: Json) -> Atom:
         return Gaussian(float.fromhex(value["mu"]))
     if kind == "failure":
         return Failure(Fraction(value["delta"]))
+    if kind == "noisy bag":
+        records = None if value["records"] is None else int(value["records"])
+        ratio = float.fromhex(value["ratio"])
+        return NoisyBag(str(value["weights"]), ratio, int(value["size"]), int(value["noisy"]), records)
+    if kind == "hidden weights":
+        return HiddenWeights(float.fromhex(value["stretch"]), float.fromhex(value["shrink"]), int(value["rows"]))
     raise ValueError(f"unknown kind of privacy loss: {kind}")
 
 

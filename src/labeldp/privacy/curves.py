@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, normal_cdf
+from labeldp.privacy.bags import Curve
 
 Sequence = tuple[tuple[Atom, int], ...]
 """Atoms with how often each occurs, in a canonical order."""
@@ -22,6 +23,10 @@ UNTRIMMED = 1 << 10
 TAIL = 1e-40
 """Mass that may be moved off either end of a longer lattice: upwards, at the top to an infinite loss."""
 
+CURVE_POINTS = 1 << 11
+"""At least so many lattice points stand for the losses 0 to `reach` of a curve."""
+
+_DOTS_ERROR = 1e-9
 _NORMAL_ERROR = 1e-12
 _TINY = 1e-300
 _LARGE = Fraction(10**12)
@@ -101,7 +106,10 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     epsilon = min(epsilon, _LARGE)  # delta falls with epsilon
     if _beyond(sequence, epsilon):
         return min(1.0, _up(failure))
-    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
+    single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
+    if len(single) == 1 and isinstance(single[0], Curve):
+        return min(1.0, single[0].delta(epsilon) + _up(failure) + _TINY)
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | Curve)))
     mu = _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
@@ -172,11 +180,20 @@ def _lattice(sequence: Sequence) -> _Lattice:
 
 
 def _step(sequence: Sequence) -> Fraction:
-    """The largest step that all losses are multiples of; a coarser one where one atom would need too many points."""
+    """The largest step that all losses are multiples of; a coarser one where one atom would need too many points.
+
+    Curves have no step of their own: it is halved until it is fine enough for them.
+    """
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
     step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
-    reach = max((2 * atom.max_loss for atom, _ in sequence if atom.max_loss), default=step)
-    return max(step, 4 * reach / MAX_POINTS)
+    curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
+    reach = max(
+        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
+    )
+    step = max(step, 4 * reach / MAX_POINTS)
+    while curves and step * CURVE_POINTS > min(curves):
+        step /= 2
+    return step
 
 
 def _gcd(a: Fraction, b: Fraction) -> Fraction:
@@ -185,6 +202,8 @@ def _gcd(a: Fraction, b: Fraction) -> Fraction:
 
 def _grid(atom: Atom, step: Fraction) -> _Lattice:
     """One atom on the lattice, losses rounded up to it."""
+    if isinstance(atom, Curve):
+        return _dots(atom, step)
     assert isinstance(atom, Response | Discrete)
     cells = [(math.ceil(loss / step), mass) for loss, mass in atom.masses()]
     first = min(cell for cell, _ in cells)
@@ -192,6 +211,24 @@ def _grid(atom: Atom, step: Fraction) -> _Lattice:
     for cell, mass in cells:
         masses[cell - first] += float(mass)
     return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52)
+
+
+def _dots(curve: Curve, step: Fraction) -> _Lattice:
+    """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
+
+    Source: Doroshenko, Algorithm 1.
+    """
+    points = math.ceil(curve.reach / step)
+    losses = np.asarray(np.arange(-points, points + 1) * float(step), dtype=np.float64)
+    growths = np.exp(losses)
+    above, below = curve.ends(losses[points:])[1], curve.reversed().ends(-losses[:points])[1]
+    deltas = np.concatenate([-np.expm1(losses[:points]) + growths[:points] * below, above])
+    slopes = -np.diff(np.concatenate([[1.0], deltas, deltas[-1:]])) / np.diff(
+        np.concatenate([[0.0], growths, [np.inf]])
+    )
+    steepest = np.maximum.accumulate(np.maximum(slopes, 0.0)[::-1])[::-1]
+    masses = (steepest[:-1] - steepest[1:]) * growths
+    return _Lattice(step, -points, masses, _DOTS_ERROR, float(deltas[-1]))
 
 
 def _power(lattice: _Lattice, count: int) -> _Lattice:

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response, atom_from_json
+from labeldp.privacy.bags import Curve
 from labeldp.privacy.curves import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
@@ -73,6 +74,11 @@ class PrivacyLoss:
         if not (mu > 0 and math.isfinite(mu)):
             raise InputError("mu must be positive and finite")
         return cls((((Gaussian(float(mu)), 1),),))
+
+    @classmethod
+    def curve(cls, curve: Curve) -> "PrivacyLoss":
+        """A pair of distributions whose curve is computed, such as those of `NoisyBag` and `HiddenWeights`."""
+        return cls((((curve, 1),),))
 
     @classmethod
     def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":

@@ -1,0 +1,53 @@
+"""Gaussian losses of records behind published linear sums."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from labeldp import InputError, linear_release_gdp
+
+
+def test_any_published_coefficients() -> None:
+    """No mu is below the exact one."""
+    rng = np.random.default_rng(3)
+    signs = rng.choice([-1.0, 1.0], 12)
+    bags = np.kron(np.eye(3), np.ones(4)) * signs
+    mus = linear_release_gdp(bags, np.full(3, 2.0), (0, 3))
+    exact = 3 / math.sqrt(2)
+    assert (mus >= exact).all() and mus == pytest.approx(exact, rel=1e-12)
+    noisy = np.arange(12) % 2 == 0
+    weights = rng.standard_normal((2, 12))  # two sums over the same labels, which share the noise of every other label
+    covariance = weights[:, noisy] @ weights[:, noisy].T
+    mus = linear_release_gdp(weights, covariance, (0, 3))
+    exacts = 3 * np.sqrt(np.einsum("ji,jk,ki->i", weights, np.linalg.inv(covariance), weights))
+    assert mus == pytest.approx(exacts, rel=1e-9) and (mus >= exacts * (1 - 1e-12)).all()
+
+
+def test_sums_without_noise_show_a_label() -> None:
+    from scipy.sparse import csr_array
+
+    coefficients = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 2.0]])
+    assert np.isinf(linear_release_gdp(coefficients, [4, 0], (0, 1))).tolist() == [False, True, True]
+    assert np.isinf(linear_release_gdp(csr_array(coefficients), [4, 0], (0, 1))).tolist() == [False, True, True]
+    shared = np.ones((2, 2))  # the difference of the two sums has no noise
+    assert np.isinf(linear_release_gdp(coefficients, shared, (0, 1))).tolist() == [True, False, True]
+    assert linear_release_gdp(coefficients, shared, (0, 1))[1] == pytest.approx(1.0, rel=1e-12)
+    assert linear_release_gdp(csr_array(coefficients), shared, (0, 1))[1] == pytest.approx(1.0, rel=1e-12)
+
+
+MISFITS: list[tuple[Any, Any]] = [
+    ([1, 2], [1]),
+    ([[1, 2]], [1, 1]),
+    ([[1, 2]], [-1]),
+    ([[1], [2]], [[1, 2], [0, 1]]),
+    ([[1], [2]], [[1, 2], [2, 1]]),
+    ([[math.nan]], [1]),
+]
+
+
+@pytest.mark.parametrize(("coefficients", "noise"), MISFITS)
+def test_coefficients_that_are_refused(coefficients: Any, noise: Any) -> None:
+    with pytest.raises(InputError, match="noise"):
+        linear_release_gdp(coefficients, noise, (0, 1))
