@@ -211,12 +211,12 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Ma
 
 
 def _ticks(scale: Scale, axis: Axis, most: int = 6) -> list[float]:
-    """Round numbers; of powers of ten all, and three times as much where that leaves room."""
+    """Round numbers; of powers of ten all, and multiples of them where there is room."""
     if not axis.powers:
         return round_ticks(scale.start, scale.end, most)
-    first, last = math.ceil(scale.start - 0.5), math.floor(scale.end)
-    leads = (0.0, math.log10(3)) if last - first < 3 else (0.0,)
-    places = [whole + lead for whole in range(first - 1, last + 1) for lead in leads]
+    first, last = math.floor(scale.start), math.floor(scale.end)
+    leads = (1, 2, 5) if scale.end - scale.start < 1.5 else (1, 3) if scale.end - scale.start < 3 else (1,)
+    places = [whole + math.log10(lead) for whole in range(first, last + 1) for lead in leads]
     return [place for place in places if scale.start <= place <= scale.end]
 
 

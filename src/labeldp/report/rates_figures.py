@@ -13,7 +13,8 @@ from labeldp.workflows import ClassCurve, Slope
 
 RISK = Axis("excess risk on the hardest instance", powers=True)
 RECORDS = Axis("records N; dashed: the predicted slope", powers=True)
-METHODS = {"unary": "unary bits", "response": "randomized response", "prior": "response with a prior"}
+METHODS = {"unary": "unary bits", "response": "response", "prior": "response, prior"}
+"""Of classes: bits for each class, randomized response, and the same with a prior that its first part shows."""
 
 
 def rate_figures(found: Sequence[Slope], curves: Sequence[ClassCurve]) -> Iterator[tuple[str, Markup]]:
