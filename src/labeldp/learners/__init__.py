@@ -1,7 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
-from labeldp.learners.cellfit import fit_cells
+from labeldp.learners.cellfit import default_cells, fit_cells
 from labeldp.learners.cells import CellClassifier, CellRegressor
 from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
@@ -33,6 +33,7 @@ from labeldp.learners.probabilities import tempered
 from labeldp.learners.regressor import NoisyNumberRegressor
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
+from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor
 from labeldp.learners.training import Training, fit_noisy, posterior
 from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbors, tune
 from labeldp.learners.whitening import CHOSEN
@@ -41,6 +42,8 @@ __all__ = [
     "CHOSEN",
     "CellClassifier",
     "CellRegressor",
+    "CellTreesClassifier",
+    "CellTreesRegressor",
     "ConvexLoss",
     "CubePartition",
     "Estimate",
@@ -81,6 +84,7 @@ __all__ = [
     "debiased_scorer",
     "debiased_share",
     "debiased_squared_error",
+    "default_cells",
     "default_classifiers",
     "default_clusters",
     "default_epsilon",

@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from labeldp.learners.cells import CellClassifier, CellRegressor, fitted_partition, source_of
 from labeldp.learners.central import evaluated
-from labeldp.learners.features import check_rows
+from labeldp.learners.features import check_rows, number_table
+from labeldp.learners.medians import MedianPartition
 from labeldp.learners.model import Model
+from labeldp.learners.occupied import numbered
 from labeldp.learners.partitions import Keys
 from labeldp.learners.probabilities import projected
+from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor
 from labeldp.mechanisms import (
     Classes,
     CountMechanism,
@@ -30,6 +33,15 @@ MECHANISMS: dict[str, type[CountMechanism]] = {
     "exponential": ExponentialMechanism,
 }
 
+MEASURED = (LaplaceSum, LaplaceHistogram)
+"""What estimates can be made of."""
+
+RECORDS = 3.0
+"""The constant of `default_cells`; chosen in `docs/results/cell_constants.md`."""
+
+UNEXPLAINED = 0.4
+"""The share of a variance that features are expected to leave, as `fit_linear` expects it."""
+
 WHY = "cells were cut from public features alone, by a rule that was fixed without the labels"
 
 
@@ -44,7 +56,10 @@ def fit_cells(
     evaluation: float = 0.0,
     partition_seed: int = 0,
 ) -> Release[Model]:
-    """Learn classes or numbers cell by cell, each from one noisy answer of a trusted curator.
+    """Learn classes or numbers from noisy answers of a trusted curator, one for each cell of public features.
+
+    By default cells are many and small, and each answer alone is mostly noise: boosted trees learn from all of them
+    together, which costs nothing more. With a partition each cell answers for itself.
 
     Args:
         features: public, one row for each record; numbers.
@@ -52,7 +67,8 @@ def fit_cells(
             `Interval(-T, T, clip=True)`.
         epsilon: of all releases together; the guarantee is pure.
         rng: randomness of the noise.
-        partition: unfitted rule that cuts features into cells; each cell answers for itself then.
+        partition: unfitted rule that cuts features into cells, each of which answers for itself. By default median
+            cells, as many as `default_cells` says, and boosted trees on their answers; NaN is a gap.
         mechanism: what a cell releases: "sums", the noisy sum of its numbers, or of two classes the number of the
             second; "counts", the noisy number of each class; or a class alone, by "permute-and-flip" or "exponential".
             By default sums, or counts where there are more than two classes. A noisy count chooses about as well as
@@ -78,15 +94,17 @@ def fit_cells(
     check_rows(features, curator.records)
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-    fitted = fitted_partition(partition, features)
+    table = number_table(features) if partition is None else features
+    small = MedianPartition(default_cells(len(table), table.shape[1], epsilon)) if partition is None else partition
+    fitted = fitted_partition(small, table)
     if evaluation and isinstance(source_of(fitted), Release):
         raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
-    task = CellTask.of(curator.domain, epsilon, mechanism)
+    task = CellTask.of(curator.domain, epsilon, mechanism, together=partition is None)
     if not evaluation:
-        return task.learn(fitted, features, curator, rng)
+        return task.learn(fitted, table, curator, rng)
 
     def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        rows = np.asarray(features)
+        rows = np.asarray(table)
         model = task.learn(fitted, rows[~held], training, rng)
         return model, task.predicted(model.value, rows[held])
 
@@ -95,25 +113,31 @@ def fit_cells(
 
 @dataclass(frozen=True)
 class CellTask:
-    """What is known before the cells: the labels' domain, epsilon, and what a cell releases."""
+    """What is known before the cells: labels, epsilon, what a cell releases, whether trees join the answers."""
 
     domain: Classes | Interval
     epsilon: float
     kind: type[CountMechanism]
+    together: bool = False
 
     @classmethod
-    def of(cls, domain: Any, epsilon: Any, mechanism: str | None) -> "CellTask":
+    def of(cls, domain: Any, epsilon: Any, mechanism: str | None, *, together: bool = False) -> "CellTask":
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
         kind = MECHANISMS.get(name)
-        if kind is None or not kind.takes(domain):
-            fitting = [f'"{each}"' for each, type_ in MECHANISMS.items() if type_.takes(domain)]
-            raise InputError(f"mechanism must be one of {', '.join(fitting)} for these labels")
-        return cls(domain, float_within(positive_epsilon(epsilon)), kind)
+        allowed = {each: type_ for each, type_ in MECHANISMS.items() if type_.takes(domain)}
+        if together:
+            allowed = {each: type_ for each, type_ in allowed.items() if type_ in MEASURED}
+        if kind is None or kind not in allowed.values():
+            names = ", ".join(f'"{each}"' for each in allowed)
+            raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
+        return cls(domain, float_within(positive_epsilon(epsilon)), kind, together)
 
     def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
         """Find the cells, release an answer for each, and make the model of them."""
+        if self.together:
+            return self.joined(fitted, features, curator, rng)
         learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
         cells = learner.cut(features, fitted)
         releases = self.releases(cells, source_of(fitted), curator, rng)
@@ -130,6 +154,27 @@ class CellTask:
         sources = [source_of(fitted)] if isinstance(source_of(fitted), Release) else []
         return gather([*releases, *sources], lambda *values: model(*values[: len(releases)]))
 
+    def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
+        """Release an answer for each cell, and learn trees from all of them together."""
+        _, sizes, cells = numbered(fitted.transform(features), fitted.size_)
+        release = self.releases([cells], None, curator, rng)[0]
+        numbers = isinstance(self.domain, Interval)
+
+        def model(released: NDArray[Any]) -> Model:
+            found = estimates(release.mechanism, released, sizes)
+            spread = noise_variance(release.mechanism) / sizes**2 + self.residual / sizes
+            trees = CellTreesRegressor() if numbers else CellTreesClassifier()
+            return Model(self.domain, trees.learn(features, cells, found, spread))
+
+        return release.map(model)
+
+    @property
+    def residual(self) -> float:
+        """A guess of the variance of a label around what features explain: it weighs cells, and needs no precision."""
+        if isinstance(self.domain, Interval):
+            return UNEXPLAINED * ((self.domain.high - self.domain.low) / 4) ** 2
+        return UNEXPLAINED * (1 - 1 / self.domain.size) / self.domain.size
+
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: Any) -> list[Release[Any]]:
         """What the cells of each tree release, at equal parts of epsilon."""
         part = self.epsilon if len(cells) == 1 else float_within(positive_epsilon(self.epsilon) / len(cells))
@@ -142,7 +187,7 @@ class CellTask:
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each cell answers: a number in the range, or probabilities."""
-        if isinstance(mechanism, LaplaceHistogram | LaplaceSum):
+        if isinstance(mechanism, MEASURED):
             found = estimates(mechanism, released, sizes)
             if isinstance(self.domain, Interval):
                 return np.clip(found[:, 0], self.domain.low, self.domain.high)
@@ -171,3 +216,27 @@ def estimates(mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) 
         return np.hstack([1 - found, found]) if isinstance(mechanism.domain, Classes) else found
     shares = released / sizes[:, None]
     return shares + (1 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
+
+
+def noise_variance(mechanism: LaplaceSum | LaplaceHistogram) -> float:
+    """The variance of the noise on one sum, in the unit of the labels, or on one count."""
+    scale = mechanism.scale if isinstance(mechanism, LaplaceSum) else 1 / float(mechanism.rate)
+    return 2 * scale**2
+
+
+def default_cells(records: int, dimension: int, epsilon: float) -> int:
+    """How many cells trees learn from: 3/epsilon (epsilon N)^(1/(1 + d)) records in each, at least one.
+
+    That is N h^d at the side h that balances bias and the noise of privacy, with a constant of ours: trees bear more
+    noise in a cell than a cell alone.
+
+    Args:
+        records: N.
+        dimension: d.
+        epsilon: of the release.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorem 8, at beta = 1.
+    """
+    spent = float(positive_epsilon(epsilon))
+    each = RECORDS / spent * (spent * records) ** (1 / (1 + dimension))
+    return max(int(records / max(each, 1.0)), 1)
