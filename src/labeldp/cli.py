@@ -124,7 +124,7 @@ Examples:
     ),
     default="auto",
     show_default=True,
-    help="What is learnt; auto tries boosting and kernel on the released labels, or takes boosting for numbers. linear "
+    help="What is learnt; auto tries boosting and kernel on the released labels, of numbers boosting and cells. linear "
     "needs --trust central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
 )
 @click.option(

@@ -69,7 +69,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     assert numbers["gain"]["low"] > 0 and found["classes"] == [] and found["accuracy"] is None
     assert found["model"] == "gradient-boosted trees, learnt from one release of noisy labels"
     assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --epsilon 8")
-    assert "--model boosting" in found["command"] and "--grid" not in found["command"]
+    assert "--model auto" in found["command"] and "--grid" not in found["command"]
     assert labeldp("certificate", "model").status == 0
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv", "--id", "id").status == 0
     rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))

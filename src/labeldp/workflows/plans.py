@@ -73,8 +73,8 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
         return Best(settings)
     if settings.trust not in ("local", "central"):
         raise InputError("--trust must be local or central")
-    if isinstance(settings.domain, Interval) and settings.model == "auto" and not images:
-        settings = replace(settings, model=NUMBERS[settings.trust])
+    if isinstance(settings.domain, Interval) and settings.model == "auto" and settings.trust == "central":
+        settings = replace(settings, model="linear" if settings.delta or images else "cells")
     plans, what = (IMAGE_PLANS, "images") if images else (PLANS, "a table")
     kinds = plans.get(settings.model)
     if kinds is None:
@@ -257,6 +257,7 @@ class NoisySums(Plan):
 
 PLANS: dict[str, Kinds] = {
     **dict.fromkeys(MODELS, (NoisyLabels,)),
+    "auto": (NoisyLabels, ReleasedLabels),
     "boosting": (NoisyLabels, ReleasedLabels),
     "linear": (NoisySums,),
     "cells": (ReleasedLabels, NoisyCells),
@@ -266,6 +267,3 @@ PLANS: dict[str, Kinds] = {
 
 IMAGE_PLANS: dict[str, Kinds] = {"linear": (NoisySums,), **dict.fromkeys(RECIPES, (NetworkLabels,))}
 """How each `--model` of images is learnt."""
-
-NUMBERS = {"local": "boosting", "central": "linear"}
-"""What `--model auto` stands for where labels are numbers."""

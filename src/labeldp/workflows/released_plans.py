@@ -30,13 +30,6 @@ from labeldp.workflows.fit_data import PrivateRows
 from labeldp.workflows.image_rows import Rows
 from labeldp.workflows.plan import Bench, Plan, Step, kept_label, refuse_delta
 
-RELEASED = {
-    "cells": "means over cells of similar records, {cells} of them, cut at medians of features",
-    "neighbors": "means over the {neighbors} nearest records",
-    "boosting": "gradient-boosted trees",
-}
-"""What each name stands for, as the report says it."""
-
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """Cells of about so many records are tried."""
 
@@ -53,7 +46,10 @@ CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
 @final
 @dataclass(frozen=True)
 class ReleasedLabels(Plan):
-    """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best."""
+    """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best.
+
+    For numbers, `auto` chooses among trees and cells of all sizes, of which one cell is the mean of all labels.
+    """
 
     trust: ClassVar[Trust] = Trust.LOCAL
     domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
@@ -104,16 +100,16 @@ class ReleasedLabels(Plan):
         assert isinstance(rows, PrivateRows)
         records, categorical = len(rows.features), rows.encoder.categorical
         numbers = isinstance(self.settings.domain, Interval)
+        trees = [NoisyNumberRegressor(boosted_regression(records, categorical))]
         if self.settings.model == "boosting":
-            return [NoisyNumberRegressor(boosted_regression(records, categorical))]
-        if self.settings.model == "cells":
-            kind: Any = CellRegressor if numbers else CellClassifier
-            sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
-            learners = [kind(MedianPartition(size)) for size in sizes]
-        else:
-            kind = NeighborsRegressor if numbers else NeighborsClassifier
-            learners = [kind(constant=constant) for constant in CONSTANTS]
-        return [distances(categorical, each) for each in learners]
+            return trees
+        if self.settings.model == "neighbors":
+            kind: Any = NeighborsRegressor if numbers else NeighborsClassifier
+            return [distances(categorical, kind(constant=constant)) for constant in CONSTANTS]
+        kind = CellRegressor if numbers else CellClassifier
+        sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+        cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
+        return cells if self.settings.model == "cells" else [*trees, *cells]
 
     def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """As they are."""
@@ -136,10 +132,7 @@ class ReleasedLabels(Plan):
 
     def described(self, model: Model) -> str:
         """What answers, and how it was learnt."""
-        last = model.estimator[-1] if hasattr(model.estimator, "steps") else model.estimator
-        cells = len(last.cells_[0].keys) if hasattr(last, "cells_") else 0
-        kind = RELEASED[self.settings.model].format(cells=f"{cells:,}", neighbors=getattr(last, "neighbors_", 0))
-        return f"{kind}, learnt from one release of noisy labels"
+        return f"{_kind(model.estimator)}, learnt from one release of noisy labels"
 
     def noise(self, records: int) -> str:
         """How far a released label is from the true one."""
@@ -157,6 +150,18 @@ class ReleasedLabels(Plan):
             f"Of each record a bit for each class was released: whether it is the class, turned over with a "
             f"probability of {flip:.3f}."
         )
+
+
+def _kind(estimator: Any) -> str:
+    """A fitted learner of these, in words."""
+    last = estimator[-1] if hasattr(estimator, "steps") else estimator
+    if isinstance(last, NoisyNumberRegressor):
+        return "gradient-boosted trees"
+    if isinstance(last, CellRegressor | CellClassifier):
+        cells = len(last.cells_[0].keys)
+        one = "one cell: the mean of all released labels"
+        return f"means over {cells:,} cells of similar records, cut at medians of features" if cells > 1 else one
+    return f"means over the {last.neighbors_:,} nearest records"
 
 
 def _coded(release: Release[Any]) -> Release[Any]:
