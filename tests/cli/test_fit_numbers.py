@@ -151,7 +151,7 @@ def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., 
     assert done.status == 0, done.err
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [("cells", 720), ("evaluation", 80)]
-    assert "by LaplaceSum with epsilon = 8" in done.out and "cells of similar records" in found["model"]
+    assert "by LaplaceSum with epsilon = 8" in done.out and "small cells of similar records" in found["model"]
     assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
     assert "noise of scale 12.50, in the unit of the labels, was added to the sum of each cell" in report(folder)
     charged, again = steps(folder), labeldp(*FIT, *cells, "--test", "public_homes.csv")

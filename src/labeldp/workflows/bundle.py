@@ -46,6 +46,8 @@ TRUSTED = frozenset(
         "labeldp.learners.occupied.Scale",
         "labeldp.learners.patches.PatchFilters",
         "labeldp.learners.regressor.NoisyNumberRegressor",
+        "labeldp.learners.smoothed.CellTreesClassifier",
+        "labeldp.learners.smoothed.CellTreesRegressor",
         "labeldp.mechanisms.domains.Classes",
         "labeldp.mechanisms.domains.Interval",
         "labeldp.networks.classifier.NetworkClassifier",

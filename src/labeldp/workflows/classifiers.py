@@ -62,7 +62,7 @@ def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:
 
     Args:
         categorical: which columns hold category codes, shape (d,).
-        learner: takes what comes out, a dense table; "passthrough" for the features alone.
+        learner: takes what comes out, a dense table.
     """
     from sklearn.pipeline import make_pipeline
 
