@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli_account import account
 from labeldp.cli_options import domain_options, private
 from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
@@ -28,6 +29,7 @@ def cli() -> None:
     """
 
 
+cli.add_command(account)
 cli.add_command(plan)
 cli.add_command(reproduce)
 

@@ -36,7 +36,7 @@ UNKNOWNS = "size", "stddev", "noisy_fraction"
 MAX_SIZE = 1 << 20
 """Labels in a bag."""
 
-_NOBODY = "reveals the labels of a bag without a noisy one: take a larger size or noisy_fraction"
+_NOBODY = "leaves bags without a noisy one, which give their labels away: take a larger size or noisy_fraction"
 
 
 @dataclass(frozen=True)
