@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from labeldp.learners.features import column_medians, number_table
+from labeldp.learners.features import column_medians, number_table, rows_of
 from labeldp.learners.partitions import Floats, Keys
 
 DENSE_CELLS = 1 << 20
@@ -60,8 +60,8 @@ class Scale:
     @classmethod
     def of(cls, features: Any) -> Self:
         """Those of a regular sample of records."""
-        table = number_table(features)
-        sample = table[:: -(-len(table) // SCALE_ROWS)].astype(np.float64)
+        step = -(-rows_of(features) // SCALE_ROWS)
+        sample = number_table(np.asarray(features)[::step]).astype(np.float64)
         median = column_medians(sample)
         spread = np.where(np.isnan(sample), median, sample).std(axis=0)
         return cls(median, np.where(spread > 0, spread, 1.0))

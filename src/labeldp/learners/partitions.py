@@ -19,6 +19,9 @@ OUTSIDE = -1
 
 SIDE_BY_SIDE = 64
 
+SINGLE = 1 << 24
+"""Integers below are exact in single precision."""
+
 KEY_BITS = 62
 """Keys are 64-bit integers."""
 
@@ -72,13 +75,13 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         """
         table = number_table(X)
         self.n_features_in_ = table.shape[1]
-        low, high = _extent(table)
         if self.bounds is None:
+            low, high = _extent(table)
             # A constant feature has one cube.
             box = np.column_stack([low, np.maximum(high, low + _sides(self.side, table.shape[1]) / 2)])
         else:
             box = _box(self.bounds, table.shape[1])
-            if np.any(low < box[:, 0]) or np.any(high > box[:, 1]):
+            if not _within(table, box):
                 raise InputError("bounds must hold all features: take wider ones, or clip the features to them")
         grid = _grid(self.side, box)
         self.low_, self.high_, self.shape_ = np.array(grid.low), np.array(grid.high), np.array(grid.shape)
@@ -93,25 +96,48 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "shape_")
         table = number_table(X, self.n_features_in_)
         keys = np.empty(len(table), dtype=np.int64)
+        # Space that every block uses again: fresh pages cost more than the arithmetic.
+        exact = self.size_ < SINGLE and table.dtype == np.float32
+        kind = np.float32 if exact else np.float64
+        space = np.empty((2, min(len(table), BLOCK_ROWS) * table.shape[1]), dtype=kind)
         for start in range(0, len(table), BLOCK_ROWS):
-            block = table[start : start + BLOCK_ROWS]
-            keys[start : start + BLOCK_ROWS] = self._keys(block, *_extent(block))
+            block = slice(start, start + BLOCK_ROWS)
+            self._find(table[block], keys[block], space)
         return keys
 
-    def _keys(self, rows: Floats, least: Floats, most: Floats) -> Keys:
-        """The keys of a block of rows whose extent is known: what `CubeGrid.index` computes, several rows at a time."""
+    def _find(self, rows: Floats, keys: Keys, space: Floats) -> None:
+        """The keys of a block of rows: what `CubeGrid.index` computes, several rows at a time.
+
+        In single precision, where features are given so, a record on the face of a cube may count as its neighbor's.
+        """
         wide = _wide(rows)
-        places = wide - _repeated(self.low_, wide)
-        places *= _repeated(self.shape_ / (self.high_ - self.low_), wide)
+        places, beyond = (part[: rows.size].reshape(wide.shape) for part in space)
+        parts = (self.low_, self.shape_ / (self.high_ - self.low_), self.shape_ - 1.0)
+        low, scale, top = (_repeated(part.astype(space.dtype), wide) for part in parts)
+        np.subtract(wide, low, out=places)
+        np.multiply(places, scale, out=places)
         np.floor(places, out=places)
-        inside = bool(np.all(least >= self.low_) and np.all(most <= self.high_))
-        if not inside or np.any(most == self.high_):
-            np.clip(places, 0, _repeated(self.shape_ - 1, wide), out=places)
-        places, strides = places.reshape(rows.shape), np.append(np.cumprod(self.shape_[:0:-1])[::-1], 1)
+        np.subtract(places, top, out=beyond)
+        # One comparison for all features; a missing number fails it, too.
+        within = bool(places.min() >= 0 and beyond.max() <= 0)
+        inside = None if within else self._inside(rows)
+        if not within:
+            np.clip(places, 0, top, out=places)
+        strides = np.append(np.cumprod(self.shape_[:0:-1])[::-1], 1)
         # Sums of integers below 2**53 are exact in doubles, and fast.
-        exact = self.size_ < 1 << 53
-        keys = (places @ strides.astype(np.float64)).astype(np.int64) if exact else places.astype(np.int64) @ strides
-        return keys if inside else np.where(np.all((rows >= self.low_) & (rows <= self.high_), axis=1), keys, OUTSIDE)
+        exact, found = self.size_ < 1 << 53, places.reshape(rows.shape)
+        keys[:] = found @ strides.astype(space.dtype) if exact else found.astype(np.int64) @ strides
+        if inside is not None:
+            keys[~inside] = OUTSIDE
+
+    def _inside(self, rows: Floats) -> NDArray[np.bool_]:
+        """Which rows lie within the outermost cubes, their upper faces included.
+
+        Raises:
+            InputError: a number is missing.
+        """
+        _extent(rows)
+        return np.asarray(np.all((rows >= self.low_) & (rows <= self.high_), axis=1))
 
     def centers(self, keys: Keys) -> Floats:
         """The middles of cubes, shape (len(keys), d)."""
@@ -129,6 +155,18 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> CubeGrid:
         return CubeGrid(tuple(self.low_.tolist()), tuple(self.high_.tolist()), tuple(self.shape_.tolist()))
+
+
+def _within(table: Floats, box: Floats) -> bool:
+    """Whether all features lie in their bounds; the extremes of the whole table, which are quick to find, often tell.
+
+    Raises:
+        InputError: a number is missing.
+    """
+    if table.min() >= box[:, 0].max() and table.max() <= box[:, 1].min():
+        return True
+    low, high = _extent(table)
+    return bool(np.all(low >= box[:, 0]) and np.all(high <= box[:, 1]))
 
 
 def _extent(table: Floats) -> tuple[Floats, Floats]:

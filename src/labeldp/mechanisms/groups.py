@@ -3,6 +3,7 @@
 import hashlib
 from abc import abstractmethod
 from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,10 +47,11 @@ class Groups:
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """SHA-256 of the groups, in the order of the records."""
-        return hashlib.sha256(self.of_record.astype("<i8").tobytes()).hexdigest()
+        """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all."""
+        kind = np.min_scalar_type(max(self.count - 1, 0)).newbyteorder("<")
+        return hashlib.sha256(np.ascontiguousarray(self.of_record, dtype=kind)).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Groups) and bool(np.array_equal(self.of_record, other.of_record))
