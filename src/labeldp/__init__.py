@@ -11,19 +11,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labeldp.learners import (
+        CellClassifier,
+        CellRegressor,
+        CubePartition,
+        KMeansPartition,
+        MedianPartition,
         Model,
+        NeighborsClassifier,
+        NeighborsRegressor,
         NoisyLabelClassifier,
+        TreePartition,
+        clipping_radius,
         cluster_prior,
+        cube_side,
         debiased_accuracy,
         debiased_auc,
         debiased_confusion,
         debiased_log_loss,
         debiased_scorer,
+        fit_cells,
+        fit_full_cells,
         fit_linear,
         fit_multistage,
         fit_noisy,
         lp_normal_sgd,
         lp_rr_sgd,
+        neighbors,
         posterior,
     )
     from labeldp.mechanisms import (
@@ -87,8 +100,10 @@ _ROOMS = {
         "lba_delta lba_required_residual linear_release_gdp llp_calibrate llp_delta llp_epsilon"
     ),
     "labeldp.learners": (
-        "Model NoisyLabelClassifier cluster_prior debiased_accuracy debiased_auc debiased_confusion debiased_log_loss "
-        "debiased_scorer fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd posterior"
+        "CellClassifier CellRegressor CubePartition KMeansPartition MedianPartition Model NeighborsClassifier "
+        "NeighborsRegressor NoisyLabelClassifier TreePartition clipping_radius cluster_prior cube_side "
+        "debiased_accuracy debiased_auc debiased_confusion debiased_log_loss debiased_scorer fit_cells "
+        "fit_full_cells fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd neighbors posterior"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -99,9 +114,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Budget",
     "BudgetExceeded",
+    "CellClassifier",
+    "CellRegressor",
     "Certificate",
     "Classes",
     "CubeGrid",
+    "CubePartition",
     "Curator",
     "DiscreteLaplace",
     "DomainError",
@@ -113,6 +131,7 @@ __all__ = [
     "HiddenBag",
     "InputError",
     "Interval",
+    "KMeansPartition",
     "KeyedRandomness",
     "LabelDPError",
     "LaplaceHistogram",
@@ -122,7 +141,10 @@ __all__ = [
     "LedgerError",
     "LedgerFile",
     "Located",
+    "MedianPartition",
     "Model",
+    "NeighborsClassifier",
+    "NeighborsRegressor",
     "NoisyBags",
     "NoisyLabelClassifier",
     "NotInvertibleError",
@@ -134,15 +156,20 @@ __all__ = [
     "RandomizedResponseWithPrior",
     "Release",
     "SystemRandomness",
+    "TreePartition",
     "UnaryEncoding",
+    "clipping_radius",
     "cluster_prior",
     "cross_bound",
+    "cube_side",
     "debias",
     "debiased_accuracy",
     "debiased_auc",
     "debiased_confusion",
     "debiased_log_loss",
     "debiased_scorer",
+    "fit_cells",
+    "fit_full_cells",
     "fit_linear",
     "fit_multistage",
     "fit_noisy",
@@ -155,6 +182,7 @@ __all__ = [
     "llp_epsilon",
     "lp_normal_sgd",
     "lp_rr_sgd",
+    "neighbors",
     "posterior",
 ]
 
