@@ -18,6 +18,11 @@ from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError, NotInvertibleError, Release, gather
 
+RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
+"""What `tune` chooses from where no partition is given: about so many records in each cell."""
+
+FOLDS = 5
+
 
 class _Cells(BaseEstimator):  # type: ignore[misc]
     """Cells of a partition, and a value in each."""
@@ -59,12 +64,6 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
         for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
             total = total + values[cells.locate(own, features, self.scale_)]
         return np.asarray(total / len(self.cells_))
-
-
-RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
-"""What `tune` chooses from where no partition is given: about so many records in each cell."""
-
-FOLDS = 5
 
 
 def fitted_partition(partition: Any, features: Any) -> Any:
