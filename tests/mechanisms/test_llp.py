@@ -211,6 +211,7 @@ CALIBRATIONS: list[tuple[str, dict[str, Any], str]] = [
     ("stddev", {"stddev": None}, "stddev is what is to be found"),
     ("noisy_fraction", {"size": 2}, "noisy_fraction cannot keep epsilon = 1 and delta = 1e-06 here"),
     ("size", {"records": 20, "noisy_set": "fixed"}, "size cannot keep"),
+    ("size", {"records": "20", "noisy_set": "fixed"}, "records must be an integer"),
     ("stddev", {"size": 8, "noisy_set": "fixed", "noisy_fraction": 0.5}, "stddev cannot keep"),
 ]
 
@@ -220,6 +221,23 @@ def test_calibrations_that_are_refused(unknown: str, changes: dict[str, Any], wo
     design = {"label_range": (0, 9), **({} if unknown == "stddev" else {"stddev": 1}), **changes}
     with pytest.raises(InputError, match=words):
         llp_calibrate(unknown, epsilon=1, delta=1e-6, **design)
+
+
+def test_a_stored_loss_out_of_range_is_refused() -> None:
+    bag = {
+        "kind": "noisy bag",
+        "weights": "gaussian",
+        "ratio": "0x1p0",
+        "size": 9,
+        "noisy": 3,
+        "records": 90,
+        "times": 1,
+    }
+    assert PrivacyLoss.from_json([[bag]]).delta(1) < 1
+    for change in ({"size": 91}, {"noisy": 0}, {"noisy": 91}, {"ratio": "-0x1p0"}, {"weights": "x"},
+                   {"size": 1 << 30, "records": 1 << 40}):  # fmt: skip
+        with pytest.raises(ValueError, match="out of range"):
+            PrivacyLoss.from_json([[{**bag, **change}]])
 
 
 def test_what_is_missing_is_named() -> None:

@@ -1,6 +1,6 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
-from labeldp.privacy.bags import Curve, HiddenWeights, NoisyBag, bag_ends
+from labeldp.privacy.bags import MAX_BAG, Curve, HiddenWeights, NoisyBag, bag_ends
 from labeldp.privacy.certificate import (
     Certificate,
     CuratorLike,
@@ -48,6 +48,7 @@ from labeldp.privacy.randomness import (
 
 __all__ = [
     "BLOCK",
+    "MAX_BAG",
     "WORD",
     "Budget",
     "BudgetExceeded",

@@ -22,14 +22,18 @@ Ends = tuple[Floats, Floats]
 ROUNDING = 3e-11
 """Relative error of the floating-point sums below, at most (tested against 40 digits)."""
 
+MAX_BAG = 1 << 20
+"""Labels in a bag, and rows of secret weights, at most."""
+
 _TINY = 1e-300
 _EXPONENTS = 100.0, 800.0
 _CELLS = 1024
 _ENTRIES = 1 << 18
-_TAIL_ERROR = 1e-12
+_TAIL_ERROR = 1e-11
 _REACH = 40.0
 _NEGLIGIBLE = 1e-20
 _LARGEST = 64.0
+_LAST = 1e6
 
 
 class Curve(ABC):
@@ -66,7 +70,7 @@ class Curve(ABC):
 
     def delta(self, epsilon: Fraction) -> float:
         """The upper end of delta at one epsilon >= 0."""
-        below = max(0.0, math.nextafter(float(epsilon), -math.inf))
+        below = min(max(0.0, math.nextafter(float(epsilon), -math.inf)), _LAST)  # delta falls with epsilon
         return min(1.0, float(self.ends(np.array([below]))[1][0]))
 
 
@@ -97,7 +101,7 @@ class NoisyBag(Curve):
     def __post_init__(self) -> None:
         population = self.size if self.records is None else self.records
         known = self.weights in ("gaussian", "rademacher") and 0 < self.ratio < math.inf
-        if not (known and 0 < self.noisy <= population and 0 < self.size <= population):
+        if not (known and 0 < self.noisy <= population and 0 < self.size <= min(population, MAX_BAG)):
             raise ValueError("the parameters of a bag are out of range")
 
     def reversed(self) -> "NoisyBag":
@@ -214,7 +218,7 @@ class HiddenWeights(Curve):
     rows: int = 1
 
     def __post_init__(self) -> None:
-        if not (0 < self.stretch < math.inf and 0 < self.shrink < 1 and self.rows >= 1):
+        if not (0 < self.stretch < math.inf and 0 < self.shrink < 1 and 1 <= self.rows <= MAX_BAG):
             raise ValueError("the parameters of hidden weights are out of range")
 
     def reversed(self) -> "HiddenWeights":

@@ -9,10 +9,10 @@ import numpy as np
 
 from labeldp.mechanisms.aggregation.checks import at_epsilon, label_width, one_of, positive, target, whole
 from labeldp.mechanisms.aggregation.solve import falls_below
-from labeldp.privacy import HiddenWeights, InputError, PrivacyLoss, decimal
+from labeldp.privacy import MAX_BAG, HiddenWeights, InputError, PrivacyLoss, decimal
 
 ENDS = "lower", "upper"
-MAX_ROWS = 1 << 20
+MAX_ROWS = MAX_BAG
 _UP = 1 + 2.0**-45
 
 

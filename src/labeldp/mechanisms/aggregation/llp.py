@@ -19,6 +19,7 @@ from labeldp.mechanisms.aggregation.checks import (
 )
 from labeldp.mechanisms.aggregation.solve import falls_below, integer_below
 from labeldp.privacy import (
+    MAX_BAG,
     InputError,
     NoisyBag,
     PrivacyLoss,
@@ -31,10 +32,8 @@ from labeldp.privacy import (
 WEIGHTS = "rademacher", "gaussian"
 NOISY_SETS = "stratified", "fixed"
 ENDS = "lower", "upper"
+MAX_RECORDS = 1 << 50
 UNKNOWNS = "size", "stddev", "noisy_fraction"
-
-MAX_SIZE = 1 << 20
-"""Labels in a bag."""
 
 _NOBODY = "leaves bags without a noisy one, which give their labels away: take a larger size or noisy_fraction"
 
@@ -77,7 +76,7 @@ class NoisyBags:
     records: int | None = None
 
     def __post_init__(self) -> None:
-        whole(self.size, "size", MAX_SIZE)
+        whole(self.size, "size", MAX_BAG)
         positive(self.stddev, "stddev")
         label_width(self.label_range)
         one_of(self.weights, "weights", WEIGHTS)
@@ -92,7 +91,7 @@ class NoisyBags:
     def _check_records(self, records: int) -> None:
         if self.noisy_set != "fixed":
             raise InputError('records is for noisy_set="fixed": a stratified set promises the same for any number')
-        if whole(records, "records", 1 << 50) < self.size:
+        if whole(records, "records", MAX_RECORDS) < self.size:
             raise InputError(f"records must be at least size = {self.size}: a bag holds so many labels")
 
     @property
@@ -236,7 +235,8 @@ Reader = Callable[[NoisyBags], float]
 
 
 def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
-    most = min(MAX_SIZE, design.get("records") or MAX_SIZE)
+    records = design.get("records")
+    most = MAX_BAG if records is None else min(MAX_BAG, whole(records, "records", MAX_RECORDS))
     stratified = design.get("noisy_set", "stratified") == "stratified"
     widest = _bags(design, size=most)
     size = integer_below(
