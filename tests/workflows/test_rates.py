@@ -85,6 +85,22 @@ def test_a_wrong_tuning_has_another_slope(tmp_path: Path) -> None:
     assert all(high.low - low.high > 0.1 for low, high in zip(right, wrong, strict=True)), "intervals lie apart"
 
 
+WRONG_SIDES = [(1, 0.1, 0.0), (1, 20.0, -0.6), (2, 0.1, 0.0), (2, 5.0, -0.4)]
+"""Dimension, and constant and exponent of a side that falls too slowly or too fast: the right one is -1/(2β + d)."""
+
+
+@pytest.mark.parametrize(("dimension", "constant", "power"), WRONG_SIDES)
+def test_a_wrong_side_for_classes_is_flagged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dimension: int, constant: float, power: float
+) -> None:
+    monkeypatch.setattr(rates_rows, "cube_side", lambda records, dimension, **rest: constant * records**power)
+    monkeypatch.setattr(rates_rows, "REPEATS", 2)
+    made = grid(rows="classification-local-label", records="1e5,1e6,1e7", seeds=3, epsilon="1")
+    own = RateGrid(made.records, tuple(run for run in made.runs if run.dimension == dimension))
+    [found] = slopes(reproduce_rates(own, out=str(tmp_path / "out")))
+    assert not found.reached
+
+
 def test_a_run_is_the_same_again_and_says_what_it_is(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         reproduce_rates(grid(), out=str(tmp_path / folder))

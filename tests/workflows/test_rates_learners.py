@@ -18,6 +18,7 @@ from labeldp.learners import (
 from labeldp.mechanisms import (
     CubeGrid,
     DiscreteLaplace,
+    FullSelection,
     LaplaceSum,
     Located,
     RandomizedResponseWithPrior,
@@ -208,6 +209,23 @@ def test_noise_is_drawn_by_the_law_of_the_mechanism() -> None:
     other = LaplaceSum(domain=NUMBERS, epsilon=0.6, groups=Public(np.arange(3), why="made up"))
     wrong = other.law_between(mechanism.edges(), np.zeros(1)) * len(noise)
     assert np.sum((found - wrong) ** 2 / wrong) > 100, "another scale is seen"
+
+
+@pytest.mark.parametrize("counts", [(5, 5), (7, 3), (0, 4)])
+def test_classes_are_drawn_by_the_law_of_the_mechanism(counts: tuple[int, int]) -> None:
+    made = {"domain": CLASSES, "epsilon": 0.5}
+    both = (
+        ldp.PermuteAndFlip(**made, groups=Public(np.arange(1), why="made up")),
+        FullSelection(domain=Located(grid(1, 1), CLASSES), epsilon=0.5),
+    )
+    for mechanism in both:
+        table = np.tile(np.array(counts), (20_000, 1))
+        found = rates_learners._selected(table, mechanism.unit, RNG(0)).mean()
+        expected = mechanism.law(np.array(counts))[1]
+        assert abs(found - expected) < SIGMAS * np.sqrt(expected * (1 - expected) / len(table))
+        if counts[0] != counts[1]:
+            other = rates_learners._selected(table, mechanism.unit * 2, RNG(0)).mean()
+            assert abs(other - expected) > SIGMAS * np.sqrt(expected * (1 - expected) / len(table)), "another is seen"
 
 
 def test_the_grid_of_labels_holds_the_labels_of_the_instances() -> None:

@@ -282,6 +282,9 @@ def _constants(run: RateRun, records: tuple[int, ...]) -> dict[str, Any]:
     if run.row in OF_CLASSES:
         names: tuple[str, ...] = ("CLASSES", "CELLS", "RECORDS_IN_CELL", "LEADS", "FIRST")
         return {name: getattr(rates_classes, name) for name in names}
-    names = ("BETA", "MARGIN", "MOMENTS", "AMPLITUDE", "WIDTHS", "TAILS", "POINTS", "REPEATS")
+    if ROWS[run.row].task == "classification":
+        names = ("BETA", "MARGIN", "AMPLITUDE", "FINEST", "REPEATS")
+    else:
+        names = ("BETA", "MARGIN", "MOMENTS", "AMPLITUDE", "WIDTHS", "TAILS", "POINTS", "REPEATS")
     own = {"constant": ROWS[run.row].constant, "records": records}
     return {**{name: getattr(rates_rows, name) for name in names}, **own}

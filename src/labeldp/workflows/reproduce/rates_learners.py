@@ -106,18 +106,14 @@ def unary_select(epsilon: float) -> Select:
 
 def central_select(epsilon: float) -> Select:
     """A class by permute-and-flip. Source: Zhao, eq. (17)."""
-
-    def select(counts: Counts, rng: Rng) -> NDArray[Any]:
-        mechanism = PermuteAndFlip(domain=Classes(2), epsilon=epsilon, groups=_each(len(counts)))
-        return mechanism.release_counts(counts, rng=rng)
-
-    return select
+    mechanism = PermuteAndFlip(domain=Classes(2), epsilon=epsilon, groups=_each(1))
+    return lambda counts, rng: _selected(counts, mechanism.unit, rng)
 
 
 def full_select(epsilon: float, grid: CubeGrid) -> Select:
     """The same for whole records. Source: Zhao, eq. (31)."""
     mechanism = FullSelection(domain=Located(grid, Classes(2)), epsilon=epsilon)
-    return lambda counts, rng: mechanism.release_counts(counts, rng=rng)
+    return lambda counts, rng: _selected(counts, mechanism.unit, rng)
 
 
 def label_range(reach: float) -> Interval:
@@ -186,6 +182,16 @@ def local_full_mean(epsilon: float, reach: float, smallest: float) -> Estimate:
         return np.clip(np.where(sizes >= smallest, sums / np.maximum(sizes, smallest), 0.0), -reach, reach)
 
     return estimate
+
+
+def _selected(counts: Counts, unit: Fraction, rng: Rng) -> NDArray[Any]:
+    """One of two classes by permute-and-flip: the law of the mechanisms' own, drawn faster.
+
+    The rarer class is tried first in half of the cases, and accepted with probability e^(-unit * deficit).
+    """
+    deficit = np.abs(counts[:, 1] - counts[:, 0])
+    rarer = rng.random(len(counts)) < 0.5 * np.exp(-float(unit) * deficit)
+    return (counts[:, 1] > counts[:, 0]) ^ rarer
 
 
 def _two_sided(rate: Fraction, count: int, rng: Rng) -> Counts:

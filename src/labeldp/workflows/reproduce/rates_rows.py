@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import ceil, floor
+from math import ceil, floor, log2
 from statistics import fmean
 from typing import Any
 
@@ -37,8 +37,10 @@ BETA, MARGIN, MOMENTS, AMPLITUDE = 1.0, 0.5, 3.0, 1.0
 RECORDS = tuple(round(10 ** (6 + half / 2)) for half in range(7))
 """Two for each power of ten."""
 DIMENSIONS = (1, 2)
-WIDTHS = tuple(float(each) for each in np.geomspace(1 / 3, 4, 8))
-"""Sides of bumps, as multiples of the learner's side: the hardest of them counts."""
+FINEST = 3
+"""Bumps go down to this part of the learner's side. The hardest of all widths counts."""
+WIDTHS = tuple(float(each) for each in np.geomspace(1 / FINEST, 4, 8))
+"""Sides of bumps for neighbors, as multiples of (k / N)^(1/d): noise is alike for all, and bias less for wider ones."""
 ALIGNED = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(3))
 """Bumps for each cube of a learner of numbers, along each axis: no cube holds a sliver of the features only."""
 TAILS = (0.0, 0.5, 1.0)
@@ -164,8 +166,11 @@ def measure(row: Row, dimension: int, epsilon: float, records: int, *, rng: Rng)
 
 
 def _bumps(task: str, tuned: Tuning) -> list[int]:
-    """How many bumps there are along each axis."""
-    if task == "classification" or tuned.neighbors is not None:
+    """How many bumps there are along each axis: for classes from one on, as noise is worst where bumps are wide."""
+    if task == "classification":
+        steps = int(2 * log2(max(FINEST / tuned.side, 1.0)))
+        return sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
+    if tuned.neighbors is not None:
         return sorted({max(1, round(1 / (width * tuned.side))) for width in WIDTHS})
     return [int(each * tuned.per_axis) for each in ALIGNED if (each * tuned.per_axis).denominator == 1]
 
