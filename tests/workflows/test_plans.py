@@ -116,3 +116,49 @@ def test_noise_is_told_in_words() -> None:
     assert "a probability of 0.355 " in plan_of(four).noise(100)  # e^0.5 / (e^0.5 + 3)
     assert plan_of(LINEAR).noise(100).startswith("Gaussian noise was added to every sum")
     assert "2.83 times" in plan_of(replace(LINEAR, delta=0.0)).noise(100)  # sqrt(2) / 0.5
+
+
+NUMBERS = replace(LOCAL, domain=ldp.Interval(0, 10))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "model"),
+    [
+        ({}, "ReleasedLabels", "auto"),
+        ({"model": "boosting"}, "ReleasedLabels", "boosting"),
+        ({"model": "neighbors"}, "ReleasedLabels", "neighbors"),
+        ({"trust": "central"}, "NoisyCells", "cells"),
+        ({"trust": "central", "delta": 1e-6}, "NoisySums", "linear"),
+        ({"trust": "central", "model": "linear"}, "NoisySums", "linear"),
+    ],
+)
+def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, model: str) -> None:
+    plan = plan_of(replace(NUMBERS, **changes))
+    assert type(plan).__name__ == kind and plan.settings.model == model
+    losses = [step.loss for step in plan.steps(100)]
+    assert total_loss(plan.rest({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (1, 2)
+
+
+def test_many_classes_are_released_as_bits_and_few_as_one_answer() -> None:
+    """The noise of a debiased class is less with one answer up to e^(eps/2) (e^(eps/2) + 1)^2 - e^eps + 2 classes."""
+    for classes, epsilon, name in [(2, 1.0, "Response"), (10, 1.0, "Response"), (11, 1.0, "Unary"), (40, 1.0, "Unary")]:
+        settings = replace(LOCAL, domain=ldp.Classes(classes), epsilon=epsilon, model="cells")
+        mechanism = plan_of(settings).mechanism  # type: ignore[attr-defined]
+        assert name in type(mechanism).__name__
+        assert mechanism.privacy_loss().within(epsilon, 0)
+
+
+def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
+    assert "noise of scale 20.00, in the unit of the labels" in plan_of(NUMBERS).noise(100)
+    assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in plan_of(
+        replace(NUMBERS, trust="central")
+    ).noise(100)
+    many = replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0)
+    assert "turned over with a probability of 0.378" in plan_of(many).noise(100)  # 1 / (e^0.5 + 1)
+
+
+def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:
+    images = replace(NUMBERS, trust="central", model="linear")
+    assert type(plan_of(images, images=True)).__name__ == "NoisySums"
+    with pytest.raises(ldp.InputError, match="--model cnn does not learn numbers"):
+        plan_of(replace(NUMBERS, model="cnn"), images=True)
