@@ -120,7 +120,6 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     cells = ("--trust", "central", "--model", "cells")
     for options, names in [
         ((), ["labels"]),
-        (CENTRAL, ["linear", "evaluation"]),
         (cells, ["cells", "evaluation"]),
     ]:
         (folder / "l.ledger").unlink(missing_ok=True)
@@ -161,7 +160,7 @@ def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., 
     done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", "--out", "classes")
     assert done.status == 0, done.err
     found = summary(folder, "classes")
-    assert found["test"]["accuracy"] > 0.7 and len(found["curve"]["points"]) == 3
+    assert found["test"]["accuracy"] > 0.7 and found["curve"] is None
     assert LedgerFile(folder / "l.ledger").dataset("people").spent.epsilon() == 2
     assert labeldp("predict", "classes", "new_people.csv", "--out", "c.csv").status == 0
 

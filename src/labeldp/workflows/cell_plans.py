@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from labeldp.learners import Model, fit_cells, measuring
@@ -29,7 +27,9 @@ class NoisyCells(Plan):
         "The sums of the cells as they were before noise was added.",
         "Which of the randomized labels of the evaluation are true.",
     )
-    simulated: ClassVar[str] = "summed in cells with fresh noise at each epsilon, and learnt from as this model was"
+    notes: ClassVar[tuple[str, ...]] = (
+        "Results at other values of ε are not simulated: hundreds of trees would have to be grown for each.",
+    )
 
     def __post_init__(self) -> None:
         if self.settings.stages != 1 or self.settings.prior != "none":
@@ -56,16 +56,6 @@ class NoisyCells(Plan):
         """See `fit_cells`: on one thread, since the same cells are found again by rows that are the same to the bit."""
         with threadpool_limits(1):
             return fit_cells(rows.features, curator, epsilon=self.settings.epsilon, rng=rng, evaluation=EVALUATED)
-
-    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """As they are."""
-        return features
-
-    def relearn(
-        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
-    ) -> Model:
-        """The same at another epsilon, without an evaluation."""
-        return fit_cells(features, curator, epsilon=epsilon, rng=rng).value
 
     def described(self, model: Model) -> str:
         """The cells and the one release."""
