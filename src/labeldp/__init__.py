@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         posterior,
     )
     from labeldp.mechanisms import (
+        BagSum,
         Classes,
         CubeGrid,
         DiscreteLaplace,
@@ -54,12 +55,15 @@ if TYPE_CHECKING:
         LaplaceMoment,
         LaplaceSum,
         Located,
+        NaiveBags,
         NoisyBags,
+        NoisyWeightedLLP,
         PermuteAndFlip,
         RandomizedResponse,
         RandomizedResponseTopK,
         RandomizedResponseWithPrior,
         UnaryEncoding,
+        WeightedLBA,
         cross_bound,
         debias,
         lba_delta,
@@ -68,6 +72,8 @@ if TYPE_CHECKING:
         llp_calibrate,
         llp_delta,
         llp_epsilon,
+        median_bags,
+        random_bags,
     )
     from labeldp.privacy import (
         Budget,
@@ -94,10 +100,11 @@ _ROOMS = {
         "NotInvertibleError PrivacyLoss Public Release SystemRandomness gather"
     ),
     "labeldp.mechanisms": (
-        "Classes CubeGrid DiscreteLaplace ExponentialMechanism FullMeans FullSelection GaussianMoment GaussianOneHot "
-        "HiddenBag Interval LaplaceHistogram LaplaceMoment LaplaceSum Located NoisyBags PermuteAndFlip "
-        "RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior UnaryEncoding cross_bound debias "
-        "lba_delta lba_required_residual linear_release_gdp llp_calibrate llp_delta llp_epsilon"
+        "BagSum Classes CubeGrid DiscreteLaplace ExponentialMechanism FullMeans FullSelection GaussianMoment "
+        "GaussianOneHot HiddenBag Interval LaplaceHistogram LaplaceMoment LaplaceSum Located NaiveBags NoisyBags "
+        "NoisyWeightedLLP PermuteAndFlip RandomizedResponse RandomizedResponseTopK RandomizedResponseWithPrior "
+        "UnaryEncoding WeightedLBA cross_bound debias lba_delta lba_required_residual linear_release_gdp "
+        "llp_calibrate llp_delta llp_epsilon median_bags random_bags"
     ),
     "labeldp.learners": (
         "CellClassifier CellRegressor CubePartition KMeansPartition MedianPartition Model NeighborsClassifier "
@@ -112,6 +119,7 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 __version__ = "0.1.0"
 
 __all__ = [
+    "BagSum",
     "Budget",
     "BudgetExceeded",
     "CellClassifier",
@@ -143,10 +151,12 @@ __all__ = [
     "Located",
     "MedianPartition",
     "Model",
+    "NaiveBags",
     "NeighborsClassifier",
     "NeighborsRegressor",
     "NoisyBags",
     "NoisyLabelClassifier",
+    "NoisyWeightedLLP",
     "NotInvertibleError",
     "PermuteAndFlip",
     "PrivacyLoss",
@@ -158,6 +168,7 @@ __all__ = [
     "SystemRandomness",
     "TreePartition",
     "UnaryEncoding",
+    "WeightedLBA",
     "clipping_radius",
     "cluster_prior",
     "cross_bound",
@@ -182,8 +193,10 @@ __all__ = [
     "llp_epsilon",
     "lp_normal_sgd",
     "lp_rr_sgd",
+    "median_bags",
     "neighbors",
     "posterior",
+    "random_bags",
 ]
 
 

@@ -33,6 +33,11 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.LaplaceSum": lambda: room("mechanisms").LaplaceSum(
         domain=interval(), epsilon=1.0, groups=public(LABELS)
     ),
+    "mechanisms.BagSum": lambda: bagged("BagSum", 2, epsilon=1.0),
+    "mechanisms.NoisyWeightedLLP": lambda: bagged("NoisyWeightedLLP", 2, 2, 1.0),
+    "mechanisms.WeightedLBA": lambda: bagged("WeightedLBA", 6, epsilon=1.0, delta=1e-6),
+    "mechanisms.NaiveBags": lambda: room("mechanisms").NaiveBags(2, 3, domain=interval(), population=6),
+    "mechanisms.WeightedSums": lambda: room("mechanisms").WeightedSums(*[LABELS] * 5),
     "mechanisms.FullSelection": lambda: room("mechanisms").FullSelection(
         domain=located(room("mechanisms").Classes(3)), epsilon=1.0
     ),
@@ -51,6 +56,12 @@ def response(classes: int, name: str = "RandomizedResponse", **arguments: Any) -
     """A mechanism on that many classes."""
     mechanisms = room("mechanisms")
     return getattr(mechanisms, name)(domain=mechanisms.Classes(classes), epsilon=1.0, **arguments)
+
+
+def bagged(name: str, *positional: Any, **arguments: Any) -> Any:
+    """A mechanism on bags of records whose features hold the sentinel."""
+    kind = getattr(room("mechanisms"), name)
+    return kind(*positional, domain=interval(), features=public(PRIOR * 1e5), **arguments)
 
 
 def public(value: Any) -> Any:

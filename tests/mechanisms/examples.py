@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms import (
+    BagSum,
     Classes,
     CubeGrid,
     DiscreteLaplace,
@@ -20,11 +21,14 @@ from labeldp.mechanisms import (
     LaplaceSum,
     Located,
     Mechanism,
+    NaiveBags,
+    NoisyWeightedLLP,
     PermuteAndFlip,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
     UnaryEncoding,
+    WeightedLBA,
 )
 from labeldp.privacy import Public
 
@@ -42,6 +46,10 @@ GRID = CubeGrid.of_side(0.5, [(0, 1), (-1, 1)])
 FEW = CubeGrid.of_side(0.5, [(0, 1.5)])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
+
+MANY = public(np.random.default_rng(0).normal(size=(40, 2)))
+BITS = Interval(0, 1, grid=2)
+SIX = Interval(-1, 1, grid=6)
 
 EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "two classes": lambda epsilon: RandomizedResponse(domain=Classes(("no", "yes")), epsilon=epsilon),
@@ -79,4 +87,22 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "laplace moment of numbers": lambda epsilon: LaplaceMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, features=ROWS, resolution=64
     ),
+    "bag sum": lambda epsilon: BagSum(6, domain=SIX, epsilon=epsilon, features=MANY),
+    "bag sum of two classes": lambda epsilon: BagSum(
+        6, bags="random", domain=Classes(("no", "yes")), epsilon=epsilon, features=MANY
+    ),
+    "gaussian bag sum": lambda epsilon: BagSum(
+        6, noise="gaussian", domain=BITS, epsilon=epsilon, delta=1e-6, features=MANY
+    ),
+    "signed bags": lambda epsilon: NoisyWeightedLLP(8, 4, epsilon, domain=SIX, features=MANY),
+    "normal bags": lambda epsilon: NoisyWeightedLLP(8, 4, epsilon, "gaussian", domain=BITS, features=MANY),
+    "the paper's bags": lambda epsilon: NoisyWeightedLLP(8, 4, epsilon, domain=SIX, features=MANY, paper_faithful=True),
+    "secret weights": lambda epsilon: WeightedLBA(20, domain=SIX, features=MANY, epsilon=epsilon, delta=1e-6),
+    "secret weights, several rows": lambda epsilon: WeightedLBA(
+        40, 3, domain=BITS, features=MANY, epsilon=epsilon, delta=1e-6
+    ),
+    "secret weights on condition": lambda epsilon: WeightedLBA(
+        20, bag_noise=0, assumed_residual_square=epsilon, domain=SIX, features=MANY
+    ),
+    "naive bags": lambda epsilon: NaiveBags(8, 3, population=40, domain=SIX),
 }

@@ -10,8 +10,8 @@ from labeldp.mechanisms import Classes, CubeGrid, Interval, Located, RandomizedR
 from labeldp.mechanisms.sampler import ResponseLaw
 from labeldp.privacy import exp_bounds
 from labeldp.testing import ContractViolation, check_mechanism
-from mechanisms import mutants
-from mechanisms.examples import GROUPS, public
+from mechanisms import bag_mutants, mutants
+from mechanisms.examples import GROUPS, MANY, public
 from mechanisms.words import answers, preimages
 
 CLAIM = "the claimed delta(epsilon) is never below the true one"
@@ -87,6 +87,56 @@ def test_a_broken_mechanism_on_cells_is_caught(
 ) -> None:
     with pytest.raises(ContractViolation, match=sentence.replace("(epsilon)", "\\(epsilon\\)")):
         check_mechanism(mutant(epsilon=epsilon, **arguments))
+
+
+SIX = Interval(-1, 1, grid=6)
+BLIND = "what is drawn beside the noise does not depend on labels"
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize(
+    ("mutant", "arguments", "sentence"),
+    [
+        (bag_mutants.HalfTheRange, {}, CLAIM),
+        (bag_mutants.HalfTheRange, {"noise": "gaussian", "delta": 1e-6}, CLAIM),
+        (bag_mutants.BagsThatOverlap, {}, "a replaced label moves the sum of its own bag and no other"),
+        (bag_mutants.NoiseKnowsTheLabels, {"noise": "gaussian", "delta": 1e-6}, BLIND),
+    ],
+)
+def test_a_broken_sum_over_bags_is_caught(
+    mutant: type, arguments: dict[str, Any], sentence: str, epsilon: float
+) -> None:
+    with pytest.raises(ContractViolation, match=sentence.replace("(epsilon)", "\\(epsilon\\)")):
+        check_mechanism(mutant(6, domain=SIX, epsilon=epsilon, features=MANY, **arguments))
+
+
+@pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (bag_mutants.WeightsSeeLabels, BLIND),
+        (bag_mutants.ABagWithoutNoise, "every bag has as many noisy labels as it says"),
+        (bag_mutants.NoiseOfHalfTheBags, CLAIM),
+    ],
+)
+def test_broken_published_weights_are_caught(mutant: type, sentence: str, weights: str) -> None:
+    with pytest.raises(ContractViolation, match=sentence.replace("(epsilon)", "\\(epsilon\\)")):
+        check_mechanism(mutant(8, 4, 1.0, weights, domain=SIX, features=MANY))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (bag_mutants.PublishesItsWeights, "weighted sums are published, and no weights"),
+        (bag_mutants.KeepsItsWeights, "no weights are kept"),
+        (bag_mutants.BagNoiseForgotten, "sums of labels have weights and noise"),
+        (bag_mutants.ResidualTakenForGranted, "the residual counts what is noise or was assumed"),
+    ],
+)
+def test_broken_secret_weights_are_caught(mutant: type, sentence: str, rows: int) -> None:
+    with pytest.raises(ContractViolation, match=sentence):
+        check_mechanism(mutant(20, rows, domain=SIX, features=MANY, epsilon=1, delta=1e-6))
 
 
 def test_a_sampler_of_doubles_is_caught_by_its_words() -> None:

@@ -11,6 +11,16 @@ from labeldp.mechanisms.aggregation import (
     llp_delta,
     llp_epsilon,
 )
+from labeldp.mechanisms.bagging import (
+    Bagged,
+    BagSum,
+    NaiveBags,
+    NoisyWeightedLLP,
+    WeightedLBA,
+    WeightedSums,
+    median_bags,
+    random_bags,
+)
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
@@ -33,6 +43,8 @@ from labeldp.mechanisms.unary import UnaryEncoding
 
 __all__ = [
     "MAX_CELLS",
+    "BagSum",
+    "Bagged",
     "CandidateSets",
     "Classes",
     "CountMechanism",
@@ -55,13 +67,17 @@ __all__ = [
     "LaplaceSum",
     "Located",
     "Mechanism",
+    "NaiveBags",
     "NoisyBags",
+    "NoisyWeightedLLP",
     "PermuteAndFlip",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
     "Table",
     "UnaryEncoding",
+    "WeightedLBA",
+    "WeightedSums",
     "cross_bound",
     "debias",
     "lba_delta",
@@ -70,4 +86,6 @@ __all__ = [
     "llp_calibrate",
     "llp_delta",
     "llp_epsilon",
+    "median_bags",
+    "random_bags",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import (
+    BagSum,
     CountMechanism,
     CrossMoment,
     EpsilonMechanism,
@@ -21,9 +22,13 @@ from labeldp.mechanisms import (
     GaussianOneHot,
     LaplaceSum,
     Mechanism,
+    NaiveBags,
+    NoisyWeightedLLP,
     Table,
+    WeightedLBA,
 )
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
+from labeldp.testing.bags import check_bag_sums, check_hidden, check_naive, check_published
 from labeldp.testing.central import MORE_EPSILON, check_counts, check_means, check_moments, check_selection, check_sums
 from labeldp.testing.laws import ContractViolation, check_law, require
 
@@ -42,7 +47,8 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     the sample size computed from that requirement. A mechanism on counts or sums: the same for its law in doubles. On
     moments: no replaced label moves the sums further than the mechanism says, and the sampler of the noise passes the
     same test. On whole records: the same for a replaced record, with all cells together. On indicators: both, for the
-    noise of two classes together. Any: the same rng draws the same; keyed noise follows the record and not its place;
+    noise of two classes together. On bags: both, and weights that depend on no label, published or secret as it is
+    said. Any: the same rng draws the same; keyed noise follows the record and not its place;
     what is outside of the domain is refused; the description is plain JSON.
 
     Args:
@@ -74,8 +80,24 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
         _check_refusals(mechanism)
         _check_repeats(mechanism, seed)
         _check_indicators(mechanism, seed)
-    else:
-        raise ContractViolation("a mechanism is finite, or works on counts, sums, moments, records or indicators")
+    elif not _check_bags(mechanism, seed):
+        raise ContractViolation("a mechanism is finite, or works on counts, sums, moments, records, indicators or bags")
+
+
+def _check_bags(mechanism: Mechanism, seed: int) -> bool:
+    """Check a mechanism on bags; False for any other."""
+    checks: dict[type, Callable[[Any, int], None]] = {
+        BagSum: check_bag_sums,
+        NoisyWeightedLLP: check_published,
+        WeightedLBA: check_hidden,
+        NaiveBags: check_naive,
+    }
+    check = next((check for kind, check in checks.items() if isinstance(mechanism, kind)), None)
+    if check is None:
+        return False
+    _check_refusals(mechanism)
+    check(mechanism, seed)
+    return True
 
 
 def _check_description(mechanism: Mechanism) -> None:

@@ -1,0 +1,18 @@
+"""Sums over bags of records: with noise, with published weights, with secret weights, and with nothing at all."""
+
+from labeldp.mechanisms.bagging.bags import Bagged, median_bags, random_bags
+from labeldp.mechanisms.bagging.bagsum import BagSum
+from labeldp.mechanisms.bagging.hidden import WeightedLBA
+from labeldp.mechanisms.bagging.naive import NaiveBags
+from labeldp.mechanisms.bagging.published import NoisyWeightedLLP, WeightedSums
+
+__all__ = [
+    "BagSum",
+    "Bagged",
+    "NaiveBags",
+    "NoisyWeightedLLP",
+    "WeightedLBA",
+    "WeightedSums",
+    "median_bags",
+    "random_bags",
+]

@@ -1,0 +1,226 @@
+"""Public bags of records: halved at medians, drawn from a public seed, or given; and what mechanisms on them share."""
+
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.aggregation.checks import whole
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.candidates import basis_of
+from labeldp.mechanisms.domains import Classes, Interval
+from labeldp.mechanisms.groups import Groups
+from labeldp.privacy import Certificate, InputError, Public, Release, Trust, decimal
+
+Keys = NDArray[np.int64]
+MAX_RECORDS = 1 << 40
+
+
+@dataclass(frozen=True)
+class Bagged(Mechanism):
+    """A mechanism of a trusted curator on sums over public, disjoint bags of records.
+
+    No record is left out: of n records there are ⌊n / size⌋ bags, and where n is no multiple of size some are larger.
+
+    Args:
+        domain: `Interval`, or two classes, which count as 0 and 1.
+        size: the smallest number of records in a bag.
+        bags: "median": records with similar features share a bag (`median_bags`); "random": drawn from the seed;
+            or a bag number for each record, shape (n,), `Public(array, why="…")` or a `Release`.
+        features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; not needed where
+            bags are given.
+        seed: of random bags, public.
+    """
+
+    size: int
+    _: KW_ONLY
+    bags: InitVar[Any] = "median"
+    features: InitVar[Any] = None
+    seed: InitVar[int] = 0
+    partition: Groups = field(init=False)
+    why: str = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+
+    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+        if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
+            raise InputError("domain must be Interval, such as Interval(0, 100), or two classes")
+        whole(self.size, "size", MAX_RECORDS)
+        source = bags_of(bags, self.size, features, seed)
+        object.__setattr__(self, "partition", _checked(source, self.size))
+        object.__setattr__(self, "why", getattr(source, "why", ""))
+        object.__setattr__(self, "sources", (*basis_of(source), *basis_of(features)))
+
+    def replaced(self, **values: Any) -> Self:
+        """The same description with other values of some fields; bags stay."""
+        other = object.__new__(type(self))
+        for part in fields(self):
+            object.__setattr__(other, part.name, values.get(part.name, getattr(self, part.name)))
+        return other
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificates of bags and features, where they were released."""
+        return self.sources
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the bags were public, in the caller's words."""
+        return (f"the bags do not depend on the private labels ({self.why})",) if self.why else ()
+
+    @property
+    def records(self) -> int:
+        """How many records the bags hold together."""
+        return len(self.partition.of_record)
+
+    def check_records(self, count: int) -> None:
+        """Refuse labels that the bags were not made for."""
+        if count != self.records:
+            raise InputError(f"labels must hold {self.records} records: so many the bags were made for")
+
+    @property
+    def sizes(self) -> Keys:
+        """Records in each bag, public, shape (bags,)."""
+        return np.bincount(self.partition.of_record, minlength=self.partition.count)
+
+    @property
+    def low(self) -> Fraction:
+        """The label with the code 0, exactly."""
+        return decimal(self.domain.low, "low") if isinstance(self.domain, Interval) else Fraction(0)
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of two codes in the unit of the labels, exactly."""
+        if not isinstance(self.domain, Interval):
+            return Fraction(1)
+        return (decimal(self.domain.high, "high") - self.low) / (self.domain.size - 1)
+
+    @property
+    def width(self) -> Fraction:
+        """The width of the range of the labels, exactly."""
+        return self.step * (self.domain.size - 1)
+
+    def parameters(self) -> dict[str, Any]:
+        """The size and a digest of the bags."""
+        return {"size": self.size, "bags": self.partition.digest}
+
+
+def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
+    """Bags by their name, `Public` or a `Release`; given ones as they are.
+
+    Raises:
+        InputError: another name, or no features.
+    """
+    if not isinstance(bags, str):
+        return bags
+    if bags not in ("median", "random"):
+        raise InputError('bags must be "median", "random", or bag numbers as Public(array, why="…")')
+    if features is None:
+        raise InputError('features must be given, such as Public(array, why="…"), or bags as Public bag numbers')
+    if not isinstance(features, Public | Release):
+        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
+    return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size, seed=seed)
+
+
+def _checked(bags: Any, size: int) -> Groups:
+    """Bags as groups, none of them too small.
+
+    Raises:
+        InputError: bags may overlap, or one is smaller than asked.
+    """
+    if isinstance(bags, Public | Release) and np.ndim(bags.value) == 2:
+        listed = np.asarray(bags.value).ravel()
+        if len(np.unique(listed)) < len(listed):
+            raise InputError("bags must not overlap: a record in two bags pays twice")
+        raise InputError("bags must be one bag number for each record, shape (n,), so that no two can overlap")
+    groups = Groups.of(bags)
+    if not groups.count or np.bincount(groups.of_record, minlength=groups.count).min() < size:
+        raise InputError(f"bags must hold at least size = {size} records each: one is smaller")
+    return groups
+
+
+def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
+    """Bags drawn from a public seed, ⌊records / size⌋ of them; their sizes differ by at most one.
+
+    Args:
+        records: how many there are.
+        size: the smallest bag.
+        seed: public.
+
+    Examples:
+        >>> np.bincount(random_bags(7, 3, seed=0).value).tolist()
+        [4, 3]
+    """
+    count = _count(records, size)
+    of_record = np.empty(records, dtype=np.int64)
+    order = np.random.default_rng(seed).permutation(records)
+    of_record[order] = np.arange(records) * count // records
+    return Public(of_record, why=f"bags were drawn from the public seed {seed}")
+
+
+def median_bags(features: Any, size: int) -> Any:
+    """Bags of records with similar features: halves of halves, cut at the median of the feature that spreads widest.
+
+    Equal values may lie on both sides of a cut, so that bags are equally large: the smallest has `size` records, and of
+    n records there are ⌊n / size⌋ bags. Spread is measured in quantiles, so that units do not matter; NaN counts as
+    the median of its column.
+
+    Args:
+        features: shape (n, d), `Public(array, why="…")` or a `Release`.
+        size: the smallest bag.
+
+    Returns:
+        A bag number for each record, shape (n,), as public as the features.
+
+    Examples:
+        >>> median_bags(Public(np.array([[4.0], [1.0], [3.0], [2.0], [9.0]]), why="made up"), 2).value.tolist()
+        [1, 0, 1, 0, 1]
+    """
+    table = _numbers(features.value)
+    of_record = np.empty(len(table), dtype=np.int64)
+    places, done = _places(table), 0
+    waiting = [(np.arange(len(table)), _count(len(table), size))]
+    while waiting:
+        rows, count = waiting.pop()
+        if count == 1:
+            of_record[rows] = done
+            done += 1
+            continue
+        inside = places[rows]
+        rows = rows[np.argsort(inside[:, inside.std(axis=0).argmax()], kind="stable")]
+        first = count // 2
+        cut = len(rows) * first // count
+        waiting += [(rows[cut:], count - first), (rows[:cut], first)]
+    if isinstance(features, Release):
+        return features.map(lambda _: of_record)
+    return Public(of_record, why=f"bags were halved at medians of the features: {features.why}")
+
+
+def _count(records: int, size: int) -> int:
+    """How many bags there are."""
+    if records < whole(size, "size", MAX_RECORDS):
+        raise InputError(f"size must be at most the number of records, {records}")
+    return records // size
+
+
+def _numbers(value: Any) -> NDArray[np.float64]:
+    try:
+        table = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers: map tables to numbers first") from None
+    if table.ndim != 2 or not table.shape[1]:
+        raise InputError("features must be an array of numbers, shape (n, d)")
+    return table
+
+
+def _places(table: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Each value as the share of values of its column below it, ties in the middle, shape (n, d)."""
+    places = np.full(table.shape, 0.5, dtype=np.float32)
+    for j, column in enumerate(table.T):
+        there = ~np.isnan(column)
+        ordered = np.sort(column[there])
+        sides = (np.searchsorted(ordered, column[there], side) for side in ("left", "right"))
+        places[there, j] = sum(sides) / (2 * max(len(ordered), 1))
+    return places

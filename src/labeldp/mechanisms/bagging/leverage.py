@@ -1,0 +1,81 @@
+"""Hat matrices of bags: how much one record's features can weigh."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.aggregation.lba import cross_bound
+from labeldp.mechanisms.groups import Groups
+from labeldp.privacy import InputError, Public, Release
+
+Floats = NDArray[np.float64]
+
+WHOLE = 2048
+"""Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
+
+_NULL = 1e-10
+_UP = 1 + 2.0**-30
+
+
+@dataclass(frozen=True)
+class Leverages:
+    """The largest of all bags, rounded up.
+
+    Args:
+        largest: diagonal entry of a hat matrix.
+        cross: sum of the other entries of a row, in absolute values.
+        full: whether the features of some bag span all its records, so that no residual is left.
+    """
+
+    largest: float
+    cross: float
+    full: bool
+
+    @classmethod
+    def of(cls, table: Floats, partition: Groups) -> "Leverages":
+        """From the rows (n, d) of all bags."""
+        order = np.argsort(partition.of_record, kind="stable")
+        sizes = np.bincount(partition.of_record, minlength=partition.count)
+        largest, cross, full = 0.0, 0.0, False
+        for rows in np.split(order, np.cumsum(sizes)[:-1]):
+            basis = span(table[rows])
+            shares = (basis**2).sum(axis=1)
+            own = min(1.0, float(shares.max(initial=0.0)) * _UP + 2.0**-40)
+            largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
+            cross = max(cross, _row_sum(basis, shares, own))
+        return cls(largest, cross, full)
+
+
+def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
+    """The largest sum of the other entries of a row."""
+    size = len(basis)
+    if size > WHOLE:
+        # h (1 - h) is largest at 1/2.
+        return cross_bound(size, min(largest, 0.5))
+    return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _UP + 2.0**-30
+
+
+def span(rows: Floats) -> Floats:
+    """An orthonormal basis of the columns of a matrix (k, d), shape (k, rank)."""
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(left[:, sizes > _NULL * max(float(sizes.max(initial=0.0)), 1e-300)], dtype=np.float64)
+
+
+def finite_rows(features: Any, records: int) -> Floats:
+    """A finite public row for each record, not to be written to.
+
+    Raises:
+        InputError: anything else.
+    """
+    if not isinstance(features, Public | Release):
+        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
+    try:
+        table = np.array(features.value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers: map tables to numbers first") from None
+    if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
+        raise InputError("features must be a finite array of numbers, one row for each record, shape (n, d)")
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,316 @@
+"""Bags by hand, what is published about them, what they refuse, and a simulation of whole releases."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import labeldp as ldp
+from labeldp import BagSum, Classes, InputError, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA, median_bags
+from labeldp.mechanisms.bagging.coins import normals
+from labeldp.mechanisms.bagging.leverage import Leverages
+from labeldp.mechanisms.coins import WordStream
+from labeldp.mechanisms.groups import Groups
+from labeldp.privacy import Trust
+from mechanisms.examples import public
+
+KEY = ldp.KeyedRandomness(b"bags".ljust(32, b"."))
+TENTHS = Interval(0, 1, grid=11)
+
+
+def rows(count: int, columns: int = 2, seed: int = 0) -> Any:
+    """Public features."""
+    return public(np.random.default_rng(seed).normal(size=(count, columns)))
+
+
+def test_median_bags_by_hand() -> None:
+    """Column 1 spreads wider than column 0, which has two values only; its lower half comes first."""
+    table = [[0, 5], [1, 1], [0, 2], [1, 8], [0, 3], [1, 9]]
+    assert median_bags(public(table), 3).value.tolist() == [1, 0, 0, 1, 0, 1]
+    assert median_bags(public(table), 3).why.startswith("bags were halved at medians")
+    assert median_bags(public(np.array(table) * [1e9, 1e-9]), 3).value.tolist() == [1, 0, 0, 1, 0, 1]
+
+
+def test_bags_have_equal_sizes_whatever_the_features_are() -> None:
+    for count, size in ((1000, 64), (1000, 1), (63, 32), (64, 64), (129, 64)):
+        for table in (rows(count).value, np.zeros((count, 1)), np.full((count, 2), np.nan)):
+            sizes = np.bincount(median_bags(public(table), size).value)
+            assert len(sizes) == count // size and size <= sizes.min() and sizes.max() <= size + -(-size // len(sizes))
+        assert np.bincount(ldp.random_bags(count, size).value).min() >= size
+
+
+def test_bags_are_alike_in_their_features() -> None:
+    table = rows(4096, 3).value
+    means = [
+        table[bags.value == 0].std(axis=0).mean()
+        for bags in (median_bags(public(table), 64), ldp.random_bags(4096, 64))
+    ]
+    assert means[0] < means[1] / 2
+
+
+def test_released_features_leave_their_certificate() -> None:
+    release = ldp.Curator([0, 1, 1, 0], domain=Classes(2), budget=ldp.Budget(epsilon=1)).release(
+        ldp.RandomizedResponse(domain=Classes(2), epsilon=1), rng=KEY
+    )
+    features = release.map(lambda labels: labels[:, None].astype(float))
+    assert BagSum(2, domain=TENTHS, epsilon=1, features=features).basis[0] == release.certificate
+
+
+def test_sums_and_means_by_hand() -> None:
+    """(epsilon, delta)-DP for each label, for the emitted bits, whatever the labels are: bags do not overlap, so a
+    replaced label moves one sum by at most the width of the range.
+
+    With Laplace noise delta is 0.
+    """
+    sums = BagSum(2, bags=public([1, 0, 1, 0, 1]), domain=Interval(10, 20, grid=11), epsilon=1000)
+    codes = sums.domain.encode([11, 20, 13, 14, 18])
+    assert sums.sums(codes).tolist() == [14, 12]
+    released = sums.randomize(codes, rng=np.random.default_rng(0))  # so much epsilon that there is no noise
+    assert sums.totals(released) == pytest.approx([34, 42])
+    assert sums.means(released) == pytest.approx([17, 14])
+    assert sums.with_epsilon(0.5).privacy_loss() == ldp.PrivacyLoss.pure(0.5)
+    gaussian = BagSum(2, bags=sums_bags(), noise="gaussian", domain=Interval(10, 20, grid=11), epsilon=1, delta=1e-6)
+    assert gaussian.noise_stddev == pytest.approx(10 * 4.2247, rel=1e-3)
+    assert gaussian.privacy_loss().within(1, 1e-6) and not gaussian.privacy_loss().within(0.999, 1e-6)
+    assert BagSum(2, bags=sums_bags(), domain=Interval(10, 20), epsilon=0.5).noise_stddev == pytest.approx(20 * 2**0.5)
+
+
+def sums_bags() -> Any:
+    """Two bags of five records."""
+    return public([1, 0, 1, 0, 1])
+
+
+def test_noise_is_that_of_the_whole_range_and_unbiased() -> None:
+    sums = BagSum(2, bags=sums_bags(), domain=TENTHS, epsilon=2)
+    many = np.array([sums.totals(sums.randomize([1, 2, 3, 4, 5], rng=np.random.default_rng(i))) for i in range(4000)])
+    assert many.mean(axis=0) == pytest.approx([0.6, 0.9], abs=7 * sums.noise_stddev / 60)
+    assert many.std(axis=0) == pytest.approx([sums.noise_stddev] * 2, rel=0.15)
+
+
+@pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
+def test_what_is_published_can_be_opened(weights: str) -> None:
+    """As in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on no label."""
+    llp = NoisyWeightedLLP(5, 2, "0.001", weights, domain=Interval(-1, 1, grid=201), features=rows(43))
+    labels = np.random.default_rng(1).integers(0, 201, 43)
+    shown = llp.opened(llp.randomize(labels, rng=KEY))
+    exact = np.bincount(shown.bags, weights=shown.weights * llp.domain.decode(labels))
+    assert np.all(np.abs(shown.sums - exact) < 9 * shown.noise_stddev)
+    assert np.bincount(shown.bags, weights=shown.noisy).tolist() == [2] * 8
+    squares = np.bincount(shown.bags[shown.noisy], weights=shown.weights[shown.noisy] ** 2)
+    assert np.all(shown.noise_stddev >= 0.001 * np.sqrt(squares) * (1 - 1e-3))
+    assert np.all(shown.noise_stddev <= 0.001 * np.sqrt(squares) * 1.016 + 1e-6)
+    if weights == "rademacher":
+        assert set(np.abs(shown.weights)) == {1.0}
+    again, other = llp.randomize(labels[::-1], rng=KEY), llp.randomize(labels, rng=ldp.SystemRandomness())
+    assert np.array_equal(llp.opened(again).weights, shown.weights)
+    assert not np.array_equal(llp.opened(other).weights, shown.weights)
+
+
+def test_golden_sizes() -> None:
+    """72 records with signs and 385 with normal weights keep (1, 1e-6) at B1 = stddev = 1; one less does not."""
+    for weights, enough in (("rademacher", 72), ("gaussian", 385)):
+        for size in (enough, enough - 1):
+            bags = ldp.random_bags(4 * size, size)
+            llp = NoisyWeightedLLP(size, size, 1, weights, domain=Interval(-1, 1), bags=bags)
+            assert llp.privacy_loss().within(1, 1e-6) == (size == enough)
+
+
+def test_the_paper_faithful_design_is_figure_2() -> None:
+    llp = NoisyWeightedLLP(64, 6, 1.0, domain=Interval(0, 253.78), features=rows(6400), paper_faithful=True)
+    released = llp.randomize(np.zeros(6400, dtype=np.uint16), rng=KEY)
+    shown = llp.opened(released)
+    assert shown.noisy.sum() == 600 and len(set(np.bincount(shown.bags, weights=shown.noisy))) > 3
+    assert llp.weights == "gaussian"
+    assert llp.law.noisy_set == "fixed" and llp.law.records == 6400
+    assert llp.privacy_loss().delta(1) > 0.98
+
+
+def test_normal_weights_are_normal() -> None:
+    source = ldp.SystemRandomness()
+    many = normals(WordStream(source, source.record_ids(None, 1_000_000)))
+    law = multivariate_normal(0, 1)
+    for place in (-3.0, -1, -1e-3, 0, 0.5, 1, 2, 4):
+        share = float(law.cdf(place))
+        assert abs(np.mean(many < place) - share) <= 7.1 * math.sqrt(share * (1 - share) / len(many))
+    assert len(np.unique(many)) > 999_000
+
+
+def test_inverse_error_functions_are_as_accurate_as_the_proof_says() -> None:
+    from scipy.special import erfcinv, erfinv
+
+    with mpmath.workdps(40):
+        for share in [2.0**-power * 1.37 for power in range(2, 77)]:
+            small, large = (
+                mpmath.erfinv(share),
+                -mpmath.findroot(lambda x, share=share: mpmath.log(mpmath.erfc(-x) / share), -float(erfcinv(share))),
+            )
+            assert abs(erfinv(share) / small - 1) < 2.0**-50
+            assert abs(erfcinv(share) / large - 1) < 2.0**-50
+
+
+def test_hat_matrices_by_hand() -> None:
+    """One column of ones: every entry of the hat matrix is 1/k. A column that is zero but once: that record has 1."""
+    bags = Groups.of(public([0] * 4 + [1] * 5))
+    found = Leverages.of(np.ones((9, 1)), bags)
+    assert found.largest == pytest.approx(0.25) and found.cross == pytest.approx(0.8) and not found.full
+    spike = np.eye(9)[:, :1]
+    assert Leverages.of(spike, bags).largest == pytest.approx(1)
+    assert Leverages.of(np.eye(9)[:, :4], bags).full
+    large = Leverages.of(np.ones((5000, 1)), Groups.of(public([0] * 5000)))
+    assert large.cross >= 4999 / 5000
+
+
+def test_secret_weights_are_published_nowhere(tmp_path: Path) -> None:
+    """That of `HiddenBag` with a residual of the square of the noise, whatever the labels are."""
+    domain = Interval(-1, 1, grid=21)
+    ledger = ldp.LedgerFile(tmp_path / "ledger").dataset("people", budget=ldp.Budget(epsilon=2, delta=1e-4))
+    features = rows(200)
+    lba = WeightedLBA(50, domain=domain, features=features, epsilon=1, delta=1e-5)
+    release = ldp.Curator(np.zeros(200), domain=domain, ledger=ledger).release(lba, rng=ldp.SystemRandomness())
+    assert release.value.shape == (4, 3)
+    assert lba.law.residual_square == pytest.approx(lba.noise_stddev**2)
+    assert lba.privacy_loss().within(1, 1e-5)
+    assert "the weights are secret and thrown away" in release.certificate.published
+    assert "nobody has checked" not in release.certificate.at(1e-5)
+    arrays = {name for name, value in vars(lba).items() if isinstance(value, np.ndarray)}
+    assert arrays <= {"table", "units"}
+
+
+def test_a_condition_is_said_in_words() -> None:
+    """With an assumed residual only on condition that it holds, which nobody has checked."""
+    domain = Interval(-1, 1, grid=21)
+    lba = WeightedLBA(50, bag_noise=0, assumed_residual_square=400, domain=domain, features=rows(200))
+    budget = ldp.Budget(epsilon=2, delta=1e-4)
+    release = ldp.Curator(np.zeros(200), domain=domain, budget=budget).release(lba, rng=KEY)
+    sentence = release.certificate.at(1e-4)
+    assert "This holds on condition that" in sentence
+    assert "a squared distance of at least 400 from the nearest linear function of the features" in sentence
+    assert "nobody has checked this" in sentence and "may be revealed" in sentence
+
+
+def test_naive_bags_promise_nothing() -> None:
+    """None: delta = mk/n for every epsilon, and nothing better."""
+    naive = NaiveBags(4, 3, population=48, domain=TENTHS)
+    assert naive.trust is Trust.NONE
+    for epsilon in (0, 1, 100):
+        assert naive.privacy_loss().delta(epsilon) == pytest.approx(0.25)
+    assert "none: delta = mk/n = 0.25" in naive.published
+    labels = np.arange(48) % 11
+    curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=100, delta=0.2))
+    with pytest.raises(ldp.BudgetExceeded):
+        curator.release(naive, rng=KEY)
+    released = naive.randomize(labels, rng=KEY)
+    bags = naive.bags(released)
+    assert naive.sums(released).tolist() == [labels[bags == bag].sum() for bag in range(3)]
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "laplace": lambda: BagSum(8, domain=TENTHS, epsilon=0.5, features=rows(40)),
+    "gaussian": lambda: BagSum(8, noise="gaussian", domain=TENTHS, epsilon=0.5, delta=1e-6, features=rows(40)),
+    "signs": lambda: NoisyWeightedLLP(8, 3, 5, domain=TENTHS, features=rows(40)),
+    "normal": lambda: NoisyWeightedLLP(8, 3, 5, "gaussian", domain=TENTHS, features=rows(40)),
+    "secret": lambda: WeightedLBA(20, 2, domain=TENTHS, features=rows(40), epsilon=0.5, delta=1e-6),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_durable_ledger_finds_a_release_again(name: str, tmp_path: Path) -> None:
+    labels = np.arange(40) % 11 / 10
+    budget = ldp.Budget(epsilon=1, delta=1e-3) if name not in ("signs", "normal") else ldp.Budget(epsilon=9, delta=0.1)
+    released = []
+    for _ in range(2):
+        ledger = ldp.LedgerFile(tmp_path / "ledger").dataset("people", budget=budget)
+        curator = ldp.Curator(labels, domain=TENTHS, ledger=ledger)
+        released.append(curator.release(MAKERS[name](), rng=ldp.SystemRandomness()))
+    assert np.array_equal(released[0].value, released[1].value)
+    assert len(ledger.charges) == 1
+    assert released[0].certificate == released[1].certificate
+    assert "the bags do not depend on the private labels" in released[0].certificate.at(1e-3)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> None:
+    mechanism = MAKERS[name]()
+    labels = np.full(40, 3)
+    first, again = (mechanism.randomize(labels, rng=KEY) for _ in range(2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, mechanism.randomize(labels, rng=ldp.SystemRandomness()))
+    assert len(np.unique(first, axis=0)) == len(first)
+
+
+def bag_sum(*size: int, **changes: Any) -> BagSum:
+    """A sum over bags with some arguments changed."""
+    return BagSum(*(size or (2,)), **{"domain": TENTHS, "epsilon": 1, "bags": public([0, 0, 1, 1]), **changes})
+
+
+def llp(*positional: Any, **changes: Any) -> NoisyWeightedLLP:
+    """Published weights with some arguments changed."""
+    return NoisyWeightedLLP(*positional, **{"domain": TENTHS, "bags": public([0, 0, 1, 1]), **changes})
+
+
+def lba(*positional: Any, **changes: Any) -> WeightedLBA:
+    """Secret weights with some arguments changed."""
+    given = {"domain": TENTHS, "features": rows(8), "epsilon": 1, "delta": 1e-6, **changes}
+    return WeightedLBA(*(positional or (4,)), **given)
+
+
+GIVEN = {"epsilon": None, "delta": None}
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: bag_sum(bags=public([[0, 1], [1, 2]])), "bags must not overlap"),
+        (lambda: bag_sum(bags=public([[0, 1], [2, 3]])), "one bag number for each record"),
+        (lambda: bag_sum(bags=public([0, 0, 0, 1])), "bags must hold at least size = 2 records each: one is smaller"),
+        (lambda: bag_sum(bags=public([0, 0, 2, 2])), "one is smaller"),
+        (lambda: bag_sum(bags=[0, 0, 1, 1]), "groups must be Public"),
+        (lambda: bag_sum(bags="kdtree"), 'bags must be "median", "random"'),
+        (lambda: bag_sum(bags="median"), "features must be given"),
+        (lambda: bag_sum(bags="median", features=np.ones((4, 1))), "features must be Public"),
+        (lambda: bag_sum(9, bags="random", features=rows(8)), "size must be at most the number of records"),
+        (lambda: bag_sum(0), "size must be an integer"),
+        (lambda: bag_sum(noise="uniform"), "noise must be one of"),
+        (lambda: bag_sum(noise="gaussian"), "delta must lie in"),
+        (lambda: bag_sum(delta=1e-6), "delta must lie in"),
+        (lambda: bag_sum(domain=Classes(3)), "domain must be Interval"),
+        (lambda: bag_sum(epsilon=1e-12), "epsilon is too small"),
+        (lambda: llp(2, 0, 1.0), "a bag without a noisy label reveals its labels"),
+        (lambda: llp(2, 3, 1.0), "noisy must be at most size"),
+        (lambda: llp(2, 1, 0), "stddev must be positive"),
+        (lambda: llp(2, 1, 1.0, "ones"), "weights must be one of"),
+        (lambda: llp(2, 1, 1e9), "do not fit into 64 bits"),
+        (lambda: lba(2, bag_noise=0, assumed_residual_square=9, **GIVEN), "size must exceed the rank"),
+        (lambda: lba(bag_noise=0, **GIVEN), "bag_noise must be positive"),
+        (lambda: lba(bag_noise=-1, **GIVEN), "bag_noise must not be negative"),
+        (lambda: lba(bag_noise=1), "a given noise decides them"),
+        (lambda: lba(epsilon=None), "epsilon and delta must be given"),
+        (lambda: lba(assumed_residual_square=1), "no assumed_residual_square"),
+        (lambda: lba(delta=1e-10), "delta must be above"),
+        (lambda: lba(features=None), "features must be given"),
+        (lambda: lba(features=public(np.full((8, 1), np.nan))), "features must be a finite array"),
+        (lambda: lba(weights="public"), "unexpected keyword argument 'weights'"),
+        (lambda: NaiveBags(4, 3, population=11, domain=TENTHS), "bags must not overlap"),
+    ],
+)
+def test_what_bags_refuse(make: Callable[[], Any], words: str) -> None:
+    with pytest.raises((InputError, TypeError), match=words):
+        make()
+
+
+def test_labels_outside_are_refused_or_clipped_and_nothing_is_charged() -> None:
+    for domain, labels in ((TENTHS, [0.5, 2.0, 0, 0]), (Interval(0, 1, grid=11, clip=True), [0.5, 2.0, 0, np.nan])):
+        with pytest.raises(ldp.DomainError):
+            ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1))
+    clipped = Interval(0, 1, grid=11, clip=True)
+    curator = ldp.Curator([7.0, 2.0, 0, 0], domain=clipped, budget=ldp.Budget(epsilon=1000))
+    with pytest.raises(InputError, match="labels must hold 6 records"):
+        curator.release(bag_sum(domain=clipped, bags=public([0, 0, 1, 1, 1, 1])), rng=KEY)
+    assert curator.ledger.spent == ldp.PrivacyLoss.zero()
+    sums = bag_sum(domain=clipped, epsilon=1000)
+    assert sums.totals(curator.release(sums, rng=KEY).value) == pytest.approx([2, 0])
