@@ -35,8 +35,8 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
         boosters: how many; each leaves out another part of the cells.
         rounds: trees of each, at most.
         rate: share of each tree that is added.
-        leaves: of a tree, at most.
-        parts: a leaf holds at least one of so many parts of a tree's records.
+        leaves: of a tree, at most: the first booster tries each of these, and the others take what predicted the cells
+            best that it left out. A leaf holds at least a fifth of what it would if all were equal.
         random_state: of the parts, and of the features that a tree looks at: public.
     """
 
@@ -46,15 +46,13 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
         boosters: int = 4,
         rounds: int = 200,
         rate: float = 0.1,
-        leaves: int = 16,
-        parts: int = 80,
+        leaves: tuple[int, ...] = (8, 32, 128),
         random_state: int = 0,
     ) -> None:
         self.boosters = boosters
         self.rounds = rounds
         self.rate = rate
         self.leaves = leaves
-        self.parts = parts
         self.random_state = random_state
 
     def learn(self, features: Any, cells: Keys, means: Floats, variances: Floats) -> Self:
@@ -70,22 +68,29 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = table.shape[1]
         sums = _Cells(cells, np.bincount(cells, minlength=len(means)), means, 1 / variances)
         rng = np.random.default_rng(self.random_state)
-        part = rng.permutation(len(means)) % self.boosters if self.boosters > 1 else np.full(len(means), 1)
+        part = rng.permutation(len(means)) % max(self.boosters, 2)
         self.start_ = np.average(means, axis=0, weights=sums.weights)
-        enough = len(means) >= FEWEST_CELLS
-        self.trees_ = [self._boost(table, sums, part == k, rng) for k in range(self.boosters)] if enough else []
+        self.trees_: list[list[Any]] = []
+        if len(means) >= FEWEST_CELLS:
+            tried = [self._boost(table, sums, part == 0, leaves, rng) for leaves in self.leaves]
+            best = int(np.argmin([error for _, error in tried]))
+            others = range(1, self.boosters)
+            self.trees_ = [tried[best][0]]
+            self.trees_ += [self._boost(table, sums, part == k, self.leaves[best], rng)[0] for k in others]
         return self
 
-    def _boost(self, table: NDArray[np.float32], sums: "_Cells", held: NDArray[np.bool_], rng: Any) -> list[Any]:
-        """The trees of one booster, up to the best number of them."""
+    def _boost(
+        self, table: NDArray[np.float32], sums: "_Cells", held: NDArray[np.bool_], leaves: int, rng: Any
+    ) -> tuple[list[Any], float]:
+        """The trees of one booster, up to the best number of them, and its error on the cells that it left out."""
         predicted = np.tile(self.start_, (len(table), 1))
         trees: list[Any] = []
         best, kept = sums.error(predicted, held), 0
         while len(trees) < min(self.rounds, kept + PATIENCE):
             rows = sums.sample(~held, rng)
             tree = DecisionTreeRegressor(
-                max_leaf_nodes=self.leaves,
-                min_samples_leaf=max(len(rows) // self.parts, 1),
+                max_leaf_nodes=leaves,
+                min_samples_leaf=max(len(rows) // (5 * leaves), 1),
                 max_features=0.5,
                 random_state=int(rng.integers(1 << 31)),
             )
@@ -96,7 +101,7 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
             error = sums.error(predicted, held)
             if error < best:
                 best, kept = error, len(trees)
-        return trees[:kept]
+        return trees[:kept], best
 
     def scores(self, X: Any) -> Floats:
         """Predicted means, shape (n, columns)."""
