@@ -65,7 +65,8 @@ def picture_chart(picture: Picture, classes: Sequence[str], label: str) -> Marku
 def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
     """A line for numbers or for each of a few classes, and what released labels say."""
     (across,) = picture.axes
-    x = Axis.of_feature(across, LEFT, RIGHT)
+    right = MAP_RIGHT if len(classes) > 2 else RIGHT
+    x = Axis.of_feature(across, LEFT, right)
     chosen = _most_answered(picture)[:HUES] if len(classes) > 2 else [len(picture.answers) - 1]
     if classes:
         named = f"probability of {classes[1]}" if len(classes) == 2 else "probability"
@@ -78,8 +79,8 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
     lines = [piece for hue, row in enumerate(chosen) for piece in _line(picture.answers[row], x, y, across, hue)]
     seen = [each for each in picture.seen if across.places[0] <= each.middle <= across.places[-1]]
     height = TALL if x.slanted else PLAIN
-    marks = _legend([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
-    pieces = [y.beside(LEFT, RIGHT), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
+    marks = _keys([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
+    pieces = [y.beside(LEFT, right), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
     return figure(words, WIDTH, height, *pieces, class_="plot spare")
 
 
@@ -195,21 +196,10 @@ def _ramp(low: str, high: str) -> list[Markup]:
 
 
 def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
-    """A colored square for each class, at the right of a map."""
+    """A colored square for each class, at the right of a picture."""
     pieces = []
     for place, (hue, name) in enumerate(shown):
         top = TOP + 26 * place
         pieces.append(tag("rect", class_=f"tint hue{hue}", x=MAP_RIGHT + 20, y=top, width=14, height=14))
         pieces.append(tag("text", shortened(name, 10), x=MAP_RIGHT + 40, y=top + 12))
-    return pieces
-
-
-def _legend(shown: Sequence[tuple[int, str]]) -> list[Markup]:
-    """The classes of a few lines, in the top line of a chart."""
-    pieces, place = [], 190.0
-    for hue, name in shown:
-        text = shortened(name, 12)
-        pieces.append(tag("line", class_=f"line hue{hue}", x1=place, x2=place + 18, y1=11, y2=11))
-        pieces.append(tag("text", text, x=place + 23, y=16))
-        place += 34 + 8.2 * len(text)
     return pieces
