@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labeldp.learners import (
+        BagRegressor,
         CellClassifier,
         CellRegressor,
         CubePartition,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         debiased_confusion,
         debiased_log_loss,
         debiased_scorer,
+        fit_bags,
         fit_cells,
         fit_full_cells,
         fit_linear,
@@ -107,10 +109,11 @@ _ROOMS = {
         "llp_calibrate llp_delta llp_epsilon median_bags random_bags"
     ),
     "labeldp.learners": (
-        "CellClassifier CellRegressor CubePartition KMeansPartition MedianPartition Model NeighborsClassifier "
-        "NeighborsRegressor NoisyLabelClassifier TreePartition clipping_radius cluster_prior cube_side "
-        "debiased_accuracy debiased_auc debiased_confusion debiased_log_loss debiased_scorer fit_cells "
-        "fit_full_cells fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd neighbors posterior"
+        "BagRegressor CellClassifier CellRegressor CubePartition KMeansPartition MedianPartition Model "
+        "NeighborsClassifier NeighborsRegressor NoisyLabelClassifier TreePartition clipping_radius cluster_prior "
+        "cube_side debiased_accuracy debiased_auc debiased_confusion debiased_log_loss debiased_scorer fit_bags "
+        "fit_cells fit_full_cells fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd neighbors "
+        "posterior"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -119,6 +122,7 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 __version__ = "0.1.0"
 
 __all__ = [
+    "BagRegressor",
     "BagSum",
     "Budget",
     "BudgetExceeded",
@@ -179,6 +183,7 @@ __all__ = [
     "debiased_confusion",
     "debiased_log_loss",
     "debiased_scorer",
+    "fit_bags",
     "fit_cells",
     "fit_full_cells",
     "fit_linear",

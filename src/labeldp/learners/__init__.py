@@ -1,6 +1,7 @@
 """What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
+from labeldp.learners.bags import BagRegressor, BagRows, bag_product, bag_rows, fit_bags
 from labeldp.learners.cellfit import default_cells, fit_cells
 from labeldp.learners.cells import CellClassifier, CellRegressor
 from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
@@ -40,6 +41,8 @@ from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
     "CHOSEN",
+    "BagRegressor",
+    "BagRows",
     "CellClassifier",
     "CellRegressor",
     "CellTreesClassifier",
@@ -72,6 +75,8 @@ __all__ = [
     "TreePartition",
     "Tuned",
     "UnitVectorLoss",
+    "bag_product",
+    "bag_rows",
     "boosted_regression",
     "boosted_trees",
     "clipping_radius",
@@ -89,6 +94,7 @@ __all__ = [
     "default_clusters",
     "default_epsilon",
     "evaluated",
+    "fit_bags",
     "fit_cells",
     "fit_full_cells",
     "fit_linear",
