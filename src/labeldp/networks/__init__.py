@@ -6,6 +6,7 @@ if not find_spec("torch"):
     raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
+from labeldp.networks.bags import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.networks.best import fit_best, shares, steps
 from labeldp.networks.classifier import NetworkClassifier
 from labeldp.networks.objectives import Objective, objective_of, targets
@@ -16,6 +17,7 @@ from labeldp.networks.training import Recipe, Record, State, train
 __all__ = [
     "NETWORKS",
     "PRESETS",
+    "BagTargets",
     "Network",
     "NetworkClassifier",
     "Objective",
@@ -23,6 +25,7 @@ __all__ = [
     "Record",
     "SelfSupervised",
     "State",
+    "appendix_network",
     "build",
     "fit_best",
     "objective_of",
@@ -31,4 +34,6 @@ __all__ = [
     "steps",
     "targets",
     "train",
+    "train_bags",
+    "two_pass",
 ]

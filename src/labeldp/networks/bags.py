@@ -1,0 +1,197 @@
+"""Any torch module of numbers, trained on released sums over bags: whole bags as minibatches, or bags beyond memory."""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from labeldp.mechanisms import BagSum, NoisyWeightedLLP
+from labeldp.networks.training import Record
+from labeldp.privacy import InputError, Release
+
+
+@dataclass(frozen=True)
+class BagTargets:
+    """Weighted sums of labels, and which records they are about.
+
+    Args:
+        order: records, those of a bag together, shape (n,).
+        starts: where each bag begins in `order`, and its end, shape (bags + 1,).
+        weights: of each record, shape (n,).
+        sums: released, shape (bags,).
+    """
+
+    order: Tensor = field(repr=False)
+    starts: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False)
+    sums: Tensor = field(repr=False)
+
+    @classmethod
+    def of(cls, release: Release[Any]) -> "BagTargets":
+        """What `BagSum` or `NoisyWeightedLLP` released.
+
+        Raises:
+            InputError: another release.
+        """
+        mechanism = release.mechanism if isinstance(release, Release) else None
+        if isinstance(mechanism, BagSum):
+            bags, sums = mechanism.partition.of_record, mechanism.totals(release.value)
+            weights = np.ones(len(bags))
+        elif isinstance(mechanism, NoisyWeightedLLP):
+            shown = mechanism.opened(release.value)
+            bags, sums, weights = shown.bags, shown.sums, shown.weights
+        else:
+            raise InputError("release must be what a curator released by BagSum or NoisyWeightedLLP")
+        starts = np.concatenate([[0], np.cumsum(np.bincount(bags, minlength=len(sums)))])
+        order = np.argsort(bags, kind="stable")
+        numbers = (torch.tensor(each, dtype=torch.float32) for each in (weights, sums))
+        return cls(torch.from_numpy(order), torch.from_numpy(starts), *numbers)
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    def members(self, bags: Tensor) -> tuple[Tensor, Tensor]:
+        """The records of some bags, and for each of them the place of its bag among these."""
+        sizes = self.starts[bags + 1] - self.starts[bags]
+        places = torch.repeat_interleave(torch.arange(len(bags)), sizes)
+        within = torch.arange(int(sizes.sum())) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
+        return self.order[self.starts[bags][places] + within], places
+
+    def loss(self, predictions: Tensor, bags: Tensor) -> Tensor:
+        """The mean over records of the squared errors of their bags' sums.
+
+        Args:
+            predictions: for the records of these bags, in the order of `members`, shape (b,).
+            bags: which ones.
+
+        Source: Brahmbhatt, Section 1.1: (1/mk) Σ over bags (released sum − Σ w f(x))².
+        """
+        records, places = self.members(bags)
+        found = torch.zeros(len(bags), dtype=predictions.dtype)
+        found = found.index_add(0, places, self.weights[records].to(predictions.dtype) * predictions)
+        return ((self.sums[bags] - found) ** 2).sum() / len(records)
+
+
+def appendix_network(features: int) -> nn.Sequential:
+    """Layers of 128 and 64, and one number. Source: Brahmbhatt, Appendix K."""
+    layers = nn.Linear(features, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1)
+    return nn.Sequential(*layers)
+
+
+def two_pass(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
+    """The loss of some bags, and its gradient added to the parameters, a few records in memory at a time.
+
+    The first pass finds by how much each bag's sum is missed, without a graph; the second has for each record the
+    weight −2 (miss) w, which is all that the gradient knows of the other records of its bag. The module must answer the
+    same twice: no dropout, and nothing that looks at its batch.
+
+    Args:
+        module: shape (b, …) to (b,) or (b, 1).
+        rows: features of all records.
+        targets: of all bags.
+        bags: which ones.
+        micro: records in memory at a time.
+    """
+    records, places = targets.members(bags)
+    weights, found = targets.weights[records], torch.zeros(len(bags))
+    parts = torch.arange(len(records)).split(micro)
+    with torch.no_grad():
+        for part in parts:
+            found.index_add_(0, places[part], weights[part] * module(rows[records[part]]).reshape(-1))
+    missed = targets.sums[bags] - found
+    for part in parts:
+        pull = -2 * missed[places[part]] * weights[part] / len(records)
+        (pull * module(rows[records[part]]).reshape(-1)).sum().backward()
+    return float((missed**2).sum() / len(records))
+
+
+def train_bags(
+    module: nn.Module,
+    features: Any,
+    release: Release[Any],
+    *,
+    epochs: int = 200,
+    batch: int = 1024,
+    peak: float = 1e-3,
+    held_out: float = 0.1,
+    patience: int = 3,
+    micro: int = 1 << 16,
+    seed: int = 0,
+) -> Iterator[Record]:
+    """Train a module in place on released sums over bags; yield a record after each epoch.
+
+    Whole bags are minibatches; Adam, with a rate that falls along a cosine to a thousandth. Some released bags are held
+    out: after `patience` epochs without progress on them it ends, with the best weights. All of it is post-processing.
+
+    Args:
+        module: any that maps rows to one number each.
+        features: public, a tensor or an array, one row for each record.
+        release: of `BagSum` or `NoisyWeightedLLP`.
+        epochs: at most.
+        batch: records in a step, rounded to whole bags.
+        peak: first rate.
+        held_out: share of the bags, in [0, 1); with 0 all epochs are run.
+        patience: epochs without progress.
+        micro: more records than this in a step are taken in two passes (see `two_pass`).
+        seed: of the order, and of the bags that are held out: public.
+
+    Raises:
+        InputError: another release, features that do not fit, or a number out of range.
+
+    Source: Brahmbhatt, Appendix K.
+    """
+    targets, rows = BagTargets.of(release), torch.as_tensor(np.asarray(features), dtype=torch.float32)
+    if len(rows) != len(targets.order):
+        raise InputError(f"features must hold {len(targets.order)} records")
+    if min(epochs, batch, patience, micro) < 1 or not 0 <= held_out < 1 or not peak > 0:
+        raise InputError("epochs, batch, patience, micro and peak must be positive, and held_out in [0, 1)")
+    order = torch.Generator().manual_seed(seed)
+    mixed = torch.randperm(len(targets), generator=order)
+    held, learnt = mixed[: int(held_out * len(mixed))], mixed[int(held_out * len(mixed)) :]
+    each = max(1, round(batch * len(targets) / len(rows)))
+    optimizer = torch.optim.Adam(module.parameters(), lr=peak)
+    best, kept, waited = math.inf, copy.deepcopy(module.state_dict()), 0
+    for epoch in range(1, epochs + 1):
+        rate = peak * (0.001 + 0.999 * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2)
+        optimizer.param_groups[0]["lr"] = rate
+        mixed = learnt[torch.randperm(len(learnt), generator=order)]
+        losses = [_step(module, optimizer, rows, targets, bags, micro) for bags in mixed.split(each)]
+        if len(held):
+            error = held_error(module, rows, targets, held, micro)
+            waited = 0 if error < best else waited + 1
+            if error < best:
+                best, kept = error, copy.deepcopy(module.state_dict())
+        yield Record(epoch, sum(losses) / len(losses), rate)
+        if len(held) and waited >= patience:
+            break
+    if len(held):
+        module.load_state_dict(kept)
+
+
+def _step(module: nn.Module, optimizer: Any, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
+    """One step of descent; its loss."""
+    module.train()
+    optimizer.zero_grad(set_to_none=True)
+    records, _ = targets.members(bags)
+    if len(records) > micro:
+        value = two_pass(module, rows, targets, bags, micro)
+    else:
+        loss = targets.loss(module(rows[records]).reshape(-1), bags)
+        loss.backward()
+        value = float(loss.detach())
+    optimizer.step()
+    return value
+
+
+def held_error(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
+    """The loss on some bags, without a gradient."""
+    module.eval()
+    with torch.no_grad():
+        records, _ = targets.members(bags)
+        predictions = [module(rows[part]).reshape(-1) for part in records.split(micro)]
+        return float(targets.loss(torch.cat(predictions), bags))
