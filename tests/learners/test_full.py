@@ -83,8 +83,9 @@ def test_bad_input_is_refused_before_anything_is_charged() -> None:
     holds = holder(ROWS, [0.0] * 5, NUMBERS)
     with pytest.raises(InputError, match=r"smallest \(n_0\) must be given for numbers"):
         fit_full_cells(holds, epsilon=1, rng=RNG(0))
-    with pytest.raises(InputError, match=r"smallest \(n_0\) must be a positive integer"):
-        fit_full_cells(holds, epsilon=1, rng=RNG(0), smallest=0)
+    for wrong in (0, -1, 1.5, True, 1 << 41):
+        with pytest.raises(InputError, match=r"smallest \(n_0\) must be an integer from 1 to 2\*\*40"):
+            fit_full_cells(holds, epsilon=1, rng=RNG(0), smallest=wrong)  # type: ignore[arg-type]
     assert holds.ledger.spent.epsilon() == 0
     classes = holder(ROWS, NAMES, CLASSES)
     with pytest.raises(InputError, match=r"smallest \(n_0\) must be left out for classes"):

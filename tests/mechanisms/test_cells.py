@@ -74,12 +74,31 @@ def test_a_grid_of_cubes_by_hand() -> None:
         (0.1, [(1, 0)], "bounds must be finite pairs"),
         (0.1, [(0, np.inf)], "bounds must be finite pairs"),
         (0.1, [0, 1], "bounds must be finite pairs"),
+        (1e308, [(-1e308, 1e308)], "bounds so wide"),
+        (1e-300, [(0, 1e10)], "side must not be so small"),
         (1e-3, [(0, 1)] * 7, "more than 2\\*\\*62 cubes"),
     ],
 )
 def test_a_grid_refuses(side: Any, bounds: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         CubeGrid.of_side(side, bounds)
+
+
+def test_a_private_feature_of_any_size_is_clamped_in_silence() -> None:
+    """No warning (they are errors here) and no error tells that some feature is far outside."""
+    largest = np.finfo(float).max
+    far = [[largest, -largest], [-largest, largest]]
+    assert GRID.index(far).tolist() == [2, 1]
+    wide = CubeGrid.of_side(4e307, [(-8e307, 8e307)] * 2)
+    assert wide.index(far).tolist() == [12, 3]
+
+
+@pytest.mark.parametrize("private", ["secret", None, [1], 10**400])
+def test_no_message_quotes_a_private_feature(private: Any) -> None:
+    with pytest.raises((DomainError, InputError), match="features must") as caught:
+        Located(GRID, Classes(2)).encode(([[0.1, private]], [0]))
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    assert "secret" not in str(caught.value)
 
 
 def test_a_located_record_is_its_cell_and_its_label() -> None:

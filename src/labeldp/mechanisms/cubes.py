@@ -34,7 +34,7 @@ class CubeGrid:
     def __post_init__(self) -> None:
         if not (self.shape and len(self.low) == len(self.high) == len(self.shape)):
             raise InputError("bounds must be one pair (low, high) for each feature")
-        if not all(isfinite(a) and isfinite(b) and a < b for a, b in zip(self.low, self.high, strict=True)):
+        if not all(isfinite(a) and isfinite(b - a) and a < b for a, b in zip(self.low, self.high, strict=True)):
             raise InputError("bounds must be finite pairs (low, high) with low < high")
         if not all(count >= 1 for count in self.shape) or self.cells > MAX_CUBES:
             raise InputError(
@@ -65,9 +65,13 @@ class CubeGrid:
         if not np.all((sides > 0) & np.isfinite(sides)):
             raise InputError("side must be a positive number")
         # A last cube that would hold less than a billionth of a side is rounding.
-        shape = [max(1, ceil((high - low) / each - 1e-9)) for (low, high), each in zip(box, sides, strict=True)]
-        top = (low + count * each for (low, _), count, each in zip(box, shape, sides, strict=True))
-        return cls(tuple(map(float, box[:, 0])), tuple(map(float, top)), tuple(shape))
+        each = list(zip(box.tolist(), sides.tolist(), strict=True))
+        counts = [(high - low) / length - 1e-9 for (low, high), length in each]
+        if not all(map(isfinite, counts)):
+            raise InputError("side must not be so small, or bounds so wide, that their ratio is infinite")
+        shape = tuple(max(1, ceil(count)) for count in counts)
+        top = tuple(low + count * length for ((low, _), length), count in zip(each, shape, strict=True))
+        return cls(tuple(box[:, 0].tolist()), top, shape)
 
     @property
     def cells(self) -> int:
@@ -84,16 +88,20 @@ class CubeGrid:
 
         Raises:
             InputError: another number of features.
-            DomainError: a value is missing or infinite; the message does not say which.
+            DomainError: a value is missing, infinite or no number; the message does not say which.
         """
-        rows = np.asarray(features, dtype=np.float64)
+        rows = _numbers(features)
+        if rows is None:
+            raise DomainError("features must be a table of finite numbers; at least one value is none")
         if rows.ndim != 2 or rows.shape[1] != self.dimension:
             raise InputError(f"features must have {self.dimension} columns, one for each pair of bounds")
         if not np.all(np.isfinite(rows)):
             raise DomainError("features must be finite numbers; at least one is missing or infinite")
         places = np.zeros(len(rows), dtype=np.int64)
         for j, count in enumerate(self.shape):
-            scaled = (rows[:, j] - self.low[j]) * (count / (self.high[j] - self.low[j]))
+            # Clamped first: a warning that some number is too large would tell that there is one.
+            inside = np.clip(rows[:, j], self.low[j], self.high[j]) - self.low[j]
+            scaled = inside * (count / (self.high[j] - self.low[j]))
             places *= count
             places += np.clip(np.floor(scaled), 0, count - 1).astype(np.int64)
         return places
@@ -107,6 +115,14 @@ class CubeGrid:
     def to_json(self) -> dict[str, Any]:
         """Bounds and shape."""
         return {"low": list(self.low), "high": list(self.high), "shape": list(self.shape)}
+
+
+def _numbers(features: Any) -> NDArray[np.float64] | None:
+    """Features as doubles; None where that is impossible, as errors that quote a feature must go no further."""
+    try:
+        return np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 @final

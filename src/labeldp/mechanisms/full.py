@@ -17,6 +17,9 @@ from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_random
 
 RULES = ("permute-and-flip", "exponential")
 
+MOST = 1 << 40
+"""n_0 is at most so much: means are kept in integers of 64 bits."""
+
 FINE = 1 << 20
 """About so many units are the most that one record moves all cells of `FullMeans` together: rounding is lost in it."""
 
@@ -133,10 +136,11 @@ class FullMeans(_Full):
         super().__post_init__()
         if not isinstance(self.domain.labels, Interval):
             raise InputError("domain must have an Interval as labels, such as Located(grid, Interval(0, 1, grid=257))")
-        if isinstance(self.smallest, bool) or not isinstance(self.smallest, int | np.integer) or self.smallest < 1:
+        whole = isinstance(self.smallest, int | np.integer) and not isinstance(self.smallest, bool)
+        if not whole or not 1 <= self.smallest <= MOST:
             raise InputError(
-                "smallest (n_0) must be a positive integer that is public, such as half of the number of records that "
-                "an average cell should hold"
+                "smallest (n_0) must be an integer from 1 to 2**40 that is public, such as half of the number of "
+                "records that an average cell should hold"
             )
         object.__setattr__(self, "smallest", int(self.smallest))
         if self.rate < MIN_RATE:
