@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import RandomTreesEmbedding
+from sklearn.exceptions import NotFittedError
 from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
@@ -135,6 +136,19 @@ def test_the_certificate_is_that_of_the_release_and_of_the_tree() -> None:
     assert np.array_equal(again.predict(features), learner.predict(features))
 
 
+def test_the_certificate_has_the_condition_of_a_public_tree() -> None:
+    features, labels = blobs(300, 2)
+    release = answered(labels, ldp.Classes(2), ldp.UnaryEncoding, 1.0)
+    tree = DecisionTreeRegressor(max_leaf_nodes=4).fit(features, features[:, 0])
+    public = TreePartition(ldp.Public(tree, why="grown to predict a column of the features"))
+    found = CellClassifier(public).fit(features, release).certificate_
+    condition = "the cells do not depend on the private labels (grown to predict a column of the features)"
+    assert found.assumptions == (*release.certificate.assumptions, condition)
+    assert found.entries == release.certificate.entries
+    with pytest.raises(InputError, match="estimator was fitted: say to what"):
+        CellClassifier(TreePartition(tree)).fit(features, release)
+
+
 def test_they_follow_scikit_learn() -> None:
     features, labels = blobs(300, 2)
     release = answered(labels, ldp.Classes(2), ldp.UnaryEncoding, 1.0)
@@ -160,3 +174,5 @@ def test_what_is_no_release_of_labels_is_refused() -> None:
         CellClassifier(MedianPartition(4)).fit(features[1:], release)
     with pytest.raises(InputError, match="partition must be a rule"):
         CellClassifier(4).fit(features, release)
+    with pytest.raises(NotFittedError):
+        CellClassifier().predict(features)

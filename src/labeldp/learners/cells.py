@@ -1,5 +1,7 @@
 """Learning from released labels, cell by cell: each cell of a partition answers for the records in it."""
 
+from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +18,7 @@ from labeldp.learners.probabilities import Probabilities, projected
 from labeldp.learners.released import domain_of, likeliest_shares, unbiased_means
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import InputError, NotInvertibleError, Release, gather
+from labeldp.privacy import Certificate, InputError, NotInvertibleError, Public, Release, gather
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """What `tune` chooses from where no partition is given: about so many records in each cell."""
@@ -44,8 +46,7 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
         """The cells of the given partition, or of the default one; what they cost is certified."""
         fitted = fitted_partition(self.partition or self._chosen(features, release), features)
         source = source_of(fitted)
-        sources = [release, source] if isinstance(source, Release) else [release]
-        self.certificate_ = gather(sources, lambda *_: None).certificate
+        self.certificate_ = certified(release, source)
         return self.cut(features, fitted)
 
     def _chosen(self, features: Any, release: Release[Any]) -> Any:
@@ -74,12 +75,23 @@ def fitted_partition(partition: Any, features: Any) -> Any:
     """
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
-    return clone(partition, safe=False).fit(features)
+    # Not a clone, which would forget what a tree was fitted to in place of asking for it.
+    return copy(partition).fit(features)
 
 
 def source_of(partition: Any) -> Any:
     """What a partition rests on that was declared public, or released; None where it rests on features alone."""
     return getattr(partition, "source", None)
+
+
+def certified(release: Release[Any], source: Public[Any] | Release[Any] | None) -> Certificate:
+    """The certificate of what cells learn from a release: with the charges, or the condition, of their source."""
+    if isinstance(source, Release):
+        return gather([release, source], lambda *_: None).certificate
+    if source is None:
+        return release.certificate
+    condition = f"the cells do not depend on the private labels ({source.why})"
+    return replace(release.certificate, assumptions=(*release.certificate.assumptions, condition))
 
 
 class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
@@ -154,4 +166,5 @@ class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class by name, shape (n,); ties go to the first."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
