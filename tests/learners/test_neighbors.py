@@ -107,6 +107,9 @@ def test_bad_input_is_refused() -> None:
         NeighborsRegressor(5).fit(features[1:], release)
     with pytest.raises(InputError, match="for a mechanism on Classes"):
         NeighborsClassifier(5).fit(features, release)
+    for given in ({"metric": "haversine"}, {"metric": "none"}, {"algorithm": "none"}):
+        with pytest.raises(InputError, match="metric and algorithm must be such as NearestNeighbors takes"):
+            NeighborsRegressor(5, **given).fit(np.column_stack([features, features]), release)  # type: ignore[arg-type]
 
 
 def test_constant_features_are_no_problem() -> None:
@@ -130,6 +133,7 @@ def test_k_with_heavy_tails_tends_to_the_bounded_one() -> None:
     assert neighbors(10_000, 1, epsilon=0.25, moments=2) == math.ceil(expected)
     bounded = neighbors(10_000, 1, epsilon=0.25)
     assert abs(neighbors(10_000, 1, epsilon=0.25, moments=1e6) - bounded) <= 1
+    assert neighbors(10_000, 1, epsilon=0.25, moments=math.inf) == bounded
 
 
 def test_sides_by_hand() -> None:
@@ -143,6 +147,7 @@ def test_sides_by_hand() -> None:
     assert classes == pytest.approx(2 * ((math.log(8) / 1000) ** (1 / 3) + (math.log(8) / 100) ** (1 / 2)))
     heavy = cube_side(1000, 1, epsilon=0.1, trust=Trust.CENTRAL, moments=2)
     assert heavy == pytest.approx(0.1 + 100 ** (-1 / 3))
+    assert cube_side(1000, 1, epsilon=0.1, trust=Trust.CENTRAL, moments=math.inf) == central
 
 
 def test_radii_by_hand() -> None:
@@ -158,7 +163,9 @@ def test_radii_by_hand() -> None:
     ("arguments", "message"),
     [
         ({"beta": 1.5}, "beta must lie in"),
-        ({"moments": 1.0}, "moments must be above 1"),
+        ({"moments": 1.5}, "moments must be at least 2"),
+        ({"moments": "3"}, "moments must be at least 2"),
+        ({"beta": "1"}, r"beta must lie in \(0, 1\]"),
         ({"moments": 2, "classes": 2}, "moments must be left out for classes"),
         ({"classes": 1}, "classes must be at least 2"),
         ({"constant": 0}, "constant must be a positive number"),

@@ -21,6 +21,8 @@ MIXED = "turn a table with texts or dates into numbers with labeldp.tables.Table
 def rows_of(features: Any) -> int:
     """How many records a table or an array holds."""
     shape = getattr(features, "shape", None)
+    if not shape and not hasattr(features, "__len__"):
+        raise InputError("features must be a table with one row for each record")
     return int(shape[0]) if shape else len(features)
 
 
@@ -57,7 +59,7 @@ def number_table(features: Any, width: int | None = None) -> NDArray[np.floating
     try:
         table = np.asarray(features)
         table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"features must be numbers: {MIXED}") from None
     if table.ndim != 2 or not table.size:
         raise InputError("features must be a table of numbers, shape (n, d), with at least one row and one column")

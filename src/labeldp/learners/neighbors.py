@@ -13,7 +13,7 @@ from labeldp.learners.features import check_rows, finite_table, positive_integer
 from labeldp.learners.probabilities import Probabilities, projected
 from labeldp.learners.released import domain_of, unbiased
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import Release
+from labeldp.privacy import InputError, Release
 
 BLOCK_CELLS = 1 << 22
 """At most about so many labels are gathered at a time."""
@@ -59,7 +59,10 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
             algorithm=self.algorithm,
             n_jobs=self.n_jobs,
         )
-        self.search_ = search.fit(table)
+        try:
+            self.search_ = search.fit(table)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"metric and algorithm must be such as NearestNeighbors takes: {error}") from error
         self.domain_, self.certificate_ = domain, release.certificate
         return self
 
@@ -149,4 +152,5 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class by name, shape (n,); ties go to the first."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])

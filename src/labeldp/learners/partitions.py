@@ -238,8 +238,9 @@ def _grid(side: Any, box: Floats) -> CubeGrid:
         middle = (low + high) / 2
         fits = np.log2(np.ceil(np.maximum(counts / 2**middle, 1.0))).sum() < KEY_BITS
         low, high = (low, middle) if fits else (middle, high)
+    fewer = int(np.searchsorted(bits, KEY_BITS))
     raise InputError(
         f"side is too small for {len(box)} features: 2**{bits[-1]:.0f} cubes, of which 2**{KEY_BITS} can be numbered; "
-        f"it would need sides {2**high:.2f} times as long, or no more than {np.searchsorted(bits, KEY_BITS)} features "
+        f"it would need sides {2**high:.3g} times as long" + f", or no more than {fewer} features" * (fewer > 0) + " "
         "(MedianPartition has no empty cells and no such limit)"
     )

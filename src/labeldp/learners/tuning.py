@@ -33,7 +33,7 @@ def cube_side(
         epsilon: of the release.
         trust: `Trust.LOCAL` or `Trust.CENTRAL`.
         classes: K, for classification; None for numbers.
-        moments: p, how many moments of the labels are bounded, above 1; None for labels with a range.
+        moments: p, how many moments of the labels are bounded, at least 2; None for labels with a range.
         beta: smoothness, in (0, 1].
         constant: yours: the rule gives the rate. Multiply by the width of the features where that is not 1.
 
@@ -44,7 +44,7 @@ def cube_side(
     if _local(trust):
         return constant * float((task.balance() / task.records) ** (1 / task.dimension))
     sampling = (task.logarithm / task.records) ** (1 / (2 * beta + dimension))
-    weight = 1.0 if moments is None else (moments - 1) / moments
+    weight = 1.0 if task.moments is None else 1 - 1 / task.moments
     privacy = (task.logarithm / (task.epsilon * task.records)) ** (weight / (beta + dimension * weight))
     return constant * float(sampling + privacy)
 
@@ -85,7 +85,7 @@ def clipping_radius(
 
     Args:
         records, dimension, epsilon, beta: as in `cube_side`.
-        moments: p, how many moments are bounded, above 1.
+        moments: p, how many moments are bounded, at least 2.
         trust: `Trust.LOCAL` or `Trust.CENTRAL`.
         constant: yours, in the unit of the labels: about the p-th root of the bound on the mean of |label|^p. It must
             not be looked up in private labels.
@@ -117,11 +117,11 @@ class _Task:
     ) -> "_Task":
         if classes is not None and moments is not None:
             raise InputError("moments must be left out for classes: they are bounded")
-        if moments is not None and not moments > 1:
-            raise InputError("moments must be above 1: with the mean alone nothing can be learnt privately")
-        if not 0 < beta <= 1:
+        if moments is not None and not (_is_number(moments) and moments >= 2):
+            raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
+        if not _is_number(beta) or not 0 < beta <= 1:
             raise InputError("beta must lie in (0, 1]: smoother functions of this kind are constant")
-        if not 0 < constant < np.inf:
+        if not _is_number(constant) or not 0 < constant < np.inf:
             raise InputError("constant must be a positive number")
         if classes is not None and positive_integer(classes, "classes") < 2:
             raise InputError("classes must be at least 2")
@@ -131,7 +131,7 @@ class _Task:
             positive_integer(dimension, "dimension"),
             float(positive_epsilon(epsilon)),
             1.0 if classes is None else log(classes),
-            None if moments is None else float(moments),
+            None if moments in (None, np.inf) else float(moments),
             float(beta),
         )
 
@@ -145,6 +145,10 @@ class _Task:
         p, square = self.moments, self.epsilon**2
         heavy = (self.records * square) ** (p * spread / (p * spread + d * (p - 1))) / square
         return float(max(heavy, plain))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def _local(trust: Any) -> bool:
