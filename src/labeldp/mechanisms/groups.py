@@ -51,7 +51,7 @@ class Groups:
     def digest(self) -> str:
         """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all."""
         kind = np.min_scalar_type(max(self.count - 1, 0)).newbyteorder("<")
-        return hashlib.sha256(np.ascontiguousarray(self.of_record, dtype=kind)).hexdigest()
+        return hashlib.sha256(np.ascontiguousarray(self.of_record, dtype=kind).data).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Groups) and bool(np.array_equal(self.of_record, other.of_record))
