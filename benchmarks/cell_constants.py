@@ -1,13 +1,13 @@
-"""The constant of `default_cells` and the trees of `fit_cells`, compared on tables that no other page of cells shows.
+"""The cells that `fit_cells` learns from by default, compared on tables that no other page of cells shows.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/cell_constants.py [--write FILE]
 
-`RECORDS` says how many records a small cell holds; trees have 4, 8 or 16 leaves here, while `fit_cells` tries 8, 32 and
-128 and takes what best predicts the cells that a booster left out. Data folders `protein_structure`, `adult` (income,
-and hours of work), `higgs_7500` and `bank_marketing` are looked for in the folder LABELDP_DATA, by default
-../shared/data. At most 20,000 records are learnt from, a fifth of a table is held out, epsilon is 1, and each number is
-a mean over two noises: the R squared of predicted numbers, or the accuracy of classes, in hundredths. The last column
-is by how much a setting is below the best one on average.
+`RECORDS` says how many records a small cell holds; cells are those of a k-d tree or compact ones. The trees that learn
+from them have 8, 32 or 128 leaves, whatever predicts best the cells that were left out. Data folders
+`protein_structure`, `adult` (income, and hours of work), `higgs_7500` and `bank_marketing` are looked for in the folder
+LABELDP_DATA, by default ../shared/data. At most 12,000 records are learnt from, a fifth of a table is held out, epsilon
+is 1, and each number is a mean over two noises: the R squared of predicted numbers, or the accuracy of classes, in
+hundredths. The last column is by how much a setting is below the best one on average.
 """
 
 import argparse
@@ -20,10 +20,9 @@ import pandas as pd
 from data import DATA
 
 import labeldp as ldp
-from labeldp.learners import fit_cells
-from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor
+from labeldp.learners import CompactPartition, MedianPartition, fit_cells
 
-CONSTANTS, LEAVES, NOISES, MOST = (1.5, 3.0, 6.0, 12.0), (4, 8, 16), 2, 20_000
+CONSTANTS, KINDS, NOISES, MOST = (1.5, 3.0, 6.0), (MedianPartition, CompactPartition), 2, 12_000
 SOURCES = {
     "protein": ("protein_structure/protein_structure.csv.gz", "rmsd", (), (0, 21)),
     "hours": ("adult/adult.csv.gz", "hours_per_week", ("split", "fnlwgt"), (0, 99)),
@@ -50,20 +49,20 @@ def measured(name: str) -> list[float]:
     """The score of each setting, in hundredths."""
     features, labels, asked, truth, domain = load(name)
     found = []
-    for constant, leaves in product(CONSTANTS, LEAVES):
+    for constant, kind in product(CONSTANTS, KINDS):
         scores = []
         for seed in range(NOISES):
             curator = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1))
             with (
                 patch("labeldp.learners.cellfit.RECORDS", constant),
-                patch.dict(CellTreesRegressor.__init__.__kwdefaults__, leaves=(leaves,)),
+                patch("labeldp.learners.cellfit.CompactPartition", kind),
             ):
                 model = fit_cells(features, curator, epsilon=1, rng=np.random.default_rng([seed, 7])).value
             predicted = model.predict(asked)
             error = np.mean((predicted - truth) ** 2) / np.var(truth)
             scores.append(1 - error if isinstance(domain, ldp.Interval) else np.mean(predicted == truth))
         found.append(100 * float(np.mean(scores)))
-        print(name, constant, leaves, round(found[-1], 2), flush=True)
+        print(name, constant, kind.__name__, round(found[-1], 2), flush=True)
     return found
 
 
@@ -72,17 +71,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    assert CellTreesRegressor.__init__ is CellTreesClassifier.__init__
     grid = np.array([measured(name) for name in SOURCES])
     behind = (grid.max(axis=1, keepdims=True) - grid).mean(axis=0)
     lines = ["# Small cells and the trees that join them", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
     lines += [
-        f"| RECORDS | leaves | {' | '.join(SOURCES)} | below the best |",
-        "|---:|---:|" + "---:|" * (len(SOURCES) + 1),
+        f"| RECORDS | cells | {' | '.join(SOURCES)} | below the best |",
+        "|---:|---|" + "---:|" * (len(SOURCES) + 1),
     ]
-    for i, (constant, leaves) in enumerate(product(CONSTANTS, LEAVES)):
+    for i, (constant, kind) in enumerate(product(CONSTANTS, KINDS)):
         numbers = [f"{number:.2f}" for number in (*grid[:, i], behind[i])]
-        lines.append(f"| {constant:g} | {leaves} | {' | '.join(numbers)} |")
+        lines.append(f"| {constant:g} | {kind.__name__} | {' | '.join(numbers)} |")
     print("\n".join(lines))
     if given.write:
         given.write.write_text("\n".join([*lines, ""]), encoding="utf-8")

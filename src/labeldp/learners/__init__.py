@@ -6,6 +6,7 @@ from labeldp.learners.cellfit import default_cells, fit_cells
 from labeldp.learners.cells import CellClassifier, CellRegressor
 from labeldp.learners.central import evaluated, fit_linear, round_loss, round_moment
 from labeldp.learners.clusters import cluster_prior, default_clusters, default_epsilon
+from labeldp.learners.compact import CompactPartition
 from labeldp.learners.convex import ConvexLoss, LossClassifier, SoftmaxRegression, UnitVectorLoss
 from labeldp.learners.defaults import boosted_regression, boosted_trees, default_classifiers
 from labeldp.learners.errors import NumberEvaluation, debiased_share, debiased_squared_error, judged, measuring
@@ -47,6 +48,7 @@ __all__ = [
     "CellRegressor",
     "CellTreesClassifier",
     "CellTreesRegressor",
+    "CompactPartition",
     "ConvexLoss",
     "CubePartition",
     "Estimate",

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from labeldp.learners.cells import CellClassifier, CellRegressor, fitted_partition, source_of
 from labeldp.learners.central import evaluated
+from labeldp.learners.compact import CompactPartition
 from labeldp.learners.features import check_rows, number_table
-from labeldp.learners.medians import MedianPartition
 from labeldp.learners.model import Model
 from labeldp.learners.occupied import numbered
 from labeldp.learners.partitions import Keys
@@ -67,7 +67,7 @@ def fit_cells(
             `Interval(-T, T, clip=True)`.
         epsilon: of all releases together; the guarantee is pure.
         rng: randomness of the noise.
-        partition: unfitted rule that cuts features into cells, each of which answers for itself. By default median
+        partition: unfitted rule that cuts features into cells, each of which answers for itself. By default compact
             cells, as many as `default_cells` says, and boosted trees on their answers; NaN is a gap.
         mechanism: what a cell releases: "sums", the noisy sum of its numbers, or of two classes the number of the
             second; "counts", the noisy number of each class; or a class alone, by "permute-and-flip" or "exponential".
@@ -95,7 +95,7 @@ def fit_cells(
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     table = number_table(features) if partition is None else features
-    small = MedianPartition(default_cells(len(table), table.shape[1], epsilon)) if partition is None else partition
+    small = CompactPartition(default_cells(len(table), table.shape[1], epsilon)) if partition is None else partition
     fitted = fitted_partition(small, table)
     if evaluation and isinstance(source_of(fitted), Release):
         raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
@@ -156,9 +156,11 @@ class CellTask:
 
     def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
         """Release an answer for each cell, and learn trees from all of them together."""
-        _, sizes, cells = numbered(fitted.transform(features), fitted.size_)
-        release = self.releases([cells], None, curator, rng)[0]
-        numbers = isinstance(self.domain, Interval)
+        asked = numbered(fitted.transform(features), fitted.size_)[2]
+        release = self.releases([asked], None, curator, rng)[0]
+        # A ledger that released the cells before keeps those of that time.
+        cells = release.mechanism.arrays()
+        sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
 
         def model(released: NDArray[Any]) -> Model:
             found = estimates(release.mechanism, released, sizes)

@@ -1,6 +1,6 @@
 """What many small cells say together: boosted trees on records, fitted to the noisy means of their cells."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +14,14 @@ from labeldp.learners.probabilities import Probabilities, projected
 
 Floats = NDArray[np.float64]
 
-MOST_ROWS = 1 << 16
+MOST_RECORDS = 1 << 16
+"""Records that trees learn from, at most: beyond, some stand for all records of their cell."""
+
+MOST_ROWS = 1 << 14
 """Records that one tree is grown on, at most, or half of them."""
 
 PATIENCE = 15
-"""Rounds without progress on the cells that were kept out, after which a booster stops."""
+"""Rounds without progress on the cells that were left out, after which boosters stop."""
 
 FEWEST_CELLS = 20
 """With fewer cells no tree is grown: all records get their common mean."""
@@ -29,14 +32,14 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
 
     Each tree is grown on records, to what the mean of its cell exceeds the mean prediction there: records of one cell
     may get different predictions, and large cells with little noise count for more. Several such boosters are averaged;
-    each leaves out some cells, and stops where it predicts those best. All of it is post-processing.
+    each leaves out some cells, and all stop where they predict those best. All of it is post-processing.
 
     Args:
         boosters: how many; each leaves out another part of the cells.
         rounds: trees of each, at most.
         rate: share of each tree that is added.
-        leaves: of a tree, at most: the first booster tries each of these, and the others take what predicted the cells
-            best that it left out. A leaf holds at least a fifth of what it would if all were equal.
+        leaves: of a tree, at most: what predicts best the cells that were left out. A leaf holds at least a fifth of
+            what it would if all were equal.
         random_state: of the parts, and of the features that a tree looks at: public.
     """
 
@@ -64,44 +67,32 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
             means: noisy mean label of each cell, or class shares, shape (cells, columns).
             variances: of these means around what features explain, up to a factor, shape (cells,).
         """
-        table = number_table(features).astype(np.float32)
+        table = number_table(features)
         self.n_features_in_ = table.shape[1]
-        sums = _Cells(cells, np.bincount(cells, minlength=len(means)), means, 1 / variances)
-        rng = np.random.default_rng(self.random_state)
-        part = rng.permutation(len(means)) % max(self.boosters, 2)
-        self.start_ = np.average(means, axis=0, weights=sums.weights)
+        self.start_ = np.average(means, axis=0, weights=1 / variances)
         self.trees_: list[list[Any]] = []
         if len(means) >= FEWEST_CELLS:
-            tried = [self._boost(table, sums, part == 0, leaves, rng) for leaves in self.leaves]
-            best = int(np.argmin([error for _, error in tried]))
-            others = range(1, self.boosters)
-            self.trees_ = [tried[best][0]]
-            self.trees_ += [self._boost(table, sums, part == k, self.leaves[best], rng)[0] for k in others]
+            rows, sums = _Cells.of(cells, means, 1 / variances)
+            shown = table[rows].astype(np.float32)
+            tried = [self._boosted(shown, sums, leaves) for leaves in self.leaves]
+            self.trees_ = min(tried, key=lambda found: found[0])[1]
         return self
 
-    def _boost(
-        self, table: NDArray[np.float32], sums: "_Cells", held: NDArray[np.bool_], leaves: int, rng: Any
-    ) -> tuple[list[Any], float]:
-        """The trees of one booster, up to the best number of them, and its error on the cells that it left out."""
-        predicted = np.tile(self.start_, (len(table), 1))
-        trees: list[Any] = []
-        best, kept = sums.error(predicted, held), 0
-        while len(trees) < min(self.rounds, kept + PATIENCE):
-            rows = sums.sample(~held, rng)
-            tree = DecisionTreeRegressor(
-                max_leaf_nodes=leaves,
-                min_samples_leaf=max(len(rows) // (5 * leaves), 1),
-                max_features=0.5,
-                random_state=int(rng.integers(1 << 31)),
-            )
-            own = sums.of_record[rows]
-            tree.fit(table[rows], sums.excess(predicted)[own], sample_weight=(sums.weights / sums.sizes)[own])
-            predicted += self.rate * tree.predict(table).reshape(len(table), -1)
-            trees.append(tree)
-            error = sums.error(predicted, held)
+    def _boosted(self, table: NDArray[np.float32], sums: "_Cells", leaves: int) -> tuple[float, list[list[Any]]]:
+        """All boosters with trees of so many leaves, and their error on the cells that each left out.
+
+        They grow side by side and stop together, where the sum of their errors is least: that of one alone is noise.
+        """
+        rng = np.random.default_rng(self.random_state)
+        part = rng.permutation(len(sums.sizes)) % self.boosters
+        grown = [_Booster.of(sums, part == k, table, self.start_) for k in range(self.boosters)]
+        best, kept, rounds = sum(each.error for each in grown), 0, 0
+        while rounds < min(self.rounds, kept + PATIENCE):
+            rounds += 1
+            error = sum(each.grow(leaves, self.rate, rng) for each in grown)
             if error < best:
-                best, kept = error, len(trees)
-        return trees[:kept], best
+                best, kept = error, rounds
+        return best, [each.trees[:kept] for each in grown]
 
     def scores(self, X: Any) -> Floats:
         """Predicted means, shape (n, columns)."""
@@ -122,21 +113,61 @@ class _Cells:
     means: Floats
     weights: Floats
 
+    @classmethod
+    def of(cls, cells: Keys, means: Floats, weights: Floats) -> tuple[NDArray[np.intp], "_Cells"]:
+        """Cells with the records that stand for them: all, or a regular sample of each where there are too many."""
+        order = np.argsort(cells, kind="stable")
+        rows = order[:: -(-len(order) // MOST_RECORDS)]
+        found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
+        return rows, cls(of_record, sizes, means[found], weights[found])
+
     def excess(self, predicted: Floats) -> Floats:
         """By how much each cell's noisy mean exceeds the mean prediction for its records."""
         sums = [np.bincount(self.of_record, column, len(self.sizes)) for column in predicted.T]
         return self.means - np.column_stack(sums) / self.sizes[:, None]
 
-    def error(self, predicted: Floats, cells: NDArray[np.bool_]) -> float:
-        """The weighted mean square of what is left in some cells."""
-        if not cells.any():
-            return 0.0
-        return float(np.average((self.excess(predicted)[cells] ** 2).sum(axis=1), weights=self.weights[cells]))
-
     def sample(self, cells: NDArray[np.bool_], rng: Any) -> NDArray[np.intp]:
         """The records of about half of some cells, or of fewer where that is too many."""
         share = min(0.5, MOST_ROWS / max(float(self.sizes[cells].sum()), 1.0))
         return np.flatnonzero((cells & (rng.random(len(cells)) < share))[self.of_record])
+
+
+@dataclass
+class _Booster:
+    """Trees that were grown on some of the cells, and what they predict so far."""
+
+    sums: _Cells
+    held: NDArray[np.bool_]
+    table: NDArray[np.float32]
+    predicted: Floats
+    trees: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sums: _Cells, held: NDArray[np.bool_], table: NDArray[np.float32], start: Floats) -> "_Booster":
+        """A booster without trees."""
+        return cls(sums, held, table, np.tile(start, (len(table), 1)))
+
+    def grow(self, leaves: int, rate: float, rng: Any) -> float:
+        """Add a tree; the error on the cells that are held out."""
+        rows = self.sums.sample(~self.held, rng)
+        tree = DecisionTreeRegressor(
+            max_leaf_nodes=leaves,
+            min_samples_leaf=max(len(rows) // (5 * leaves), 1),
+            max_features=0.5,
+            random_state=int(rng.integers(1 << 31)),
+        )
+        own = self.sums.of_record[rows]
+        weights = (self.sums.weights / self.sums.sizes)[own]
+        tree.fit(self.table[rows], self.sums.excess(self.predicted)[own], sample_weight=weights)
+        self.predicted += rate * tree.predict(self.table).reshape(self.predicted.shape)
+        self.trees.append(tree)
+        return self.error
+
+    @property
+    def error(self) -> float:
+        """The weighted sum of squares of what is left in the cells that are held out."""
+        left = (self.sums.excess(self.predicted) ** 2).sum(axis=1)
+        return float((left * self.sums.weights)[self.held].sum())
 
 
 class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
