@@ -8,14 +8,30 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeRegressor
 from skops import io
 
 import labeldp as ldp
 from conftest import table_of_people
+from labeldp.learners import (
+    CellClassifier,
+    CellRegressor,
+    CubePartition,
+    KMeansPartition,
+    MedianPartition,
+    NeighborsClassifier,
+    NeighborsRegressor,
+    TreePartition,
+    fit_cells,
+    fit_full_cells,
+)
+from labeldp.mechanisms import Located
 from labeldp.workflows import FitSettings, LedgerFile, fit_file, predict_file
-from labeldp.workflows.bundle import DESCRIPTION, ESTIMATOR, Bundle, certify, read_certified
+from labeldp.workflows.bundle import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, certify, read_certified
 
 Disk = Callable[[int], AbstractContextManager[None]]
 SETTINGS = FitSettings.parse(
@@ -143,3 +159,42 @@ def test_a_fit_whose_ledger_does_not_fit_on_the_disk_charges_nothing(folder: Pat
     with pytest.raises(ldp.LedgerError, match="disk"), small_disk(512):
         fit(folder, "again")
     assert sorted(os.listdir(folder)) == before
+
+
+PARTITIONS: list[Any] = [
+    CubePartition(0.5, bounds=(0, 1)),
+    KMeansPartition(4),
+    MedianPartition(4),
+    TreePartition(DecisionTreeRegressor(max_leaf_nodes=4)),
+    TreePartition(RandomTreesEmbedding(3, max_depth=2, random_state=0)),
+    None,
+]
+
+
+@pytest.mark.parametrize("domain", [ldp.Interval(0, 1), ldp.Classes(2)], ids=["numbers", "classes"])
+def test_every_learner_of_cells_and_neighbors_is_read_again(tmp_path: Path, domain: Any) -> None:
+    """Whatever is written has trusted types only, and predicts the same."""
+    features, rng = np.random.default_rng(0).random((200, 2)), np.random.default_rng(1)
+    numbers = isinstance(domain, ldp.Interval)
+    labels: Any = features[:, 0] if numbers else (features[:, 0] > 0.5).astype(int)
+
+    def holder(content: Any, of: Any) -> ldp.Curator:
+        return ldp.Curator(content, domain=of, budget=ldp.Budget(epsilon=1))
+
+    kind: Any = ldp.DiscreteLaplace if numbers else ldp.UnaryEncoding
+    noisy = holder(labels, domain).release(kind(domain=domain, epsilon=1), rng=rng)
+    whole = holder((features, labels), Located(CubePartition(0.5, bounds=(0, 1)).grid(2), domain))
+    full = fit_full_cells(whole, epsilon=1, rng=rng, smallest=5 if numbers else None)
+    local: Any = CellRegressor if numbers else CellClassifier
+    found: list[Any] = [full.value.estimator, (NeighborsRegressor if numbers else NeighborsClassifier)()]
+    found[1].fit(features, noisy)
+    for partition in PARTITIONS:
+        found.append(local(partition).fit(features, noisy))
+        central = fit_cells(features, holder(labels, domain), epsilon=1, rng=rng, partition=partition)
+        found.append(central.value.estimator)
+    for place, estimator in enumerate(found):
+        vars(estimator).pop("certificate_", None)  # the model's, written beside it
+        path = tmp_path / f"{place}.skops"
+        io.dump(estimator, path)
+        again = io.load(path, trusted=sorted(TRUSTED))
+        assert np.array_equal(again.predict(features), estimator.predict(features))

@@ -35,6 +35,10 @@ TRUSTED = frozenset(
         "functools.partial",
         "labeldp.learners.cells.CellClassifier",
         "labeldp.learners.cells.CellRegressor",
+        "labeldp.learners.full.GridClassifier",
+        "labeldp.learners.full.GridRegressor",
+        "labeldp.learners.grown.KMeansPartition",
+        "labeldp.learners.grown.TreePartition",
         "labeldp.learners.kernel.KernelClassifier",
         "labeldp.learners.linear.LinearClassifier",
         "labeldp.learners.linear.LinearRegressor",
@@ -44,6 +48,7 @@ TRUSTED = frozenset(
         "labeldp.learners.neighbors.NeighborsRegressor",
         "labeldp.learners.occupied.Occupied",
         "labeldp.learners.occupied.Scale",
+        "labeldp.learners.partitions.CubePartition",
         "labeldp.learners.patches.PatchFilters",
         "labeldp.learners.regressor.NoisyNumberRegressor",
         "labeldp.learners.smoothed.CellTreesClassifier",
@@ -63,7 +68,7 @@ TRUSTED = frozenset(
         "sklearn.utils.validation.check_array",
     }
 )
-"""Beyond what skops trusts, what the classifiers of `--model` are made of. A file with any other name is refused."""
+"""Beyond what skops trusts, what models of `--model` and of all cells are made of. A file with other names is refused."""
 
 
 @dataclass(frozen=True)
