@@ -58,6 +58,8 @@ def plan(
             raise InputError(f"{extra[0]} goes with a FILE")
         found = None
     else:
+        if "full" in asked["protection"]:
+            raise InputError("--protection full keeps features private: state --n and --d in place of a FILE")
         found = read_features(data, label=label, columns=features, id_column=id_column)
     answer = make_plan(Question.parse(**asked, features=found), found)
     click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))

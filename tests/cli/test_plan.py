@@ -66,6 +66,7 @@ def test_plans_of_all_tasks(labeldp: Callable[..., Ran], words: str) -> None:
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 0", ("epsilon must be positive",)),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --trust me", ("--trust must hold local or central",)),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --id id", ("--id goes with a FILE",)),
+        (f"{FILE} --protection label,full", ("--protection full keeps features private", "--n and --d")),
         ("plan people.csv --classes 2 --epsilon 1", ("--label must name the private column",)),
         ("plan people.csv --label bougth --classes 2 --epsilon 1", ("bougth", "bought")),
         ("plan nobody.csv --label y --classes 2 --epsilon 1", ("no such file", "nobody.csv")),
