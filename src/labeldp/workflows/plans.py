@@ -47,6 +47,9 @@ from labeldp.workflows.plan import (
 )
 from labeldp.workflows.released_plans import ReleasedLabels
 
+LEAST = 20
+"""Records with numbers, at least."""
+
 DIRECTIONS = 500
 """At most so many of the features that a simulation learns from."""
 
@@ -209,8 +212,14 @@ class NoisySums(Plan):
         return round_moment(self.settings.domain, epsilon=self.settings.epsilon, delta=self.settings.delta)
 
     def check(self, rows: Rows, bench: Bench) -> None:
-        """Features of images need images of some size and number."""
+        """Features of images need images of some size and number; an error of numbers has an interval from two on.
+
+        Raises:
+            InputError: images too small, or too few records.
+        """
         rows.representation()
+        if isinstance(self.settings.domain, Interval) and len(rows.features) < LEAST:
+            raise InputError(f"--model linear needs at least {LEAST} records")
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """See `fit_linear`: on one thread, since the same sums are found again by rows that are the same to the bit."""

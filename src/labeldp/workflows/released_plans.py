@@ -44,6 +44,7 @@ LEAST = 20
 """Records, at least: each fold must have some, and so must what is left."""
 
 CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
+CHOSEN = "; of {} learners the one with the best score on these labels, which flatters it a little"
 
 
 @final
@@ -95,7 +96,9 @@ class ReleasedLabels(Plan):
         release = curator.release(self.mechanism, rng=rng, step="labels")
         with threadpool_limits(1):  # sums in another order would choose another size
             found = tune(self._likely(rows, release), rows.features, _coded(release), folds=FOLDS)
-        seen = judged(release, found.held_out, CROSS_VALIDATED, np.arange(curator.records))
+        tried = len(self._learners(rows))
+        of = CROSS_VALIDATED + (CHOSEN.format(tried) if tried > 1 else "")
+        seen = judged(release, found.held_out, of, np.arange(curator.records))
         return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=seen))
 
     def _likely(self, rows: Rows, release: Release[Any]) -> list[Any]:
