@@ -219,3 +219,18 @@ def test_the_balance_of_heavy_tails_has_the_exponents_of_theorems_10_and_12() ->
         records = [1e11, 1e13]
         sides = [balance(records=n, noise=noise, dimension=2, beta=1.0, moments=3.0).side for n in records]
         assert slope(np.log(sides).tolist(), np.log(records).tolist()) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(("dimension", "beta"), [(1, 1.0), (2, 1.0), (2, 0.5), (3, 0.7)])
+def test_theorem_8_bears_slivers_at_the_boundary_but_not_everywhere(dimension: int, beta: float) -> None:
+    """Noise that is kept in range adds at most 1/(Nε) for each sliver: h^(1+β) for h^(1-d) of them, h^β for h^(-d)."""
+    few, many = [], []
+    for strength in (1e6, 1e9, 1e12):
+        shares = np.geomspace(1e-3, 1e3, 601) / strength
+        worst = float(np.minimum(shares, 1 / (shares * strength**2)).max())
+        assert worst == pytest.approx(1 / strength)
+        side = strength ** (-1 / (beta + dimension))
+        few.append(side ** (1 - dimension) * worst / side ** (2 * beta))
+        many.append(side**-dimension * worst / side ** (2 * beta))
+    assert max(few) <= 1 + 1e-9
+    assert many[1] > 2 * many[0] and many[2] > 2 * many[1]

@@ -68,7 +68,7 @@ TRUSTED = frozenset(
         "sklearn.utils.validation.check_array",
     }
 )
-"""Beyond what skops trusts, what models of `--model` and of all cells are made of. A file with other names is refused."""
+"""Beyond what skops trusts, what models of `--model` and of cells are made of. A file with any other is refused."""
 
 
 @dataclass(frozen=True)
