@@ -149,6 +149,8 @@ Examples:
     metavar="MODEL",
     help="A directory with a network of other labels to start from.",
 )
+@click.option("--cells", type=click.IntRange(1), metavar="N", help="How many cells, as labeldp plan says; chosen else.")
+@click.option("--neighbors", type=click.IntRange(1), metavar="K", help="How many neighbors; chosen by default.")
 @click.option(
     "--test", type=_SOURCE, help="Other records with public labels, to measure the model on; of images the test part."
 )

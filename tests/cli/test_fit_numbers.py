@@ -206,6 +206,11 @@ CASES = [
     (("--range", "0,100", "--label", "town"), "must hold numbers only"),
     (("--range", "0,100", "--label", "age"), "missing label"),
     (("--classes", "2", "--clip"), "--clip goes with --range"),
+    (("--range", "0,100", "--cells", "20"), "--cells goes with --model cells"),
+    (("--range", "0,100", "--model", "cells", "--neighbors", "20"), "--neighbors goes with --model neighbors"),
+    (("--range", "0,100", "--model", "neighbors", "--neighbors", "401"), "--neighbors must be at most 400, half of"),
+    (("--range", "0,100", "--model", "cells", "--cells", "401"), "--cells must be at most 400, half of the number"),
+    (("--range", "0,100", "--trust", "central", "--cells", "401"), "--cells must be at most 400, half of the number"),
 ]
 
 
@@ -216,6 +221,32 @@ def test_what_does_not_go_together_is_refused(
     """One clear error; nothing is charged and nothing is written."""
     base = ("--label", "price", "--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model")
     refused(labeldp("fit", "homes.csv", *base, *options), folder, words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--model", "cells", "--cells", "16"), "means over 16 cells"),
+        (("--model", "cells", "--cells", "16", "--trust", "central"), "one noisy sum for each of 16 cells"),
+        (("--model", "neighbors", "--neighbors", "50"), "means over the 50 nearest records"),
+    ],
+)
+def test_the_sizes_of_a_plan_can_be_given(
+    labeldp: Callable[..., Ran], folder: Path, options: tuple[str, ...], words: str
+) -> None:
+    """Nothing is chosen, the command of the report has the size, and another size is another fit."""
+    assert labeldp(*FIT, *options).status == 0
+    found = summary(folder)
+    assert found["model"].startswith(words) and " ".join(options[2:4]) in found["command"]
+    assert "which flatters it" not in found["numbers"]["error"]["method"]
+    other = labeldp(*FIT, *options[:3], "8", *options[4:])
+    assert other.status == 1 and "not empty" in other.err
+
+
+def test_an_evaluation_says_when_its_labels_chose_the_model(labeldp: Callable[..., Ran], folder: Path) -> None:
+    assert labeldp(*FIT, "--model", "neighbors").status == 0
+    method = summary(folder)["numbers"]["error"]["method"]
+    assert "of 4 learners the one with the best score on these labels, which flatters it a little" in method
 
 
 def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[..., Ran], folder: Path) -> None:

@@ -5,12 +5,12 @@ from typing import Any, ClassVar, final
 
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners import Model, fit_cells, measuring
+from labeldp.learners import MedianPartition, Model, fit_cells, measuring
 from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, Trust
 from labeldp.workflows.estimated import amount
 from labeldp.workflows.image_rows import Rows
-from labeldp.workflows.plan import EVALUATED, Bench, Plan, Step
+from labeldp.workflows.plan import EVALUATED, Bench, Plan, Step, check_size
 
 LEAST = 20
 """Records, at least."""
@@ -28,7 +28,7 @@ class NoisyCells(Plan):
         "Which of the randomized labels of the evaluation are true.",
     )
     notes: ClassVar[tuple[str, ...]] = (
-        "Results at other values of ε are not simulated: hundreds of trees would have to be grown for each.",
+        "Results at other values of ε are not simulated: each would take as long as this fit.",
     )
 
     def __post_init__(self) -> None:
@@ -51,14 +51,25 @@ class NoisyCells(Plan):
         """
         if len(rows.features) < LEAST:
             raise InputError(f"--model cells needs at least {LEAST} records")
+        check_size("--cells", self.settings.cells, len(rows.features))
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """See `fit_cells`: on one thread, since the same cells are found again by rows that are the same to the bit."""
+        partition = MedianPartition(self.settings.cells) if self.settings.cells else None
         with threadpool_limits(1):
-            return fit_cells(rows.features, curator, epsilon=self.settings.epsilon, rng=rng, evaluation=EVALUATED)
+            return fit_cells(
+                rows.features,
+                curator,
+                epsilon=self.settings.epsilon,
+                rng=rng,
+                partition=partition,
+                evaluation=EVALUATED,
+            )
 
     def described(self, model: Model) -> str:
         """The cells and the one release."""
+        if self.settings.cells:
+            return f"one noisy sum for each of {self.settings.cells:,} cells, cut at medians of features"
         return "boosted trees, learnt from one noisy sum for each of many small cells of similar records"
 
     def noise(self, records: int) -> str:

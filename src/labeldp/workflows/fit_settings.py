@@ -45,6 +45,8 @@ class FitSettings:
         id_column: record ids, which are no feature; row numbers by default.
         epochs: of each stage of a network; None for what its recipe says.
         init: a directory with a fitted network, whose weights are the first ones.
+        cells: how many, for the model "cells"; None to choose.
+        neighbors: how many, for the model "neighbors"; None to choose.
     """
 
     label: str
@@ -62,6 +64,8 @@ class FitSettings:
     id_column: str | None = None
     epochs: int | None = None
     init: str | None = None
+    cells: int | None = None
+    neighbors: int | None = None
 
     @classmethod
     def parse(
@@ -113,6 +117,8 @@ class FitSettings:
         words += ["--method", self.method] if self.method else []
         words += ["--epochs", str(self.epochs)] if self.epochs else []
         words += ["--init", Path(self.init).name] if self.init else []
+        words += ["--cells", str(self.cells)] if self.cells else []
+        words += ["--neighbors", str(self.neighbors)] if self.neighbors else []
         words += ["--features", ",".join(self.features)] if self.features else []
         words += ["--revision", self.revision] if self.revision else []
         words += ["--test", Path(test).name] if test else []
@@ -136,6 +142,7 @@ class FitSettings:
         ]
         description += [str(self.delta)] if self.delta else []
         others = {"method": self.method, "epochs": self.epochs, "init": init}
+        others |= {"cells": self.cells, "neighbors": self.neighbors}
         description += [[name, value] for name, value in others.items() if value]
         digest = hashlib.sha256(json.dumps(description).encode())
         digest.update(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())

@@ -183,6 +183,16 @@ def refuse_delta(settings: FitSettings) -> None:
         )
 
 
+def check_size(option: str, count: int | None, records: int) -> None:
+    """Refuse more cells or neighbors than the folds of a cross-validation and its simulations have records for.
+
+    Raises:
+        InputError: what the most is.
+    """
+    if count is not None and count > records // 2:
+        raise InputError(f"{option} must be at most {records // 2:,}, half of the number of records")
+
+
 def in_stages(count: int) -> str:
     """How many, in words."""
     return "one stage" if count == 1 else f"{count} stages"

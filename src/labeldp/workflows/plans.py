@@ -78,6 +78,9 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
         raise InputError("--trust must be local or central")
     if isinstance(settings.domain, Interval) and settings.model == "auto" and settings.trust == "central":
         settings = replace(settings, model="linear" if settings.delta or images else "cells")
+    for name in ("cells", "neighbors"):
+        if getattr(settings, name) is not None and settings.model != name:
+            raise InputError(f"--{name} goes with --model {name}")
     plans, what = (IMAGE_PLANS, "images") if images else (PLANS, "a table")
     kinds = plans.get(settings.model)
     if kinds is None:

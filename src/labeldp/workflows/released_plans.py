@@ -28,7 +28,7 @@ from labeldp.workflows.classifiers import distances
 from labeldp.workflows.estimated import amount
 from labeldp.workflows.fit_data import PrivateRows
 from labeldp.workflows.image_rows import Rows
-from labeldp.workflows.plan import Bench, Plan, Step, kept_label, refuse_delta
+from labeldp.workflows.plan import Bench, Plan, Step, check_size, kept_label, refuse_delta
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """Cells of about so many records are tried."""
@@ -89,6 +89,8 @@ class ReleasedLabels(Plan):
         """
         if len(rows.features) < LEAST:
             raise InputError(f"--model {self.settings.model} needs at least {LEAST} records")
+        for name, count in (("cells", self.settings.cells), ("neighbors", self.settings.neighbors)):
+            check_size(f"--{name}", count, len(rows.features))
         self._learners(rows)
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
@@ -104,7 +106,7 @@ class ReleasedLabels(Plan):
     def _likely(self, rows: Rows, release: Release[Any]) -> list[Any]:
         """What is chosen from; of neighbors of many records the one that does best on some of them: they are slow."""
         learners, records = self._learners(rows), len(rows.features)
-        if self.settings.model != "neighbors" or records <= SOME:
+        if self.settings.model != "neighbors" or records <= SOME or len(learners) == 1:
             return learners
         some = np.random.default_rng(0).permutation(records)[:SOME]
         known = replace(release, value=release.value[some])
@@ -121,9 +123,11 @@ class ReleasedLabels(Plan):
             return trees
         if self.settings.model == "neighbors":
             kind: Any = NeighborsRegressor if numbers else NeighborsClassifier
+            if self.settings.neighbors is not None:
+                return [distances(categorical, kind(self.settings.neighbors))]
             return [distances(categorical, kind(constant=constant)) for constant in CONSTANTS]
         kind = CellRegressor if numbers else CellClassifier
-        sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+        sizes = [self.settings.cells] if self.settings.cells else default_sizes(records)
         cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
         return cells if self.settings.model == "cells" else [*trees, *cells]
 
@@ -166,6 +170,11 @@ class ReleasedLabels(Plan):
             f"Of each record a bit for each class was released: whether it is the class, turned over with a "
             f"probability of {flip:.3f}."
         )
+
+
+def default_sizes(records: int) -> list[int]:
+    """Numbers of cells to choose from."""
+    return sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
 
 
 def _kind(estimator: Any) -> str:
