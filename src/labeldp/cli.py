@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from labeldp.cli_account import account
-from labeldp.cli_options import domain_options, private
+from labeldp.cli_options import bag_options, domain_options, private
 from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
 from labeldp.terminal import progress as _progress
@@ -214,7 +214,10 @@ Examples:
       --epsilon 1 --ledger people.ledger --dataset people --id id --out noisy.parquet
   labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
       --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
+  labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\
+      --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
 """
+BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 
 
 @cli.command(epilog=RELEASE_EXAMPLES)
@@ -223,10 +226,11 @@ Examples:
 @domain_options
 @click.option(
     "--mechanism",
-    type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace"]),
+    type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace", *BAGS]),
     default="randomized-response",
     show_default=True,
 )
+@bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
 @click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
@@ -234,18 +238,34 @@ Examples:
 def release(data: str, out: str, **options: Any) -> None:
     """Release the label column of DATA with noise.
 
-    Writes the noisy column (and the ids), or with --in-place the whole table. The certificate goes into
-    the Parquet metadata, or beside a CSV file.
+    Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
+    bag and the noisy sums. The certificate goes into the Parquet metadata, or beside a CSV file.
     """
-    from labeldp.workflows import domain_of, release_file
+    from labeldp.workflows import domain_of, release_bags, release_file
 
     given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
-    domain = domain_of(**given)
-    with _progress("releasing") as progress:
-        certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)
-    click.echo(certificate.at(0))
+    bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
+    bags = {name: value for name, value in bags.items() if value is not None}
+    domain, delta = domain_of(**given), bags.get("delta", 0)
+    if options["mechanism"] in BAGS:
+        certificate = release_bags(data, out=out, domain=domain, note=_note, **bags, **_of_bags(bags, options))
+    elif bags:
+        raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {', '.join(BAGS)}")
+    else:
+        with _progress("releasing") as progress:
+            certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)
+    click.echo(certificate.at(delta))
     click.echo(_standing(options["ledger"], options["dataset"]))
     click.echo(f"Released: {out}")
+
+
+def _of_bags(bags: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What a release of bags takes of the other options."""
+    if "size" not in bags:
+        raise click.UsageError("--size must be given: how many records the smallest bag has")
+    if options.pop("in_place"):
+        raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
+    return options
 
 
 @cli.command(epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n")

@@ -6,7 +6,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-__all__ = ["domain_options", "private"]
+__all__ = ["bag_options", "domain_options", "private"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,6 +53,24 @@ def domain_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
         click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
         click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
+    ]
+    decorated: Any = command
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def bag_options(command: Callable[P, R]) -> Callable[P, R]:
+    """The options of mechanisms on bags; None where they were not given."""
+    options = [
+        click.option("--size", type=int, help="Bags: records in the smallest one."),
+        click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
+        click.option("--bags", type=click.Choice(["median", "random"]), help="Bags of similar records, or at random."),
+        click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
+        click.option(
+            "--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."
+        ),
+        click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
     ]
     decorated: Any = command
     for option in reversed(options):

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from labeldp.workflows.bag_files import release_bags
     from labeldp.workflows.certificates import verify
     from labeldp.workflows.curator import Curator
     from labeldp.workflows.demo import run_demo
@@ -61,6 +62,7 @@ _FILES = {
     "planning_words": "plan_lines",
     "predict": "predict_file",
     "release": "release_file verify_file",
+    "bag_files": "release_bags",
     "reproduce": (
         "ClassCurve Grid RateGrid RateResult Result Run Slope class_curves reproduce_multistage reproduce_rates slopes"
     ),
@@ -122,6 +124,7 @@ __all__ = [
     "plan_lines",
     "predict_file",
     "read_features",
+    "release_bags",
     "release_file",
     "reproduce_multistage",
     "reproduce_rates",

@@ -76,6 +76,6 @@ def finite_rows(features: Any, records: int) -> Floats:
     except (TypeError, ValueError):
         raise InputError("features must be numbers: map tables to numbers first") from None
     if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
-        raise InputError("features must be a finite array of numbers, one row for each record, shape (n, d)")
+        raise InputError("features must be a finite array, shape (n, d), one row for each record: fill gaps first")
     table.flags.writeable = False
     return table

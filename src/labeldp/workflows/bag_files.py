@@ -1,0 +1,194 @@
+"""Release sums of a label column over bags of records: read whole, charged once, published whole or not at all."""
+
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import (
+    Bagged,
+    BagSum,
+    Domain,
+    NoisyWeightedLLP,
+    WeightedLBA,
+    llp_calibrate,
+    median_bags,
+    random_bags,
+)
+from labeldp.privacy import Budget, Certificate, InputError, Public, decimal
+from labeldp.tables import TableEncoder, TableFile, open_table, release_writer
+from labeldp.workflows.curator import Curator
+from labeldp.workflows.fit_data import codes_in
+from labeldp.workflows.labels import domain_in_file
+from labeldp.workflows.ledger_file import LedgerFile
+
+BAG_MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
+"""What `release_bags` offers."""
+
+MARGIN = Fraction(1, 1 << 49)
+"""Part of a delta that is kept for integers and doubles."""
+
+
+def release_bags(
+    data: str | os.PathLike[str],
+    *,
+    label: str,
+    domain: Domain,
+    mechanism: str,
+    size: int,
+    epsilon: Any,
+    delta: Any = 0,
+    bags: str | None = None,
+    noisy: int | None = None,
+    weights: str = "rademacher",
+    rows: int = 1,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    out: str | os.PathLike[str],
+    id_column: str | None = None,
+    revision: str | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Release sums of a label column over bags as a table with a certificate.
+
+    Noise is as small as (epsilon, delta) allows. All columns but label and ids are public features: bags are made of
+    them, and `weighted-lba` sums them. The table has a row for each record (its id or row number, its bag, its bag's
+    noisy sum in LABEL_sum; `noisy-weighted-llp` adds its weight and whether it counts as noisy), or for `weighted-lba`
+    a row for each weighted sum of features and labels, the labels less the middle of their range. The same command on
+    the same file costs nothing again.
+
+    Args:
+        data: the file.
+        label: its private column.
+        domain: an `Interval`, or two classes.
+        mechanism: one of `BAG_MECHANISMS`.
+        size: records in the smallest bag.
+        epsilon, delta: what the release costs; of `bag-sum` delta = 0 asks for Laplace noise.
+        bags: "median" or "random"; by default "median" for `bag-sum`.
+        noisy: labels of each bag that count as noisy; all of the smallest bag by default.
+        weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
+        rows: of `weighted-lba`: weighted sums of each bag.
+        ledger, dataset, revision, note: as in `release_file`.
+        out: the output, .parquet or .csv, which must not exist.
+        id_column: ids that are written beside the bags.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
+    """
+    table = open_table(data)
+    content, columns = _read(table, label, id_column)
+    if mechanism not in BAG_MECHANISMS:
+        raise InputError(f"mechanism must be one of {', '.join(BAG_MECHANISMS)}")
+    encoder = TableEncoder.fit(content.select(columns))
+    features = Public(encoder.transform(content), why="the columns beside the label are public features")
+    made: Bagged
+    if mechanism == "bag-sum":
+        made = _bag_sum(domain, size, features, bags or "median", epsilon, delta)
+    elif mechanism == "noisy-weighted-llp":
+        made = _llp(domain, size, _bags(bags or "random", features, size), epsilon, delta, noisy, weights)
+    else:
+        made = _lba(domain, size, features, bags or "random", epsilon, delta, rows)
+    codes = codes_in(content, label, domain_in_file(domain))
+    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=Budget(epsilon, delta))
+    if Path(out).absolute() == Path(ledger).absolute():
+        raise InputError("out and ledger must be different files")
+    released, is_new = f"{label}_sum", account.is_new
+    names = _columns(made, released, id_column, encoder.names)
+    curator = Curator(domain.decode(codes), domain=domain, ledger=account)
+    with release_writer(out, names, released=released) as writer:
+        release = curator.release(made, rng=account.randomness)
+        if is_new and note:
+            note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
+        ids = np.arange(len(codes)) if id_column is None else content.column(id_column).combine_chunks()
+        arrays = _published(made, release.value, ids)
+        others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))
+        writer.write(pa.array(arrays[-1]), others)
+        writer.certify(release.certificate.to_json())
+    return release.certificate
+
+
+def _read(table: TableFile, label: str, id_column: str | None) -> tuple[pa.Table, list[str]]:
+    """The whole table, and its feature columns."""
+    table.require(label, "label")
+    if id_column is not None:
+        table.require(id_column, "id_column")
+    if id_column == label:
+        raise InputError("id_column must be another column than label: ids are published")
+    columns = [name for name in table.columns if name not in (label, id_column)]
+    if not columns:
+        raise InputError("the table must have feature columns beside the label: bags are made of them")
+    return table.read(), columns
+
+
+def _bags(bags: str, features: Public[NDArray[np.float64]], size: int) -> Any:
+    if bags not in ("median", "random"):
+        raise InputError("bags must be median or random")
+    return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size)
+
+
+def _bag_sum(domain: Domain, size: int, features: Any, bags: str, epsilon: Any, delta: Any) -> BagSum:
+    noise = "gaussian" if decimal(delta, "delta") else "laplace"
+    return BagSum(size, bags=bags, noise=noise, domain=domain, epsilon=epsilon, delta=delta, features=features)
+
+
+def _llp(
+    domain: Domain, size: int, bags: Any, epsilon: Any, delta: Any, noisy: int | None, weights: str
+) -> NoisyWeightedLLP:
+    """With the smallest standard deviation that keeps (epsilon, delta)."""
+    each = size if noisy is None else noisy
+    probe = NoisyWeightedLLP(size, each, 1.0, weights, domain=domain, bags=bags)
+    share = decimal(delta, "delta") - MARGIN
+    if share <= 0:
+        raise InputError("delta must be positive for noisy-weighted-llp, such as 1e-6: its noise is Gaussian")
+    found = llp_calibrate(
+        "stddev",
+        epsilon=epsilon,
+        delta=share,
+        size=probe.law.size,
+        noisy_fraction=probe.law.noisy_fraction,
+        label_range=probe.law.label_range,
+        weights=weights,
+    )
+    stddev = float(found.stddev) * (1 + 1e-9)
+    return NoisyWeightedLLP(size, each, stddev, weights, domain=domain, bags=bags)
+
+
+def _lba(
+    domain: Domain, size: int, features: Public[NDArray[np.float64]], bags: str, epsilon: Any, delta: Any, rows: int
+) -> WeightedLBA:
+    """With a constant feature before the others, and as little noise on each bag as keeps (epsilon, delta)."""
+    matrix = np.column_stack([np.ones(len(features.value)), features.value])
+    table = Public(matrix, why=features.why)
+    return WeightedLBA(size, rows, domain=domain, bags=bags, features=table, epsilon=epsilon, delta=delta)
+
+
+def _columns(made: Bagged, released: str, id_column: str | None, features: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of the output, the released one last."""
+    if isinstance(made, WeightedLBA):
+        names: tuple[str, ...] = ("bag", "constant", *features, released)
+    else:
+        weighted = ("weight", "noisy") if isinstance(made, NoisyWeightedLLP) else ()
+        names = ("row" if id_column is None else id_column, "bag", *weighted, released)
+    if len(set(names)) < len(names):
+        raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
+    return names
+
+
+def _published(made: Bagged, value: Any, ids: Any) -> list[Any]:
+    """The columns of the output in order."""
+    of_record = made.partition.of_record
+    if isinstance(made, BagSum):
+        return [ids, of_record, made.totals(value)[of_record]]
+    if isinstance(made, NoisyWeightedLLP):
+        shown = made.opened(value)
+        return [ids, of_record, shown.weights, shown.noisy, shown.sums[of_record]]
+    assert isinstance(made, WeightedLBA)
+    sums, labels = made.opened(value)
+    return [np.repeat(np.arange(made.partition.count), made.rows), *sums.T, labels]

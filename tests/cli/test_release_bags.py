@@ -1,0 +1,87 @@
+"""Sums over bags from the command line: what is written, what it costs, what is refused."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from cli.conftest import Ran
+
+COMMON = ("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--id", "id")
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file."""
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> None:
+    order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--epsilon", "1")
+    done = labeldp(*order, "--out", "sums.csv")
+    assert done.status == 0, done.err
+    assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
+    rows, source = read(people / "sums.csv"), read(people / "people.csv")
+    assert list(rows[0]) == ["id", "bag", "bought_sum"] and [r["id"] for r in rows] == [r["id"] for r in source]
+    bags = np.array([int(row["bag"]) for row in rows])
+    assert np.bincount(bags).min() >= 20 and len(set(bags)) == len(rows) // 20
+    sums = {row["bag"]: float(row["bought_sum"]) for row in rows}
+    assert len(sums) == len({(row["bag"], row["bought_sum"]) for row in rows})
+    truth = sum(row["bought"] == "yes" for row in source)
+    assert abs(sum(sums.values()) - truth) < 12 * np.sqrt(2 * len(sums))
+    assert labeldp("certificate", "sums.csv").status == 0
+
+    again = labeldp(*order, "--out", "again.csv")
+    assert again.status == 0 and (people / "again.csv").read_text() == (people / "sums.csv").read_text()
+    assert "spent epsilon = 1 " in labeldp("ledger", "show", "l.ledger").out
+    (people / "sums.csv").write_text((people / "sums.csv").read_text().replace("1", "2"))
+    assert labeldp("certificate", "sums.csv").status != 0
+
+
+@pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
+def test_published_weights(labeldp: Callable[..., Ran], people: Path, weights: str) -> None:
+    order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20", "--noisy", "5")
+    done = labeldp(*order, "--weights", weights, "--epsilon", "1", "--delta", "1e-5", "--out", "llp.parquet")
+    assert done.status == 0, done.err
+    assert "delta = 1e-05" in done.out or "delta = 0.00001" in done.out
+    table = pq.read_table(people / "llp.parquet").to_pydict()
+    assert list(table) == ["id", "bag", "weight", "noisy", "bought_sum"]
+    noisy = np.bincount(table["bag"], weights=np.array(table["noisy"], dtype=float))
+    assert set(noisy) == {5.0}
+    assert (set(np.abs(table["weight"])) == {1.0}) == (weights == "rademacher")
+
+
+def test_secret_weights_stay_secret(labeldp: Callable[..., Ran], people: Path) -> None:
+    people.joinpath("numbers.csv").write_text(
+        "x,y\n" + "\n".join(f"{i % 17},{i % 5}" for i in range(600)) + "\n", encoding="utf-8"
+    )
+    order = ("release", "numbers.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers")
+    done = labeldp(
+        *order, "--mechanism", "weighted-lba", "--size", "150", "--rows", "2", "--epsilon", "1", "--delta", "1e-5",
+        "--out", "lba.csv",
+    )  # fmt: skip
+    assert done.status == 0, done.err
+    rows = read(people / "lba.csv")
+    assert list(rows[0]) == ["bag", "constant", "x", "y_sum"] and [row["bag"] for row in rows] == list("00112233")
+    assert "the weights are secret and thrown away" in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--mechanism", "bag-sum", "--epsilon", "1"), "--size must be given"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--in-place"), "--in-place is for one"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "100000"), "size must be at most the number"),
+        (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "20"), "delta must be positive"),
+        (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "9", "--noisy", "0", "--delta", "1e-5"),
+         "a bag without a noisy label reveals"),
+        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20"), "fill gaps first"),
+        (("--epsilon", "1", "--size", "20"), "--size is for mechanisms on bags"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...], words: str) -> None:
+    done = labeldp(*COMMON, "--dataset", "people", "--out", "sums.csv", *options)
+    assert done.status != 0 and words in done.err
+    assert not (people / "sums.csv").exists() and not (people / "l.ledger").exists()
