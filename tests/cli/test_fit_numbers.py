@@ -243,6 +243,14 @@ def test_the_sizes_of_a_plan_can_be_given(
     assert other.status == 1 and "not empty" in other.err
 
 
+def test_few_records_have_their_features_shuffled_where_each_is_looked_up(
+    labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "SHUFFLED", 60)
+    assert labeldp(*FIT, "--model", "neighbors").status == 0
+    assert {each["feature"] for each in summary(folder)["importance"]} == {"size", "age", "town"}
+
+
 def test_an_evaluation_says_when_its_labels_chose_the_model(labeldp: Callable[..., Ran], folder: Path) -> None:
     assert labeldp(*FIT, "--model", "neighbors").status == 0
     method = summary(folder)["numbers"]["error"]["method"]

@@ -59,6 +59,18 @@ def test_without_noise_classes_are_those_of_scikit_learn() -> None:
     assert np.array_equal(learner.predict(features), oracle.predict(features))
 
 
+def test_in_many_dimensions_the_nearest_are_the_same() -> None:
+    """Brute force from eight features on, the trees of scikit-learn below, and what the user names in any case."""
+    features, (_, labels) = np.random.default_rng(3).normal(size=(500, 9)), numbers()
+    release = answered(labels, RANGE, ldp.DiscreteLaplace)
+    found = NeighborsRegressor(20).fit(features, release)
+    tree = NeighborsRegressor(20, algorithm="kd_tree").fit(features, release)
+    assert np.allclose(found.predict(features[:50]), tree.predict(features[:50]))
+    assert (found.search_.algorithm, tree.search_.algorithm) == ("brute", "kd_tree")
+    assert NeighborsRegressor(20).fit(features[:, :7], release).search_.algorithm == "auto"
+    assert NeighborsRegressor(20, metric="manhattan").fit(features, release).search_.algorithm == "auto"
+
+
 def test_two_neighbors_by_hand() -> None:
     """Eq. (20): the mean of the two nearest noisy numbers."""
     release = answered([0.0] * 4, RANGE, ldp.DiscreteLaplace, 5.0)

@@ -19,6 +19,10 @@ BLOCK_CELLS = 1 << 22
 """At most about so many labels are gathered at a time."""
 
 
+CROWDED = 8
+"""From so many features on a tree looks at most records anyway: for as many neighbors as ours brute force is faster."""
+
+
 class _Neighbors(BaseEstimator):  # type: ignore[misc]
     """Means of the unbiased released labels of the nearest records."""
 
@@ -56,7 +60,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
             n_neighbors=self.neighbors_,
             metric=self.metric,
             metric_params=self.metric_params,
-            algorithm=self.algorithm,
+            algorithm=self._search_by(),
             n_jobs=self.n_jobs,
         )
         try:
@@ -65,6 +69,11 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"metric and algorithm must be such as NearestNeighbors takes: {error}") from error
         self.domain_, self.certificate_ = domain, release.certificate
         return self
+
+    def _search_by(self) -> str:
+        """The algorithm of `NearestNeighbors`."""
+        crowded = self.metric in ("minkowski", "euclidean") and self.n_features_in_ >= CROWDED
+        return "brute" if self.algorithm == "auto" and crowded else self.algorithm
 
     def _count(self, records: int, epsilon: float, classes: int | None) -> int:
         if self.neighbors is not None:
@@ -100,7 +109,8 @@ class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
 
     Args:
         neighbors: k, at most the number of records; by `neighbors` where None.
-        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
+        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
+            more "auto" is brute force.
         constant, beta, moments: of `neighbors`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), Theorems 6 and 10.
@@ -128,7 +138,8 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
 
     Args:
         neighbors: k, at most the number of records; by `neighbors` where None.
-        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them.
+        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
+            more "auto" is brute force.
         constant, beta: of `neighbors`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
