@@ -219,7 +219,7 @@ def test_many_small_cells_together_say_more_than_each_alone() -> None:
         assert release.certificate.loss.epsilon() == 1.0 and len(release.certificate.entries) == 1
         return float(np.mean((release.value.predict(asked) - truth) ** 2))
 
-    cells = default_cells(6000, 4, 1.0)
+    cells = default_cells(6000, 1.0)
     together = error()
     assert together < 0.7 * min(error(partition=MedianPartition(size)) for size in (cells, cells // 8, cells // 32))
     assert together < 0.25 * np.var(truth)
@@ -273,11 +273,11 @@ def test_trees_learn_within_cells_what_their_means_show() -> None:
 
 
 def test_how_many_small_cells_by_hand() -> None:
-    """Theorem 8: N h^d records in each, with h = (epsilon N)^(-1/(1 + d)), times 3."""
-    assert default_cells(10_000, 1, 1.0) == round(10_000 / (3 * 100))
-    assert default_cells(10_000, 1, 0.01) == round(10_000 / (300 * 10))
-    assert default_cells(10, 1, 0.01) == 1
-    assert default_cells(1000, 5, 1000.0) == 1000
+    """10/epsilon records in each."""
+    assert default_cells(10_000, 1.0) == 1000
+    assert default_cells(10_000, 0.01) == 10
+    assert default_cells(10, 0.01) == 1
+    assert default_cells(1000, 1000.0) == 1000
 
 
 def test_trees_need_estimates() -> None:

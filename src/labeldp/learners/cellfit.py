@@ -36,7 +36,7 @@ MECHANISMS: dict[str, type[CountMechanism]] = {
 MEASURED = (LaplaceSum, LaplaceHistogram)
 """What estimates can be made of."""
 
-RECORDS = 3.0
+RECORDS = 10.0
 """The constant of `default_cells`; chosen in `docs/results/cell_constants.md`."""
 
 UNEXPLAINED = 0.4
@@ -95,7 +95,7 @@ def fit_cells(
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     table = number_table(features) if partition is None else features
-    small = CompactPartition(default_cells(len(table), table.shape[1], epsilon)) if partition is None else partition
+    small = CompactPartition(default_cells(len(table), epsilon)) if partition is None else partition
     fitted = fitted_partition(small, table)
     if evaluation and isinstance(source_of(fitted), Release):
         raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
@@ -226,19 +226,15 @@ def noise_variance(mechanism: LaplaceSum | LaplaceHistogram) -> float:
     return 2 * scale**2
 
 
-def default_cells(records: int, dimension: int, epsilon: float) -> int:
-    """How many cells trees learn from: 3/epsilon (epsilon N)^(1/(1 + d)) records in each, at least one.
+def default_cells(records: int, epsilon: float) -> int:
+    """How many cells trees learn from: 10/epsilon records in each, at least one.
 
-    That is N h^d at the side h that balances bias and the noise of privacy, with a constant of ours: trees bear more
-    noise in a cell than a cell alone.
+    The noise on the mean of a cell is then a seventh of the range of the labels, whatever epsilon and the number of
+    records are: trees bear far more noise in a cell than a cell alone.
 
     Args:
         records: N.
-        dimension: d.
         epsilon: of the release.
-
-    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorem 8, at beta = 1.
     """
-    spent = float(positive_epsilon(epsilon))
-    each = RECORDS / spent * (spent * records) ** (1 / (1 + dimension))
+    each = RECORDS / float(positive_epsilon(epsilon))
     return max(int(records / max(each, 1.0)), 1)
