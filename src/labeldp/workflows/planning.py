@@ -115,6 +115,10 @@ class Question:
         Raises:
             InputError: the smoothness, the margin or the moments have no rate, or an epsilon is next to nothing.
         """
+        if self.moments == inf:
+            raise InputError("--moments must be finite: labels with all of them, such as bounded ones, have a --range")
+        if self.unit == inf:
+            raise InputError("--range must have a width that is a finite number")
         exponent(**self.setting, margin=self.margin)
         for epsilon in self.epsilons:
             cell_noise(task=self.task, epsilon=epsilon)
