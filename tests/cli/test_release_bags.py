@@ -40,6 +40,34 @@ def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> N
     assert labeldp("certificate", "sums.csv").status != 0
 
 
+@pytest.mark.parametrize("delta", ["0", "1e-5"])
+def test_delta_says_which_noise(labeldp: Callable[..., Ran], people: Path, delta: str) -> None:
+    order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--bags", "random")
+    done = labeldp(*order, "--epsilon", "2", "--delta", delta, "--out", "sums.csv")
+    assert done.status == 0, done.err
+    assert ("laplace" if delta == "0" else "gaussian") in done.out
+    assert ("delta = 0 for" in done.out) == (delta == "0")
+
+
+def test_a_narrow_range(labeldp: Callable[..., Ran], people: Path) -> None:
+    people.joinpath("tiny.csv").write_text("x,y\n" + "\n".join(f"{i},{i % 5}e-7" for i in range(90)) + "\n")
+    order = ("release", "tiny.csv", "--label", "y", "--range", "0,4e-7", "--ledger", "l.ledger", "--dataset", "tiny")
+    done = labeldp(
+        *order,
+        "--mechanism",
+        "noisy-weighted-llp",
+        "--size",
+        "9",
+        "--epsilon",
+        "1",
+        "--delta",
+        "1e-5",
+        "--out",
+        "t.csv",
+    )
+    assert done.status == 0, done.err
+
+
 @pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
 def test_published_weights(labeldp: Callable[..., Ran], people: Path, weights: str) -> None:
     order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20", "--noisy", "5")

@@ -14,6 +14,7 @@ from labeldp.mechanisms import (
     Bagged,
     BagSum,
     Domain,
+    Interval,
     NoisyWeightedLLP,
     WeightedLBA,
     llp_calibrate,
@@ -143,7 +144,8 @@ def _llp(
 ) -> NoisyWeightedLLP:
     """With the smallest standard deviation that keeps (epsilon, delta)."""
     each = size if noisy is None else noisy
-    probe = NoisyWeightedLLP(size, each, 1.0, weights, domain=domain, bags=bags)
+    width = domain.high - domain.low if isinstance(domain, Interval) else 1.0
+    probe = NoisyWeightedLLP(size, each, width, weights, domain=domain, bags=bags)
     share = decimal(delta, "delta") - MARGIN
     if share <= 0:
         raise InputError("delta must be positive for noisy-weighted-llp, such as 1e-6: its noise is Gaussian")

@@ -67,7 +67,9 @@ class BagSum(Bagged):
         super().__post_init__(bags, features, seed)
         object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
         one_of(self.noise, "noise", NOISES)
-        if not 0 <= decimal(self.delta, "delta") < 1 or (self.noise == "gaussian") != (self.delta > 0):
+        delta = decimal(self.delta, "delta")
+        object.__setattr__(self, "delta", float_within(delta) if delta > 0 else float(delta))
+        if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
             raise InputError('delta must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"')
         if self.noise == "laplace" and self.rate < MIN_RATE:
             raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
