@@ -6,9 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import betaincinv
+from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
-from labeldp.learners import CubePartition, GridClassifier, GridRegressor, fit_full_cells, simulate_full_local
+from labeldp.learners import (
+    CubePartition,
+    GridClassifier,
+    GridRegressor,
+    TreePartition,
+    fit_cells,
+    fit_full_cells,
+    simulate_full_local,
+)
 from labeldp.learners.full import _LocalNoise
 from labeldp.mechanisms import Located
 from labeldp.privacy import BudgetExceeded, InputError, Neighbors, RandomnessKind, Trust
@@ -77,6 +86,15 @@ def test_neighbors_of_whole_records_are_not_told_apart() -> None:
                 low = betaincinv(more, draws - more + 1, 1e-12)
                 worst = max(worst, float(np.log(low / betaincinv(less + 1, draws - less, 1 - 1e-12))))
     assert worst <= 1.0
+
+
+def test_cells_of_public_features_cannot_rest_on_a_release_of_whole_records() -> None:
+    full = fit_full_cells(holder(ROWS, [0.0] * 5, NUMBERS), epsilon=1, rng=RNG(0), smallest=1)
+    tree = full.map(lambda model: DecisionTreeRegressor(max_leaf_nodes=2).fit(ROWS, model.predict(ROWS)))
+    labels = ldp.Curator([0.0] * 5, domain=ldp.Interval(0, 1), budget=ldp.Budget(epsilon=1))
+    with pytest.raises(InputError, match="partition must rest on released labels"):
+        fit_cells(ROWS, labels, epsilon=1, rng=RNG(0), partition=TreePartition(tree))
+    assert labels.ledger.spent.epsilon() == 0
 
 
 def test_bad_input_is_refused_before_anything_is_charged() -> None:

@@ -62,6 +62,10 @@ def test_infinite_features_are_refused(partition: Any) -> None:
     features[3, 1] = np.inf
     with pytest.raises(InputError, match="features must be finite"):
         clone(partition).fit(features)
+    for huge in (1e39, -1e300):
+        features[3, 1] = huge
+        with pytest.raises(InputError, match=r"features must be finite, and no larger than 3\.4e\+38"):
+            clone(partition).fit(features)
     with pytest.raises(InputError, match="features must be a table of numbers"):
         clone(partition).fit(features[:, 0])
     with pytest.raises(InputError, match="features must be numbers"):

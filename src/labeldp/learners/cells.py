@@ -18,7 +18,7 @@ from labeldp.learners.probabilities import Probabilities, projected
 from labeldp.learners.released import domain_of, likeliest_shares, unbiased_means
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import Certificate, InputError, NotInvertibleError, Public, Release, gather
+from labeldp.privacy import Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """What `tune` chooses from where no partition is given: about so many records in each cell."""
@@ -71,10 +71,13 @@ def fitted_partition(partition: Any, features: Any) -> Any:
     """A copy of a partition, fitted to features.
 
     Raises:
-        InputError: it is none, or it does not take these features.
+        InputError: it is none, it does not take these features, or it rests on a release of whole records.
     """
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
+    source = source_of(partition)
+    if isinstance(source, Release) and source.certificate.neighbors is not Neighbors.ONE_LABEL:
+        raise InputError("partition must rest on released labels: no certificate joins a promise about whole records")
     # Not a clone, which would forget what a tree was fitted to in place of asking for it.
     return copy(partition).fit(features)
 

@@ -15,6 +15,9 @@ REHEARSED = 1000
 BLOCK_ROWS = 1 << 15
 """Rows handled at a time: what is computed from them stays in cache."""
 
+LARGEST = float(np.finfo(np.float32).max)
+"""Trees see features in single precision; what they cannot see is refused before anything is charged."""
+
 MIXED = "turn a table with texts or dates into numbers with labeldp.tables.TableEncoder"
 
 
@@ -54,7 +57,7 @@ def number_table(features: Any, width: int | None = None) -> NDArray[np.floating
     """Features as a table of floats, shape (n, d), gaps as NaN; floats are not copied.
 
     Raises:
-        InputError: not such a table, of another width, empty, or infinite numbers in it.
+        InputError: not such a table, of another width, empty, or with infinite or huge numbers in it.
     """
     try:
         table = np.asarray(features)
@@ -65,15 +68,16 @@ def number_table(features: Any, width: int | None = None) -> NDArray[np.floating
         raise InputError("features must be a table of numbers, shape (n, d), with at least one row and one column")
     if width is not None and table.shape[1] != width:
         raise InputError(f"features must have {width} columns, as those of the fit had")
-    if any(_has_infinite(table[start : start + BLOCK_ROWS]) for start in range(0, len(table), BLOCK_ROWS)):
-        raise InputError("features must be finite: clip infinite ones, which costs no privacy")
+    if any(_has_huge(table[start : start + BLOCK_ROWS]) for start in range(0, len(table), BLOCK_ROWS)):
+        raise InputError(
+            f"features must be finite, and no larger than {LARGEST:.1e}: clip them, which costs no privacy"
+        )
     return table
 
 
-def _has_infinite(block: NDArray[np.floating[Any]]) -> bool:
-    """Whether a number is infinite; a finite sum, which is quick to come by, says that none is."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return not np.isfinite(block.sum()) and bool(np.isinf(block).any())
+def _has_huge(block: NDArray[np.floating[Any]]) -> bool:
+    """Whether a number is too large; the extremes, which are quick to find, say that none is where none is missing."""
+    return not (block.max() <= LARGEST and block.min() >= -LARGEST) and bool((np.abs(block) > LARGEST).any())
 
 
 def finite_table(features: Any, width: int | None = None) -> NDArray[np.floating[Any]]:
