@@ -5,6 +5,7 @@ from importlib.util import find_spec
 if not find_spec("torch"):
     raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
 
+from labeldp.networks.appendix import appendix_predictions
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
 from labeldp.networks.bags import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.networks.best import fit_best, shares, steps
@@ -26,6 +27,7 @@ __all__ = [
     "SelfSupervised",
     "State",
     "appendix_network",
+    "appendix_predictions",
     "build",
     "fit_best",
     "objective_of",

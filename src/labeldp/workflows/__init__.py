@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from labeldp.workflows.predict import predict_file
     from labeldp.workflows.release import release_file, verify_file
     from labeldp.workflows.reproduce import (
+        AggregationGrid,
+        AggregationResult,
         ClassCurve,
         Grid,
         RateGrid,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         Run,
         Slope,
         class_curves,
+        reproduce_aggregation,
         reproduce_multistage,
         reproduce_rates,
         slopes,
@@ -64,7 +67,8 @@ _FILES = {
     "release": "release_file verify_file",
     "bag_files": "release_bags",
     "reproduce": (
-        "ClassCurve Grid RateGrid RateResult Result Run Slope class_curves reproduce_multistage reproduce_rates slopes"
+        "AggregationGrid AggregationResult ClassCurve Grid RateGrid RateResult Result Run Slope class_curves "
+        "reproduce_aggregation reproduce_multistage reproduce_rates slopes"
     ),
     "settings": "classes_of domain_of",
     "spoken": "spoken_lines",
@@ -79,6 +83,8 @@ _HOME = {name: file for file, names in _FILES.items() for name in names.split()}
 
 __all__ = [
     "Across",
+    "AggregationGrid",
+    "AggregationResult",
     "Bin",
     "BudgetUse",
     "CertificateRow",
@@ -126,6 +132,7 @@ __all__ = [
     "read_features",
     "release_bags",
     "release_file",
+    "reproduce_aggregation",
     "reproduce_multistage",
     "reproduce_rates",
     "run_demo",

@@ -1,5 +1,6 @@
 """Published comparisons, run again: every number is a file, every table and figure is made of files."""
 
+from labeldp.workflows.reproduce.aggregation import AggregationGrid, AggregationResult, reproduce_aggregation
 from labeldp.workflows.reproduce.experiment import reproduce_multistage
 from labeldp.workflows.reproduce.grid import FIGURES, METHODS, Grid, Run
 from labeldp.workflows.reproduce.rates import RateGrid, RateResult, reproduce_rates
@@ -11,6 +12,8 @@ __all__ = [
     "DATASETS",
     "FIGURES",
     "METHODS",
+    "AggregationGrid",
+    "AggregationResult",
     "ClassCurve",
     "Grid",
     "RateGrid",
@@ -19,6 +22,7 @@ __all__ = [
     "Run",
     "Slope",
     "class_curves",
+    "reproduce_aggregation",
     "reproduce_multistage",
     "reproduce_rates",
     "slopes",
