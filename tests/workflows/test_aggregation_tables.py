@@ -1,9 +1,11 @@
 """Tables of learning from bags: every cell leaves one file and is not made twice, and says what it really promises."""
 
 import fcntl
+import gzip
 import json
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +148,29 @@ def test_census_is_prepared_as_the_appendix_says(tmp_path: Path) -> None:
     problem = load()
     assert name == "census" and len(problem.labels) == 55 and problem.labels.max() <= 52
     assert problem.features.shape[1] == 1 + 5 * 2 + 4 + 3 and abs(problem.features[:, 0].mean()) < 1e-6
+
+
+@pytest.mark.usefixtures("few")
+def test_stand_ins_are_found_in_a_folder(tmp_path: Path) -> None:
+    place = tmp_path / "data" / "protein_structure"
+    place.mkdir(parents=True)
+    table = np.random.default_rng(0).normal(size=(700, 10)) + 5
+    names = ",".join([*(f"F{number}" for number in range(1, 10)), "rmsd"])
+    with gzip.open(place / "protein_structure.csv.gz", "wt") as file:
+        file.write(names + "\n" + "\n".join(",".join(f"{value:.3f}" for value in row) for row in table))
+    results = reproduce_aggregation(
+        grid(bag_size="4", bags="100"), data=str(tmp_path / "data"), out=str(tmp_path / "out")
+    )
+    assert [each.run.problem for each in results] == ["generated"] * 2 + ["protein_structure"] * 2
+    protein = found(results, "exact")[100, 4]
+    assert 0.8 < protein < 1.8
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is there")
+def test_networks_without_torch_get_one_sentence_and_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="networks need torch"):
+        reproduce_aggregation(grid(tables="lba,llp"), out=str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 WRONG: list[tuple[dict[str, object], str]] = [
