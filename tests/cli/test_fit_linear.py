@@ -169,7 +169,7 @@ def test_without_a_delta_the_promise_is_pure(labeldp: Callable[..., Ran], people
     ("options", "words"),
     [
         (("--model", "linear"), ("--model linear goes with --trust central",)),
-        (("--trust", "central"), ("--model auto goes with --trust local", "take --model linear")),
+        (("--trust", "central", "--model", "boosting"), ("--model boosting goes with --trust local", "--model linear")),
         (("--trust", "central", "--model", "forest"), ("goes with --trust local",)),
         (("--delta", "1e-6"), ("--delta goes with --trust central",)),
         ((*CENTRAL, "--delta", "1"), ("delta must lie in [0, 1)",)),

@@ -298,7 +298,7 @@ def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: 
     found = summary(folder)
     assert found["test"]["accuracy"] > 0.65
     assert found["accuracy"]["low"] - 0.25 <= found["test"]["accuracy"] <= found["accuracy"]["high"] + 0.25
-    assert [point["epsilon"] for point in found["curve"]["points"]] == [1.0, 3.0, 4.0]
+    assert found["curve"] is None  # sizes chosen at this epsilon would be wrong at others
     assert labeldp("predict", "model", "new_people.csv", "--out", "p.csv").status == 0
     row = next(csv.DictReader((folder / "p.csv").read_text().splitlines()))
     assert list(row) == ["prediction", "probability_no", "probability_yes"]

@@ -31,6 +31,10 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         if any(plan.trust.name.lower() == trust and ldp.Classes in plan.domains for plan in plans):
             assert plan_of(settings, images=images).settings is settings
             continue
+        if (model, trust, images) == ("auto", "central", False):
+            assert plan_of(settings).settings.model == "cells"
+            assert plan_of(replace(settings, delta=1e-6)).settings.model == "linear"
+            continue
         with pytest.raises(ldp.InputError, match=r"--trust"):
             plan_of(settings, images=images)
 

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 
 from labeldp.learners import TableMap
 from labeldp.mechanisms import Domain, Interval
-from labeldp.privacy import InputError
+from labeldp.privacy import DomainError, InputError
 from labeldp.tables import DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
 from labeldp.workflows.labels import codes_of
 from labeldp.workflows.summarize import PublicRows
 
-PRIVATE_TEST = "--test: the test file holds the private records: the labels of {} must be public, and of other records"
+PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
+
+UNLIKE = 0.95
+"""Of records of which so many differ from all others, one that occurs twice is the same record."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,10 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
     if same_rows(features, private.features):
         raise refusal
     batches, domain = content.select([settings.label]).to_batches(), settings.domain
-    codes = codes_in(content, settings.label, domain)  # refuses what the domain does not hold
+    try:
+        codes = codes_in(content, settings.label, domain)
+    except DomainError:
+        raise InputError(f"--test: labels of {path} must lie in the declared domain {domain}") from None
     numbers = isinstance(domain, Interval)
     labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
     return PublicRows(Path(path).name, features, labels)
@@ -97,10 +103,16 @@ def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
 
 
 def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two arrays hold the same records in whatever order; how often counts where most rows are alike anyway."""
+    """Whether an array holds the records of another, in whatever order, or some of them.
+
+    How often rows occur counts where most are alike anyway. Where hardly any are, one row in a hundred that occurs in
+    both tells: by chance it would not.
+    """
     first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
-    telling = 2 * len(second) > len(other)
-    return first == second or (telling and first.keys() == second.keys())
+    if first == second or (2 * len(second) > len(other) and first.keys() == second.keys()):
+        return True
+    shared = sum(count for row, count in first.items() if row in second)
+    return len(second) >= UNLIKE * len(other) and len(one) <= 100 * shared
 
 
 def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:

@@ -76,7 +76,8 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
         return Best(settings)
     if settings.trust not in ("local", "central"):
         raise InputError("--trust must be local or central")
-    if isinstance(settings.domain, Interval) and settings.model == "auto" and settings.trust == "central":
+    named = isinstance(settings.domain, Interval) or not images
+    if named and settings.model == "auto" and settings.trust == "central":
         settings = replace(settings, model="linear" if settings.delta or images else "cells")
     for name in ("cells", "neighbors"):
         if getattr(settings, name) is not None and settings.model != name:

@@ -58,7 +58,9 @@ class ReleasedLabels(Plan):
     trust: ClassVar[Trust] = Trust.LOCAL
     domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
     secret: ClassVar[tuple[str, ...]] = ("Which of the released labels are true.",)
-    simulated: ClassVar[str] = "randomized anew at each epsilon and learnt from by the same rule as this model"
+    notes: ClassVar[tuple[str, ...]] = (
+        "Results at other values of ε are not simulated: sizes would have to be chosen anew for each.",
+    )
 
     def __post_init__(self) -> None:
         refuse_delta(self.settings)
@@ -130,17 +132,6 @@ class ReleasedLabels(Plan):
         sizes = [self.settings.cells] if self.settings.cells else default_sizes(records)
         cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
         return cells if self.settings.model == "cells" else [*trees, *cells]
-
-    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """As they are."""
-        return features
-
-    def relearn(
-        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
-    ) -> Model:
-        """The chosen learner from one release of all labels."""
-        mechanism = replace(self, settings=replace(self.settings, epsilon=epsilon)).mechanism
-        return self.learnt_from(model, features, curator.release(mechanism, rng=rng))
 
     def learnt_from(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
         """The chosen learner."""
