@@ -173,6 +173,7 @@ def test_bad_input_is_refused_before_anything_is_charged() -> None:
     refused("partition must be a rule", partition=7)
     refused('mechanism must be one of "sums", "counts", "permute-and-flip", "exponential"', mechanism="noise")
     refused("evaluation must be a share", evaluation=1.0)
+    refused("evaluation must be a share", evaluation="half")
     refused("epsilon must be positive", epsilon=0)
     refused("rng must be", rng=None)
     released = TreePartition(

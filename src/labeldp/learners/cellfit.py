@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.learners.cells import CellClassifier, CellRegressor, fitted_partition, source_of
-from labeldp.learners.central import evaluated
+from labeldp.learners.central import check_evaluation, evaluated
 from labeldp.learners.compact import CompactPartition
 from labeldp.learners.features import check_rows, number_table
 from labeldp.learners.model import Model
@@ -92,8 +92,7 @@ def fit_cells(
     of the second corrected (`docs/corrections.md`).
     """
     check_rows(features, curator.records)
-    if not 0 <= evaluation < 1:
-        raise InputError("evaluation must be a share of the records, in [0, 1)")
+    check_evaluation(evaluation)
     table = number_table(features) if partition is None else features
     small = CompactPartition(default_cells(len(table), epsilon)) if partition is None else partition
     fitted = fitted_partition(small, table)

@@ -155,9 +155,14 @@ def _refine(value: Any) -> tuple[Refinement, ...]:
     return tuple(value)
 
 
-def _refuse_evaluation(share: Any, source: Any) -> None:
-    if not 0 <= share < 1:
+def check_evaluation(share: Any) -> None:
+    """Refuse what is no share of the records that leaves some to learn from."""
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 <= share < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
+
+
+def _refuse_evaluation(share: Any, source: Any) -> None:
+    check_evaluation(share)
     if share and source is not None:
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
 

@@ -73,7 +73,7 @@ class Certificate:
         unit = "record" if self.neighbors is Neighbors.FULL else "label"
         parts = [
             f"{promise} for every {unit} of the dataset {self.dataset!r}, where neighbors are two datasets in which "
-            f"{self.neighbors.value}; {self.trust.value}.",
+            f"{self.neighbors.value}; {self._trusted}.",
             _in_plain_words(epsilon, float(delta), unit),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
@@ -81,6 +81,12 @@ class Certificate:
         if self.assumptions:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
         return " ".join(part for part in parts if part)
+
+    @property
+    def _trusted(self) -> str:
+        """Who sees what before the noise: whole records, where they are protected."""
+        whole = self.neighbors is Neighbors.FULL
+        return self.trust.value.replace("label", "record") if whole else self.trust.value
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; the loss is written exactly."""
