@@ -15,9 +15,9 @@ Learners: `fit_cells` as it comes (**default**: boosted trees from the noisy sum
 cubes with `cube_side`, on features scaled to the unit cube by their public ranges; median cells, k-means cells and the
 leaves of an unsupervised tree, as many cells as leave 100 records in each; neighbors of randomized labels, on scaled
 features, by the paper's rule; and `fit_linear`, pure and with delta = 1e-6. The constants of all rules are 1. The
-settings of the default were chosen on other tables ([constants](cell_constants.md)). These four are not untouched: first
-ideas had been tried on them, on other splits, and how large trees and cells are was looked into again, on other and on
-made-up tables, after scores on these had been seen.
+settings of the default were chosen on other tables ([constants](cell_constants.md)). These four are not untouched:
+first ideas had been tried on them, on other splits, and how large trees and cells are was looked into again, on other
+and on made-up tables, after scores on these had been seen.
 """
 
 import argparse
