@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 import labeldp as ldp
 from labeldp.learners import CubePartition, MedianPartition, TreePartition, fit_cells
 from labeldp.learners.cellfit import default_cells, estimates
-from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor
+from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor, _Cells
 from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import answered, blobs, curator
 
@@ -287,3 +288,33 @@ def test_trees_need_estimates() -> None:
         fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), mechanism="exponential")
     with pytest.raises(InputError, match="features must be numbers"):
         fit_cells(np.array([["a"]] * 100), curator(labels), epsilon=1, rng=RNG(0))
+
+
+def test_few_large_cells_leave_every_tree_some_records() -> None:
+    """A draw that takes none of the cells would end in an error after the sums were charged."""
+    known = np.zeros(20, dtype=bool)
+    known[3] = True  # the only cell that is not held out: half of all draws would miss it
+    cells = np.repeat(np.arange(20), 4)
+    rows, sums = _Cells.of(cells, np.zeros((20, 1)), np.ones(20))
+    rng = np.random.default_rng(0)
+    assert all(set(cells[rows][sums.sample(known, rng)]) == {3} for _ in range(50))
+
+
+def test_cells_that_a_ledger_released_before_are_those_that_are_learnt_from(tmp_path: Path) -> None:
+    """Other features, another machine: the same step is the same release, of the cells of that time."""
+    features, labels = blobs(600)
+    other = features[:, :1] * 0
+
+    def again(table: Any, epsilon: float, partition: Any = None) -> Any:
+        account = ldp.LedgerFile(tmp_path / "l.ledger").dataset("x", budget=ldp.Budget(epsilon=2))
+        holds = ldp.Curator(labels, domain=ldp.Classes(2), ledger=account, run="a run")
+        return fit_cells(table, holds, epsilon=epsilon, rng=account.randomness, partition=partition), account
+
+    first, account = again(features, 1)
+    second, account = again(other, 1)
+    assert first.certificate == second.certificate and account.spent.epsilon() == 1
+    assert np.isfinite(second.value.predict_proba(other)).all()
+    again(features, 0.5, MedianPartition(8))
+    with pytest.raises(InputError, match="partition must cut features as it did"):
+        again(features, 0.5, MedianPartition(4))
+    assert account.spent.epsilon() == 1.5

@@ -240,7 +240,9 @@ def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> No
     first, again = (mechanism.randomize(labels, rng=KEY) for _ in range(2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, mechanism.randomize(labels, rng=ldp.SystemRandomness()))
-    assert len(np.unique(first, axis=0)) == len(first)
+    keys = (ldp.KeyedRandomness(bytes([number]) * 32) for number in range(20))
+    many = np.stack([mechanism.randomize(labels, rng=key) for key in keys], axis=1)  # (bags, keys, …)
+    assert len(np.unique(many, axis=0)) == len(first)  # two bags may draw the same once, but not every time
 
 
 def bag_sum(*size: int, **changes: Any) -> BagSum:

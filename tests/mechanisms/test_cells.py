@@ -209,3 +209,15 @@ def test_a_curator_of_whole_records_says_what_is_protected() -> None:
     assert "a trusted curator sees all records and releases a randomized result" in sentence
     assert "the cells and their bounds were chosen without a look at the features" in sentence
     assert release.value.shape == (4,)
+
+
+def test_other_groups_have_another_digest() -> None:
+    """Also where their bytes are the same: 256 in two bytes is 0 and 1 in one byte each."""
+    each = [[0, 1], [256], [0, 0, 1], [1, 0], []]
+    digests = [
+        LaplaceSum(
+            domain=Interval(0, 1), epsilon=1, groups=Public(np.array(groups, dtype=int), why=WHY)
+        ).partition.digest
+        for groups in each
+    ]
+    assert len(set(digests)) == len(each)

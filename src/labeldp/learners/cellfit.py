@@ -140,6 +140,10 @@ class CellTask:
         learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
         cells = learner.cut(features, fitted)
         releases = self.releases(cells, source_of(fitted), curator, rng)
+        if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
+            raise InputError(
+                "partition must cut features as it did when the ledger released this step: cells are others"
+            )
 
         def model(*released: NDArray[Any]) -> Model:
             answers = zip(releases, released, learner.cells_, strict=True)

@@ -72,14 +72,15 @@ class CompactPartition(BaseEstimator):  # type: ignore[misc]
 
     def _clusters(self, rows: Floats, share: float) -> Floats:
         """The middles of the clusters of one block, in ranks, shape (clusters, d)."""
-        distinct = np.unique(self._ranked(rows), axis=0)
+        ranked = self._ranked(rows)
+        distinct = np.unique(ranked, axis=0)
         count = min(max(round(share * len(rows)), 1), len(distinct))
         if count == len(distinct):
             return distinct
         means = KMeans(count, init="random", n_init=1, max_iter=ROUNDS, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer rounds, and fewer clusters, will do
-            return np.asarray(means.fit(self._ranked(rows)).cluster_centers_)
+            return np.asarray(means.fit(ranked).cluster_centers_)
 
     def transform(self, X: Any) -> Keys:
         """The cell of each record, shape (n,): the nearest cluster of its block."""

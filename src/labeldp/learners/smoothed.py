@@ -127,9 +127,10 @@ class _Cells:
         return self.means - np.column_stack(sums) / self.sizes[:, None]
 
     def sample(self, cells: NDArray[np.bool_], rng: Any) -> NDArray[np.intp]:
-        """The records of about half of some cells, or of fewer where that is too many."""
+        """The records of about half of some cells, or of fewer where that is too many; of all where none were drawn."""
         share = min(0.5, MOST_ROWS / max(float(self.sizes[cells].sum()), 1.0))
-        return np.flatnonzero((cells & (rng.random(len(cells)) < share))[self.of_record])
+        drawn = cells & (rng.random(len(cells)) < share)
+        return np.flatnonzero((drawn if drawn.any() else cells)[self.of_record])
 
 
 @dataclass

@@ -49,9 +49,14 @@ class Groups:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all."""
+        """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all.
+
+        The type comes first: the bytes of two groups of one kind may be those of a single one of another.
+        """
         kind = np.min_scalar_type(max(self.count - 1, 0)).newbyteorder("<")
-        return hashlib.sha256(np.ascontiguousarray(self.of_record, dtype=kind).data).hexdigest()
+        digest = hashlib.sha256(kind.str.encode())
+        digest.update(np.ascontiguousarray(self.of_record, dtype=kind).data)
+        return digest.hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Groups) and bool(np.array_equal(self.of_record, other.of_record))
