@@ -165,6 +165,32 @@ def test_hat_matrices_by_hand() -> None:
     assert large.cross >= 4999 / 5000
 
 
+def test_a_time_in_nanoseconds_hides_no_other_feature() -> None:
+    """Units do not matter: a record that is alone in a category has leverage 1 beside a column of any size."""
+    rng, bags = np.random.default_rng(0), Groups.of(public(np.repeat([0, 1], 50)))
+    table = np.column_stack([1.7 + 0.01 * rng.random(100), np.eye(100)[:, 0], rng.normal(size=100)])
+    for scales in ([1, 1, 1], [1e18, 1, 1e-9], [1e-90, 1e90, 1]):
+        found = Leverages.of(table * scales, bags)
+        assert found.largest == pytest.approx(1) and found.lost < 2.0**-45
+        assert found.cross == pytest.approx(Leverages.of(table, bags).cross)
+
+
+def test_columns_that_depend_on_others_count_once() -> None:
+    """A constant beside indicators of two halves adds nothing; what is left out is below a rounding error."""
+    halves = np.repeat(np.eye(2), 5, axis=0)
+    found = Leverages.of(np.column_stack([np.ones(10), halves, 3e9 * halves[:, 0]]), Groups.of(public([0] * 10)))
+    assert found.largest == pytest.approx(0.2) and found.cross == pytest.approx(0.8) and not found.full
+    assert 0 < found.lost < 2.0**-45
+
+
+def test_what_a_span_misses_is_counted_in_the_grid() -> None:
+    """A column within 2^-47 of another is left out, and the sums are rounded to a grid that covers it."""
+    near = np.ones((64, 1)) + 2.0**-47 * np.eye(64)[:, :1]
+    made = WeightedLBA(64, domain=TENTHS, features=public(np.hstack([np.ones((64, 1)), near])), epsilon=1, delta=1e-6)
+    assert made.leverages.lost > 2.0**-52 and made.leverages.largest < 0.1
+    assert made.units[0] >= made.leverages.lost * 8 * 8
+
+
 def test_secret_weights_are_published_nowhere(tmp_path: Path) -> None:
     """That of `HiddenBag` with a residual of the square of the noise, whatever the labels are."""
     domain = Interval(-1, 1, grid=21)
@@ -288,6 +314,8 @@ GIVEN = {"epsilon": None, "delta": None}
         (lambda: llp(2, 1, 1.0, "ones"), "weights must be one of"),
         (lambda: llp(2, 1, 1e9), "do not fit into 64 bits"),
         (lambda: lba(2, bag_noise=0, assumed_residual_square=9, **GIVEN), "size must exceed the rank"),
+        (lambda: lba(2, bag_noise=1, assumed_residual_square=9, **GIVEN), "no residual is left"),
+        (lambda: lba(features=public(np.full((8, 1), 1e200))), "features must be at most 1e.100"),
         (lambda: lba(bag_noise=0, **GIVEN), "bag_noise must be positive"),
         (lambda: lba(bag_noise=-1, **GIVEN), "bag_noise must not be negative"),
         (lambda: lba(bag_noise=1), "a given noise decides them"),

@@ -103,17 +103,15 @@ class WeightedLBA(Bagged):
     def _check_given(self) -> None:
         if self.epsilon is not None or self.delta is not None:
             raise InputError('epsilon and delta are for bag_noise="auto": a given noise decides them')
-        if self.bag_noise:
-            return
-        if not self.assumed_residual_square:
+        if not (self.bag_noise or self.assumed_residual_square):
             raise InputError(
                 "bag_noise must be positive: without noise the promise rests on a residual that nobody may check; "
                 "assumed_residual_square states it as a condition"
             )
-        if self.leverages.full:
+        if self.assumed_residual_square and self.leverages.full:
             raise InputError(
-                "size must exceed the rank of the features in every bag, or bag_noise be positive: else the weighted "
-                "sums of features give the weights away, and so the labels"
+                "size must exceed the rank of the features in every bag, or bag_noise be positive and nothing assumed: "
+                "there the weighted sums of features give the weights away, and no residual is left"
             )
 
     @cached_property
@@ -194,7 +192,7 @@ class WeightedLBA(Bagged):
         squares = [np.bincount(of_record, weights=column**2, minlength=count).max() for column in self.table.T]
         spreads = np.sqrt(np.append(np.where(np.array(squares) > 0, squares, 1.0), self.residual_square))
         size = int(self.sizes.max())
-        exact = NORMAL_ERROR + (PIECE + size / PIECE + 4) * float(np.finfo(np.longdouble).eps)
+        exact = NORMAL_ERROR + self.leverages.lost + (PIECE + size / PIECE + 4) * float(np.finfo(np.longdouble).eps)
         errors = np.full(len(spreads), (math.sqrt(size) + 12) * exact)
         errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + 16 * NORMAL_ERROR
         if errors.max() > COARSEST:

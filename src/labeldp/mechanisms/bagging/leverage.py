@@ -1,5 +1,6 @@
 """Hat matrices of bags: how much one record's features can weigh."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,12 @@ Floats = NDArray[np.float64]
 WHOLE = 2048
 """Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
 
-_NULL = 1e-10
+LARGEST = 1e100
+"""No feature is larger."""
+
+_NULL = 2.0**-46
+"""Columns have unit length; a direction in which they are shorter than this is left out, and counts as lost."""
+
 _UP = 1 + 2.0**-30
 
 
@@ -27,25 +33,27 @@ class Leverages:
         largest: diagonal entry of a hat matrix.
         cross: sum of the other entries of a row, in absolute values.
         full: whether the features of some bag span all its records, so that no residual is left.
+        lost: how far a column may lie outside of the span whose hat matrix it is, as a share of its length.
     """
 
     largest: float
     cross: float
     full: bool
+    lost: float
 
     @classmethod
     def of(cls, table: Floats, partition: Groups) -> "Leverages":
         """From the rows (n, d) of all bags."""
         order = np.argsort(partition.of_record, kind="stable")
         sizes = np.bincount(partition.of_record, minlength=partition.count)
-        largest, cross, full = 0.0, 0.0, False
+        largest, cross, full, lost = 0.0, 0.0, False, 0.0
         for rows in np.split(order, np.cumsum(sizes)[:-1]):
-            basis = span(table[rows])
+            basis, outside = span(table[rows])
             shares = (basis**2).sum(axis=1)
             own = min(1.0, float(shares.max(initial=0.0)) * _UP + 2.0**-40)
             largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
-            cross = max(cross, _row_sum(basis, shares, own))
-        return cls(largest, cross, full)
+            cross, lost = max(cross, _row_sum(basis, shares, own)), max(lost, outside)
+        return cls(largest, cross, full, lost)
 
 
 def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
@@ -57,10 +65,18 @@ def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
     return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _UP + 2.0**-30
 
 
-def span(rows: Floats) -> Floats:
-    """An orthonormal basis of the columns of a matrix (k, d), shape (k, rank)."""
-    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(left[:, sizes > _NULL * max(float(sizes.max(initial=0.0)), 1e-300)], dtype=np.float64)
+def span(rows: Floats) -> tuple[Floats, float]:
+    """An orthonormal basis of the columns of a matrix (k, d), whatever their units are, and how much it misses.
+
+    Returns:
+        The basis, shape (k, rank), and twice the largest share of a column's length that lies outside of it.
+    """
+    lengths = np.sqrt((rows**2).sum(axis=0))
+    columns = rows / np.where(lengths > 0, lengths, 1.0)
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    basis: Floats = left[:, sizes > _NULL]
+    outside = columns - basis @ (basis.T @ columns)
+    return basis, 2 * math.sqrt((outside**2).sum(axis=0).max())
 
 
 def finite_rows(features: Any, records: int) -> Floats:
@@ -77,5 +93,7 @@ def finite_rows(features: Any, records: int) -> Floats:
         raise InputError("features must be numbers: map tables to numbers first") from None
     if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
         raise InputError("features must be a finite array, shape (n, d), one row for each record: fill gaps first")
+    if np.abs(table).max(initial=0.0) > LARGEST:
+        raise InputError(f"features must be at most {LARGEST:g}: their squares are summed")
     table.flags.writeable = False
     return table
