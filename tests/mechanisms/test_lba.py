@@ -193,6 +193,17 @@ def test_noise_on_the_sum_is_one_more_label_without_features() -> None:
     assert (leverage_more, cross_more) == pytest.approx((leverage, cross), rel=1e-9)
 
 
+def test_the_other_direction_is_exact_as_far_as_residuals_may_go() -> None:
+    """The reversed pair twice over is the pair again; beyond, the released sums give the label away: refused."""
+    asked = {"leverage": 1, "cross": 3, "label_range": RANGE}
+    pair = HiddenBag(1e-10, **asked).weights()
+    assert pair.stretch > 1e11 and pair.reversed().reversed().stretch == pytest.approx(pair.stretch, rel=1e-3)
+    with pytest.raises(InputError, match="give the label away"):
+        HiddenBag(5e-12, **asked)
+    far = lba_required_residual(epsilon=1, delta=1e-6, leverage=1, cross=1e12, label_range=RANGE)
+    assert lba_delta(HiddenBag(far, leverage=1, cross=1e12, label_range=RANGE), 1) <= 1e-6
+
+
 def test_the_loss_is_both_directions_and_can_be_stored() -> None:
     bag = HiddenBag(200, leverage="0.05", cross=2, label_range=(0, 2), rows=2)
     loss = bag.privacy_loss()

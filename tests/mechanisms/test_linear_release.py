@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -10,7 +11,7 @@ from labeldp import InputError, linear_release_gdp
 
 
 def test_any_published_coefficients() -> None:
-    """No mu is below the exact one."""
+    """No mu is below the exact one; sums whose noise is dependent up to rounding count as dependent."""
     rng = np.random.default_rng(3)
     signs = rng.choice([-1.0, 1.0], 12)
     bags = np.kron(np.eye(3), np.ones(4)) * signs
@@ -35,6 +36,32 @@ def test_sums_without_noise_show_a_label() -> None:
     assert np.isinf(linear_release_gdp(coefficients, shared, (0, 1))).tolist() == [True, False, True]
     assert linear_release_gdp(coefficients, shared, (0, 1))[1] == pytest.approx(1.0, rel=1e-12)
     assert linear_release_gdp(csr_array(coefficients), shared, (0, 1))[1] == pytest.approx(1.0, rel=1e-12)
+
+
+def test_little_noise_on_one_sum_is_not_overlooked() -> None:
+    """Variances of 1 and 2^-60, in any units: the second sum shows the label, however little of it is in there."""
+    coefficients = [[1.0, 0.0], [2.0**-21, 0.0]]
+    assert linear_release_gdp(coefficients, np.diag([1, 2.0**-60]), (0, 1))[0] == pytest.approx(math.sqrt(1 + 2.0**18))
+    assert np.isinf(linear_release_gdp(coefficients, np.diag([1.0, 0.0]), (0, 1))[0])
+    related = [[1, 1 - 2.0**-43], [1 - 2.0**-43, 1]]
+    with pytest.raises(InputError, match="noise must be clearly dependent or clearly not"):
+        linear_release_gdp(coefficients, related, (0, 1))
+
+
+def test_overlapping_bags_of_as_many_noisy_labels() -> None:
+    """Six sums over four noisy labels: exactly dependent noise, as the pseudo-inverse in 50 digits has it."""
+    rng = np.random.default_rng(5)
+    weights = rng.integers(-3, 4, (6, 9)).astype(float)
+    noisy = weights[:, :4]
+    mus = linear_release_gdp(weights, noisy @ noisy.T, (0, 1))
+    with mpmath.workdps(50):
+        normal = mpmath.matrix((noisy.T @ noisy).tolist()) ** -1
+        inverse = mpmath.matrix(noisy.tolist()) * normal * normal * mpmath.matrix(noisy.T.tolist())
+        exact = [
+            float(mpmath.sqrt((mpmath.matrix([row.tolist()]) * inverse * mpmath.matrix(row.tolist()))[0]))
+            for row in noisy.T
+        ]
+    assert mus[:4] == pytest.approx(exact, rel=1e-10) and np.isinf(mus[4:]).all()
 
 
 MISFITS: list[tuple[Any, Any]] = [

@@ -13,6 +13,9 @@ from labeldp.privacy import MAX_BAG, HiddenWeights, InputError, PrivacyLoss, dec
 
 ENDS = "lower", "upper"
 MAX_ROWS = MAX_BAG
+MAX_STRETCH = 2.0**40
+"""A larger variance beside one leaves no privacy, and is not told apart in doubles the other way round."""
+
 _UP = 1 + 2.0**-45
 
 
@@ -74,7 +77,7 @@ class HiddenBag:
             raise InputError("cross must not be negative: it is a sum of absolute values")
         label_width(self.label_range)
         whole(self.rows, "rows", MAX_ROWS)
-        if self._residual < 1e-12:
+        if self.weights().stretch > MAX_STRETCH:
             raise InputError("residual_square is so small that the released sums give the label away")
 
     @property
@@ -147,7 +150,8 @@ def lba_required_residual(
         return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)
 
     half = float(label_width(label_range) / 2) ** 2
-    found = falls_below(lambda residual: _read(bag(residual), at), aim, 1e-9 * half, 1e15 * half)
+    least = 1e-9 * half * (1 + float(decimal(cross, "cross")))
+    found = falls_below(lambda residual: _read(bag(residual), at), aim, least, max(1e15 * half, least))
     if found is None:
         raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
     return found

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.aggregation.checks import label_width
 from labeldp.privacy import InputError, shortest_float
 
-_NULL = 2.0**-40
+_NULL, _CLEAR = 2.0**-46, 2.0**-30
+"""Eigenvalues of correlations, as a share of the largest: those below the first, for each sum, are zero up to rounding;
+between the two nobody can tell."""
 
 
 def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArray[np.float64]:
@@ -26,7 +28,7 @@ def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArr
     Returns:
         shape (records,); infinite for a record that some combination of the sums shows without noise.
 
-    Guarantee: no mu is below the exact one.
+    Guarantee: no mu is below the exact one; sums whose noise is dependent up to rounding count as dependent.
 
     Raises:
         InputError: shapes that do not fit, or a noise that is no covariance.
@@ -67,15 +69,24 @@ def _independent(matrix: Any, variances: NDArray[np.float64]) -> NDArray[np.floa
 
 
 def _shared(matrix: Any, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The quadratic form of each column in the pseudo-inverse of a covariance, from its eigenvectors."""
-    values, vectors = np.linalg.eigh(covariance)
-    largest = float(values[-1]) if len(values) else 0.0
-    kept = values > _NULL * largest
-    if len(values) and values[0] < -_NULL * abs(largest):
+    """The quadratic form of each column in the pseudo-inverse of a covariance, from eigenvectors of its correlations.
+
+    Raises:
+        InputError: no covariance, or one of sums that are nearly, but not exactly, dependent.
+    """
+    stddevs = np.sqrt(np.maximum(np.diag(covariance), 0))
+    scale = np.where(stddevs > 0, stddevs, 1.0)
+    values, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
+    largest, none = float(values.max(initial=0.0)), len(values) * _NULL
+    kept = values > none * largest
+    if (values < -none * (largest or 1.0)).any() or (covariance[stddevs == 0] != 0).any():
         raise InputError("noise must be a covariance: it has a negative eigenvalue")
-    turned = np.asarray(vectors.T @ (matrix.toarray() if hasattr(matrix, "tocsr") else matrix))
-    lengths = (turned**2).sum(axis=0)
-    bare = (turned[~kept] ** 2).sum(axis=0) > _NULL * lengths
-    error = len(values) * 2.0**-50 * largest / values[kept].min(initial=largest or 1.0)
+    smallest = float(values[kept].min(initial=largest or 1.0))
+    if smallest < _CLEAR * largest:
+        raise InputError("noise must be clearly dependent or clearly not: a combination of the sums has next to none")
+    dense = matrix.toarray() if hasattr(matrix, "tocsr") else matrix
+    turned = vectors.T @ (dense / scale[:, None])
+    error = len(values) * 2.0**-50 * largest / smallest
+    bare = (turned[~kept] ** 2).sum(axis=0) > (4 * error) ** 2 * (turned**2).sum(axis=0)
     total = (turned[kept] ** 2 / values[kept, None]).sum(axis=0) / max(1 - error, 0.5)
     return np.where(bare, np.inf, total)
