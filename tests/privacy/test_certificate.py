@@ -80,6 +80,24 @@ def test_the_sentence() -> None:
     assert "SIMULATION" in release(1, randomness=RandomnessKind.SIMULATION).certificate.at()
 
 
+@pytest.mark.parametrize(
+    ("neighbors", "replaced", "otherwise"),
+    [
+        (Neighbors.ONE_LOSS, "one round's loss function is replaced;", "had any one round's losses been others."),
+        (Neighbors.ZERO_OUT, "one round's loss function is replaced by zero;", "had any one round's losses been zero."),
+    ],
+)
+def test_the_sentence_about_rounds(neighbors: Neighbors, replaced: str, otherwise: str) -> None:
+    certificate = release(1, charge("1", pure(1)), neighbors=neighbors, trust=Trust.CENTRAL).certificate
+    text = certificate.at(delta=0)
+    assert text.startswith(
+        "Differential privacy with epsilon = 1 and delta = 0 for every round's losses of the dataset 'labels'"
+    )
+    assert replaced + " a trusted curator sees all losses and releases a randomized result." in text
+    assert otherwise in text
+    assert "label differential" not in text.lower() and "every label" not in text
+
+
 def test_the_sentence_never_promises_more_than_the_numbers() -> None:
     assert "epsilon = 1.00001 and" in release(1, charge("1", pure("1.0000001"))).certificate.at()
     assert "delta = 1.23456789e-06 " in release(1, charge("1", pure(1))).certificate.at("1.23456789e-6")

@@ -29,6 +29,30 @@ class Neighbors(Enum):
     FULL = "one whole record, features and label, is replaced"
 
 
+@dataclass(frozen=True)
+class _Words:
+    """How a certificate speaks of what is protected: the promise, its unit, one and many of it, and what might be."""
+
+    kind: str
+    unit: str
+    seen: tuple[str, str]
+    other: str
+
+    def trusted(self, trust: "Trust") -> str:
+        """Who sees what before the noise."""
+        one, many = self.seen
+        return trust.value.replace("labels", many).replace("label", one)
+
+
+_LOSSES = ("round's losses", "losses")
+_WORDS = {
+    Neighbors.ONE_LABEL: _Words("Label differential privacy", "label", ("label", "labels"), "label been another"),
+    Neighbors.ONE_LOSS: _Words("Differential privacy", "round's losses", _LOSSES, "round's losses been others"),
+    Neighbors.ZERO_OUT: _Words("Differential privacy", "round's losses", _LOSSES, "round's losses been zero"),
+    Neighbors.FULL: _Words("Differential privacy", "record", ("record", "records"), "record been another"),
+}
+
+
 class Trust(Enum):
     """Who sees the labels before the noise."""
 
@@ -64,29 +88,21 @@ class Certificate:
         Args:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
         """
-        epsilon = self.loss.epsilon(delta)
+        epsilon, words = self.loss.epsilon(delta), _WORDS[self.neighbors]
         if epsilon == float("inf"):
             promise = f"No finite epsilon is promised at delta = {all_digits(delta)}"
         else:
-            kind = "Differential privacy" if self.neighbors is Neighbors.FULL else "Label differential privacy"
-            promise = f"{kind} with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
-        unit = "record" if self.neighbors is Neighbors.FULL else "label"
+            promise = f"{words.kind} with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
         parts = [
-            f"{promise} for every {unit} of the dataset {self.dataset!r}, where neighbors are two datasets in which "
-            f"{self.neighbors.value}; {self._trusted}.",
-            _in_plain_words(epsilon, float(delta), unit),
+            f"{promise} for every {words.unit} of the dataset {self.dataset!r}, where neighbors are two datasets in "
+            f"which {self.neighbors.value}; {words.trusted(self.trust)}.",
+            _in_plain_words(epsilon, float(delta), words.other),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
         ]
         if self.assumptions:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
         return " ".join(part for part in parts if part)
-
-    @property
-    def _trusted(self) -> str:
-        """Who sees what before the noise: whole records, where they are protected."""
-        whole = self.neighbors is Neighbors.FULL
-        return self.trust.value.replace("label", "record") if whole else self.trust.value
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; the loss is written exactly."""
@@ -155,14 +171,14 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
-def _in_plain_words(epsilon: float, delta: float, unit: str) -> str:
+def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
     """What the parameters mean, for readers without the definition."""
     if epsilon > 50:
         return ""
     except_for = f", up to a probability of {delta:g}" if delta else ""
     return (
         "Whatever one sees of what was published would have been at most "
-        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {unit} been another{except_for}."
+        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {other}{except_for}."
     )
 
 
