@@ -265,6 +265,12 @@ def _of_bags(bags: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--size must be given: how many records the smallest bag has")
     if options.pop("in_place"):
         raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
+    for name, mechanism in {"noisy": BAGS[1], "weights": BAGS[1], "rows": BAGS[2]}.items():
+        if name in bags and options["mechanism"] != mechanism:
+            secret = (
+                ", whose weights are published; those of weighted-lba must stay secret" if name == "weights" else ""
+            )
+            raise click.UsageError(f"--{name} is for {mechanism}{secret}")
     return options
 
 

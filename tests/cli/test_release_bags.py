@@ -105,7 +105,11 @@ def test_secret_weights_stay_secret(labeldp: Callable[..., Ran], people: Path) -
         (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "20"), "delta must be positive"),
         (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "9", "--noisy", "0", "--delta", "1e-5"),
          "a bag without a noisy label reveals"),
-        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20"), "fill gaps first"),
+        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20"), "holds categories"),
+        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20", "--weights", "gaussian"),
+         "those of weighted-lba must stay secret"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--rows", "2"), "--rows is for weighted-lba"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--noisy", "2"), "--noisy is for noisy-weighted"),
         (("--epsilon", "1", "--size", "20"), "--size is for mechanisms on bags"),
     ],
 )  # fmt: skip

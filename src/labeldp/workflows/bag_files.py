@@ -58,10 +58,10 @@ def release_bags(
     """Release sums of a label column over bags as a table with a certificate.
 
     Noise is as small as (epsilon, delta) allows. All columns but label and ids are public features: bags are made of
-    them, and `weighted-lba` sums them. The table has a row for each record (its id or row number, its bag, its bag's
-    noisy sum in LABEL_sum; `noisy-weighted-llp` adds its weight and whether it counts as noisy), or for `weighted-lba`
-    a row for each weighted sum of features and labels, the labels less the middle of their range. The same command on
-    the same file costs nothing again.
+    them, and `weighted-lba` sums them, so there they must be numbers. The table has a row for each record (its id or
+    row number, its bag, its bag's noisy sum in LABEL_sum; `noisy-weighted-llp` adds its weight and whether it counts
+    as noisy), or for `weighted-lba` a row for each weighted sum of features and labels, the labels less the middle of
+    their range. The same command on the same file costs nothing again.
 
     Args:
         data: the file.
@@ -95,6 +95,7 @@ def release_bags(
     elif mechanism == "noisy-weighted-llp":
         made = _llp(domain, size, _bags(bags or "random", features, size), epsilon, delta, noisy, weights)
     else:
+        _require_numbers(encoder)
         made = _lba(domain, size, features, bags or "random", epsilon, delta, rows)
     codes = codes_in(content, label, domain_in_file(domain))
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=Budget(epsilon, delta))
@@ -160,6 +161,18 @@ def _llp(
     )
     stddev = float(found.stddev) * (1 + 1e-9)
     return NoisyWeightedLLP(size, each, stddev, weights, domain=domain, bags=bags)
+
+
+def _require_numbers(encoder: TableEncoder) -> None:
+    """Refuse categories: a sum of their codes says nothing.
+
+    Raises:
+        InputError: a column holds categories.
+    """
+    if found := [name for name, is_one in zip(encoder.names, encoder.categorical, strict=True) if is_one]:
+        raise InputError(
+            f"weighted-lba sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
+        )
 
 
 def _lba(

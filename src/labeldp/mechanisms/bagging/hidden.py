@@ -181,7 +181,7 @@ class WeightedLBA(Bagged):
     def published(self) -> str:
         """What leaves, in words; not the weights."""
         return (
-            f"{self.rows} weighted sums of features and labels for each of {self.partition.count} bags, and who is in "
+            f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} bags, and who is in "
             f"which, by {self}; the weights are secret and thrown away"
         )
 
