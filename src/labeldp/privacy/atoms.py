@@ -7,6 +7,7 @@ from typing import Any
 
 from labeldp.privacy.bags import Curve, HiddenWeights, NoisyBag
 from labeldp.privacy.exact import exp_bounds, shortest_float
+from labeldp.privacy.switching import Switching
 
 Json = dict[str, Any]
 
@@ -169,6 +170,9 @@ def _atom(value: Json) -> Atom:
         return NoisyBag(str(value["weights"]), ratio, int(value["size"]), int(value["noisy"]), records)
     if kind == "hidden weights":
         return HiddenWeights(float.fromhex(value["stretch"]), float.fromhex(value["shrink"]), int(value["rows"]))
+    if kind == "switching":
+        counts = (int(value[name]) for name in ("batch", "batches", "swing", "chains"))
+        return Switching(float.fromhex(value["rate"]), float.fromhex(value["redraw"]), *counts)
     raise ValueError(f"unknown kind of privacy loss: {kind}")
 
 
