@@ -1,0 +1,189 @@
+"""How much worse than the best expert a learner was, or is on average: computed from losses, NOT a private output."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.online.kernel import Actions, Kernel
+from labeldp.privacy import InputError, Randomness
+
+F = TypeVar("F", bound=np.floating[Any])
+
+Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
+"""Levels of consecutive rounds, each of shape (rounds, experts)."""
+
+CELLS = 1 << 18
+"""Losses that are handled at a time."""
+
+Floats = NDArray[np.float32]
+Totals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """The loss of a learner beside that of the best fixed expert. It is NOT a private output: keep it with the losses.
+
+    Args:
+        rounds: so many were played.
+        loss: of the learner, in units of the largest loss of a round.
+        best: of the expert whose loss is smallest.
+        switches: how often the action changed; None for an average over the learner's coins.
+    """
+
+    rounds: int
+    loss: float = field(repr=False)
+    best: float = field(repr=False)
+    switches: int | None = field(default=None, repr=False)
+
+    @property
+    def regret(self) -> float:
+        """What the learner lost beyond the best expert."""
+        return self.loss - self.best
+
+
+def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
+    """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
+
+    Args:
+        kernel: the learner.
+        blocks: levels, as the kernel takes them.
+        rng: its randomness.
+
+    Raises:
+        InputError: no rounds.
+    """
+    state, actions = kernel.init(rng=rng), list[Actions]()
+    totals, loss = np.zeros(kernel.experts), 0
+    for block in blocks:
+        state, played = kernel.update(state, block, rng=rng)
+        actions.append(played)
+        totals += block.sum(axis=0, dtype=np.int64)
+        loss += int(block[np.arange(len(block)), played].sum(dtype=np.int64))
+    if not actions:
+        raise InputError("there are no rounds to measure")
+    every = np.concatenate(actions)
+    switches = int(np.count_nonzero(np.diff(every)))
+    return Regret(len(every), loss / kernel.levels, float(totals.min()) / kernel.levels, switches)
+
+
+def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int = 255) -> Regret:
+    """The mean over all coins of a learner with the marginals of multiplicative weights, for losses fixed in advance.
+
+    These are the dartboard, L2P and the plain redraw alike, whatever their redraw probability: in every round of a
+    batch, P(x) is proportional to exp(−rate · losses of x before the batch).
+
+    Args:
+        blocks: levels.
+        rate: η, of a loss of one.
+        batch: rounds of a batch, B.
+        levels: of a loss of one.
+
+    Source: Asi, Algorithm 1; `docs/proofs/online.md`.
+    """
+
+    def shares(first: int, sums: Floats, totals: Totals, held: Floats | None) -> tuple[Floats, Floats]:
+        starts = np.arange(-first % batch, len(sums), batch)
+        fresh = np.vstack([np.zeros_like(sums[:1]), sums[:-1]])[starts]
+        fresh += _above(totals)
+        fresh *= np.float32(-rate / levels)
+        _softmax(fresh)
+        if held is not None and first % batch:
+            fresh, starts = np.vstack([held, fresh]), np.concatenate([[0], starts])
+        return np.repeat(fresh, np.diff(np.append(starts, len(sums))), axis=0), fresh[-1]
+
+    return _expected(blocks, shares, levels)
+
+
+def expected_softmax(
+    blocks: Blocks, *, rate: float, deviation: Callable[[NDArray[np.intp]], Totals], levels: int = 255, seed: int = 0
+) -> Regret:
+    """The same of a learner that draws from exp(−rate · (losses so far + normal noise)) in every round.
+
+    Losses that were fixed in advance meet each round's noise alone, so noise is drawn afresh in every round with the
+    deviation that it has there: the mean is that of correlated noise, and the rounds average it.
+
+    Args:
+        blocks: levels.
+        rate: η, of a loss of one.
+        deviation: from rounds, counted from 0, to the standard deviation of each expert's noise before them.
+        levels: of a loss of one.
+        seed: of the noise.
+    """
+    rng = np.random.default_rng(seed)
+
+    def shares(first: int, sums: Floats, totals: Totals, held: Floats | None) -> tuple[Floats, None]:
+        logits = rng.standard_normal(sums.shape, dtype=np.float32)
+        logits *= (levels * deviation(np.arange(first, first + len(sums)))).astype(np.float32)[:, None]
+        logits[1:] += sums[:-1]
+        logits += _above(totals)
+        logits *= np.float32(-rate / levels)
+        return _softmax(logits), None
+
+    return _expected(blocks, shares, levels)
+
+
+def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regret:
+    """The same of a learner that draws once for each epoch of 1, 2, 4, … rounds, by the losses of the epoch before.
+
+    Args:
+        blocks: levels.
+        rate: of a loss of one in the epoch before.
+        levels: of a loss of one.
+    """
+    epochs, rounds = list[Totals](), 0
+    for block in blocks:
+        epoch = np.frexp(np.arange(rounds + 1.0, rounds + len(block) + 1))[1] - 1
+        epochs += [np.zeros(block.shape[1]) for _ in range(len(epochs), epoch[-1] + 1)]
+        for each in range(epoch[0], epoch[-1] + 1):
+            epochs[each] += block[epoch == each].sum(axis=0, dtype=np.int64)
+        rounds += len(block)
+    if not rounds:
+        raise InputError("there are no rounds to measure")
+    sums = np.array(epochs) / levels
+    logits = -rate * np.vstack([np.zeros_like(sums[:1]), sums[:-1]])
+    loss = float((_softmax(logits) * sums).sum())
+    return Regret(rounds, loss, float(sums.sum(axis=0).min()))
+
+
+Shares = Callable[[int, Floats, Totals, Floats | None], tuple[Floats, Floats | None]]
+"""From the first round, sums of losses in the block, totals before it, and the shares that were held, to shares."""
+
+
+def _expected(blocks: Blocks, shares: Shares, levels: int) -> Regret:
+    """Sum over all rounds what an expert costs, by the shares of the round."""
+    rounds, loss, totals, held = 0, 0.0, np.zeros(0), None
+    for block in _small(blocks, levels):
+        losses = block.astype(np.float32)
+        sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
+        totals = totals if rounds else np.zeros(block.shape[1])
+        played, held = shares(rounds, sums, totals, held)
+        loss += float(np.einsum("td,td->t", played, losses).sum(dtype=np.float64))
+        totals = totals + sums[-1]
+        rounds += len(block)
+    if not rounds:
+        raise InputError("there are no rounds to measure")
+    return Regret(rounds, loss / levels, float(totals.min()) / levels)
+
+
+def _small(blocks: Blocks, levels: int) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
+    """Blocks that stay in cache, and whose sums are exact in single precision."""
+    for block in blocks:
+        most = max(1, min(2**23 // levels, CELLS // block.shape[1]))
+        for first in range(0, len(block), most):
+            yield block[first : first + most]
+
+
+def _above(totals: Totals) -> Floats:
+    """How far totals lie above the smallest: no more is needed, and in single precision no more would do."""
+    return (totals - totals.min()).astype(np.float32)
+
+
+def _softmax(logits: NDArray[F]) -> NDArray[F]:
+    """Shares in proportion to exponentials, row by row; the argument is overwritten."""
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=1, keepdims=True)
+    return logits
