@@ -46,6 +46,7 @@ from labeldp.privacy.randomness import (
     record_words,
 )
 from labeldp.privacy.switching import (
+    MAX_RATE,
     ORDERS,
     RENYI_ROUNDING,
     Switching,
@@ -59,6 +60,7 @@ from labeldp.privacy.switching import (
 __all__ = [
     "BLOCK",
     "MAX_BAG",
+    "MAX_RATE",
     "ORDERS",
     "RENYI_ROUNDING",
     "WORD",
