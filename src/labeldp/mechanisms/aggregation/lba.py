@@ -149,9 +149,8 @@ def lba_required_residual(
     def bag(residual: float) -> HiddenBag:
         return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)
 
-    half = float(label_width(label_range) / 2) ** 2
-    least = 1e-9 * half * (1 + float(decimal(cross, "cross")))
-    found = falls_below(lambda residual: _read(bag(residual), at), aim, least, max(1e15 * half, least))
+    unit = float(label_width(label_range) / 2) ** 2 * (1 + float(decimal(cross, "cross")))
+    found = falls_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
     if found is None:
         raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
-    return found
+    return found * unit

@@ -192,10 +192,10 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
 
     Guarantee: at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
-    aim = target(delta)
-    if _read(bags, 0.0) <= aim:
+    aim, least = target(delta), 1e-9
+    found = falls_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
+    if found == least and _read(bags, 0.0) <= aim:
         return 0.0
-    found = falls_below(lambda epsilon: _read(bags, epsilon), aim, 1e-9, float(MAX_EPSILON))
     return math.inf if found is None else found
 
 
@@ -247,8 +247,8 @@ def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBag
 
 def _smallest_stddev(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     unit = float(_bags(design, stddev=1).ratio)
-    ratio = falls_below(lambda stddev: read(_bags(design, stddev=stddev)), aim, 1e-6 * unit, 1e9 * unit)
-    return None if ratio is None else _bags(design, stddev=ratio)
+    found = falls_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
+    return None if found is None else _bags(design, stddev=found * unit)
 
 
 def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
