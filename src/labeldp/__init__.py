@@ -77,6 +77,14 @@ if TYPE_CHECKING:
         median_bags,
         random_bags,
     )
+    from labeldp.online import (
+        L2P,
+        BatchedDartboard,
+        MultiplicativeWeights,
+        MultiplicativeWeightsMeasure,
+        PlainRedraw,
+        ShrinkingDartboard,
+    )
     from labeldp.privacy import (
         Budget,
         BudgetExceeded,
@@ -115,6 +123,9 @@ _ROOMS = {
         "fit_cells fit_full_cells fit_linear fit_multistage fit_noisy lp_normal_sgd lp_rr_sgd neighbors "
         "posterior"
     ),
+    "labeldp.online": (
+        "BatchedDartboard L2P MultiplicativeWeights MultiplicativeWeightsMeasure PlainRedraw ShrinkingDartboard"
+    ),
     "labeldp.workflows": "Curator LedgerFile",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
@@ -122,8 +133,10 @@ _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 __version__ = "0.1.0"
 
 __all__ = [
+    "L2P",
     "BagRegressor",
     "BagSum",
+    "BatchedDartboard",
     "Budget",
     "BudgetExceeded",
     "CellClassifier",
@@ -155,6 +168,8 @@ __all__ = [
     "Located",
     "MedianPartition",
     "Model",
+    "MultiplicativeWeights",
+    "MultiplicativeWeightsMeasure",
     "NaiveBags",
     "NeighborsClassifier",
     "NeighborsRegressor",
@@ -163,12 +178,14 @@ __all__ = [
     "NoisyWeightedLLP",
     "NotInvertibleError",
     "PermuteAndFlip",
+    "PlainRedraw",
     "PrivacyLoss",
     "Public",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
     "Release",
+    "ShrinkingDartboard",
     "SystemRandomness",
     "TreePartition",
     "UnaryEncoding",

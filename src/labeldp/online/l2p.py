@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.draws import keep_coins, source
-from labeldp.privacy import Randomness
+from labeldp.online.accounting import l2p_loss
+from labeldp.online.checks import one_loss, positive, share, whole
+from labeldp.online.draws import draw_index, keep_coins, source
+from labeldp.online.kernel import Actions, Kernel, Losses
+from labeldp.online.rows import LEVELS, Rows, rows_of
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
 
 Integers = NDArray[np.int64]
 
@@ -104,7 +108,7 @@ def play(
         state = _stretch(measure, batch, redraw, state, losses[: ahead - before % batch], rng)
         runs.append(state.rounds - before)
         losses = losses[runs[-1] :]
-    return state, np.repeat(np.array(played, dtype=state.points.dtype), runs, axis=0)
+    return state, np.repeat(np.array(played, dtype=state.points.dtype), np.array(runs, dtype=np.intp), axis=0)
 
 
 def _batches_ahead(rate: Fraction) -> int:
@@ -139,3 +143,114 @@ def _exponents(measure: Measure[H], batch: int, costs: Integers) -> Integers:
         return costs
     moved = np.maximum(costs[0] - costs[1] + 2 * batch * measure.bound, 0)
     return np.stack([moved, np.zeros_like(moved)])
+
+
+@final
+@dataclass(frozen=True)
+class MultiplicativeWeightsMeasure:
+    """Experts with weights e^(-rate · summed losses), losses in [0, 1] counted in levels; the draws are exact.
+
+    Args:
+        experts: at least 2.
+        rate: eta, positive, exact.
+        levels: 255 or 65535, the level of a loss of 1.
+
+    Source: Asi, Section 3.1.
+    """
+
+    experts: int
+    rate: Fraction
+    levels: int
+
+    def __post_init__(self) -> None:
+        whole("experts", self.experts, 2)
+        object.__setattr__(self, "rate", positive("rate", self.rate))
+        if self.levels not in LEVELS:
+            raise InputError("levels must be 255 or 65535")
+
+    @property
+    def unit(self) -> Fraction:
+        """What one level takes off a log-weight."""
+        return self.rate / self.levels
+
+    @property
+    def bound(self) -> int:
+        """The level of a loss of 1."""
+        return self.levels
+
+    @property
+    def failure(self) -> Fraction:
+        """The bound always holds."""
+        return Fraction(0)
+
+    @property
+    def distance(self) -> Fraction:
+        """Draws are exact."""
+        return Fraction(0)
+
+    def start(self) -> Integers:
+        """Every expert's sum of losses, in levels, shape (experts,)."""
+        return np.zeros(self.experts, dtype=np.int64)
+
+    def costs(self, losses: Rows, point: Any) -> Integers:
+        """An expert's level in each round, shape (rounds,)."""
+        return losses.column(int(point))
+
+    def add(self, history: Integers, losses: Rows) -> Integers:
+        """The sums with more rounds."""
+        return history + losses.sums()
+
+    def draw(self, history: Integers, *, rng: Randomness) -> int:
+        """An expert with probability proportional to its weight."""
+        return draw_index(history, self.unit, rng=rng)
+
+
+@final
+@dataclass(frozen=True)
+class L2P(Kernel[LazyState[Any]]):
+    """Lazy play with a reference sequence, as it was published, for any measure on experts.
+
+    Use it to compare: for experts the `BatchedDartboard` needs no reference and half of the privacy loss. It is not
+    the method whose regret the paper states: `docs/corrections.md`.
+
+    Args:
+        measure: on experts, such as `MultiplicativeWeightsMeasure`.
+        batch: rounds that are played with one action, at least 1.
+        redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+
+    Guarantee: switching after a batch depends on the losses of this batch alone.
+
+    Source: Asi, Algorithm 1.
+    """
+
+    measure: MultiplicativeWeightsMeasure
+    batch: int
+    redraw: Fraction
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+    experts: int = field(init=False)
+    levels: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        whole("batch", self.batch, 1)
+        object.__setattr__(self, "redraw", share("redraw", self.redraw))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        object.__setattr__(self, "experts", self.measure.experts)
+        object.__setattr__(self, "levels", self.measure.levels)
+
+    def init(self, *, rng: Randomness) -> LazyState[Any]:
+        """Action and reference, drawn independently."""
+        return begin(self.measure, 2, rng=rng)
+
+    def predict(self, state: LazyState[Any]) -> int:
+        """The action of the coming round; draws nothing."""
+        return int(state.points[0])
+
+    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows = rows_of(losses, self.experts, self.levels)
+        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What the actions reveal of one round's losses, both sequences released."""
+        return l2p_loss(self.measure.rate, self.batch, self.redraw, rounds, self.neighbors)
