@@ -82,7 +82,9 @@ if TYPE_CHECKING:
         BatchedDartboard,
         MultiplicativeWeights,
         MultiplicativeWeightsMeasure,
+        NamedExperts,
         PlainRedraw,
+        PrivateExperts,
         ShrinkingDartboard,
     )
     from labeldp.privacy import (
@@ -124,7 +126,8 @@ _ROOMS = {
         "posterior"
     ),
     "labeldp.online": (
-        "BatchedDartboard L2P MultiplicativeWeights MultiplicativeWeightsMeasure PlainRedraw ShrinkingDartboard"
+        "BatchedDartboard L2P MultiplicativeWeights MultiplicativeWeightsMeasure NamedExperts PlainRedraw "
+        "PrivateExperts ShrinkingDartboard"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -171,6 +174,7 @@ __all__ = [
     "MultiplicativeWeights",
     "MultiplicativeWeightsMeasure",
     "NaiveBags",
+    "NamedExperts",
     "NeighborsClassifier",
     "NeighborsRegressor",
     "NoisyBags",
@@ -180,6 +184,7 @@ __all__ = [
     "PermuteAndFlip",
     "PlainRedraw",
     "PrivacyLoss",
+    "PrivateExperts",
     "Public",
     "RandomizedResponse",
     "RandomizedResponseTopK",
