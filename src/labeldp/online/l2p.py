@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
@@ -31,24 +32,26 @@ class Measure(Protocol[H]):
 
     Losses are whatever has a length and slices of rounds, one row a round: integers, so that sums do not depend
     on their order. The history is as secret as the losses: a frozen dataclass of integers and arrays, or an array.
+    `play` does not look at `failure` and `distance`: who promises privacy pays for them, for each draw.
 
-    Attributes:
-        unit: one step of a log-density.
-        bound: no cost differs by more between two points, or between two losses at a point: eta = unit · bound.
-        failure: delta_0, the probability under nu that the bound does not hold.
-        distance: total variation between one draw and nu; 0 for exact draws.
-
-    Source: Asi, Assumption 3.1; `failure` and `distance` are paid by who plays, for each draw.
+    Source: Asi, Assumption 3.1.
     """
 
     @property
-    def unit(self) -> Fraction: ...
+    def unit(self) -> Fraction:
+        """One step of a log-density, positive."""
+
     @property
-    def bound(self) -> int: ...
+    def bound(self) -> int:
+        """No cost differs by more between two points, or between two losses at a point; eta is unit · bound."""
+
     @property
-    def failure(self) -> Fraction: ...
+    def failure(self) -> Fraction:
+        """delta_0, the probability under nu that the bound does not hold."""
+
     @property
-    def distance(self) -> Fraction: ...
+    def distance(self) -> Fraction:
+        """Total variation between one draw and nu: 0 where draws are exact."""
 
     def start(self) -> H:
         """The history before the first round."""
@@ -120,11 +123,14 @@ def _stretch(
     measure: Measure[H], batch: int, redraw: Fraction, state: LazyState[H], losses: Any, rng: Randomness
 ) -> LazyState[H]:
     """The state after these rounds, or after the first batch of them behind which something is drawn again."""
-    sums = np.stack([np.cumsum(measure.costs(losses, point)) for point in state.points]) + state.costs[:, np.newaxis]
+    sums = (
+        np.array([measure.costs(losses, point) for point in state.points]).cumsum(axis=1) + state.costs[:, np.newaxis]
+    )
     ends = np.arange(batch - 1 - state.rounds % batch, len(losses), batch)
-    costs = np.diff(sums[:, ends], prepend=0)
+    costs = sums[:, ends]
+    costs[:, 1:] -= costs[:, :-1].copy()
     keep = keep_coins(_exponents(measure, batch, costs), measure.unit, 1 - redraw, rng=rng)
-    drawn = np.flatnonzero(~keep.all(axis=0))
+    [drawn] = np.nonzero(~keep.all(axis=0))
     if not drawn.size:
         left = sums[:, -1] - (sums[:, ends[-1]] if ends.size else 0)
         history = measure.add(state.history, losses)
@@ -168,7 +174,7 @@ class MultiplicativeWeightsMeasure:
         if self.levels not in LEVELS:
             raise InputError("levels must be 255 or 65535")
 
-    @property
+    @cached_property
     def unit(self) -> Fraction:
         """What one level takes off a log-weight."""
         return self.rate / self.levels
