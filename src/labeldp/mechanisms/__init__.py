@@ -22,11 +22,13 @@ from labeldp.mechanisms.bagging import (
     random_bags,
 )
 from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
+from labeldp.mechanisms.binned import WIDE_STDDEV, wide_gaussian, wide_laplace
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.mechanisms.coins import MIN_RATE
 from labeldp.mechanisms.cubes import CubeGrid, Located
 from labeldp.mechanisms.debias import Debiased, debias
-from labeldp.mechanisms.discrete_gaussian import MAX_CELLS
+from labeldp.mechanisms.discrete_gaussian import MAX_CELLS, gaussian_loss
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.full import FullMeans, FullSelection
 from labeldp.mechanisms.groups import CountMechanism
@@ -43,6 +45,8 @@ from labeldp.mechanisms.unary import UnaryEncoding
 
 __all__ = [
     "MAX_CELLS",
+    "MIN_RATE",
+    "WIDE_STDDEV",
     "BagSum",
     "Bagged",
     "CandidateSets",
@@ -80,6 +84,7 @@ __all__ = [
     "WeightedSums",
     "cross_bound",
     "debias",
+    "gaussian_loss",
     "lba_delta",
     "lba_required_residual",
     "linear_release_gdp",
@@ -88,4 +93,6 @@ __all__ = [
     "llp_epsilon",
     "median_bags",
     "random_bags",
+    "wide_gaussian",
+    "wide_laplace",
 ]

@@ -1,0 +1,219 @@
+"""Prefix sums as sums of tree nodes, each released once under fresh noise, exactly, in integers."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil, sqrt
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import MIN_RATE, WIDE_STDDEV, gaussian_loss, wide_gaussian, wide_laplace
+from labeldp.online.checks import positive, whole
+from labeldp.online.draws import source
+from labeldp.online.noise import Floats, NoisySums
+from labeldp.privacy import InputError, PrivacyLoss, Randomness
+
+Integers = NDArray[np.int64]
+
+ROWS = 256
+"""Rounds that are summed at a time, fewer where vectors are long."""
+
+
+def nodes(rounds: int) -> int:
+    """In how many released nodes a vector can be, where so many rounds are summed.
+
+    Only nodes that begin a pair are ever needed: one ends with every round, and the first vector is in the one of every
+    power of two.
+    """
+    return rounds.bit_length()
+
+
+@final
+@dataclass(frozen=True)
+class TreeState:
+    """Where a tree is: rounds so far; the exact sum, secret; the noise of the last sum without its last few nodes."""
+
+    rounds: int
+    total: Integers = field(repr=False)
+    noise: Integers = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"TreeState(rounds={self.rounds}, width={len(self.total)})"
+
+
+class TreeSums(NoisySums[TreeState]):
+    """Prefix sums A x, each a sum of released nodes: the binary tree over the rounds.
+
+    Node t, that of the 2^j rounds up to t for the largest 2^j that divides t, gets fresh noise z_t; the sum after t
+    rounds is that of the nodes t, t & (t - 1), and so on, so its noise is z_t + that of round t & (t - 1).
+    """
+
+    horizon: int
+    width: int
+
+    @abstractmethod
+    def grid(self, vectors: NDArray[Any]) -> Integers:
+        """Vectors as integers."""
+
+    @abstractmethod
+    def noise(self, rng: Randomness, count: int) -> Integers:
+        """So many fresh integers of noise."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """What one integer stands for."""
+
+    def init(self) -> TreeState:
+        """The state before the first round: nothing was summed."""
+        depth = nodes(self.horizon)
+        return TreeState(0, np.zeros(self.width, dtype=np.int64), np.zeros((depth + 1, self.width), dtype=np.int64))
+
+    def step(self, state: TreeState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[TreeState, Floats]:
+        """The state after more rounds, and the noisy sums of all vectors up to each of them."""
+        self._check(state.rounds, vectors)
+        randomness, sums = source(rng), np.empty(vectors.shape)
+        rows = max(ROWS * 64 // (self.width + 64), 16)
+        for start in range(0, len(vectors), rows):
+            part = slice(start, start + rows)
+            state, whole_sums = self._rows(state, self.grid(vectors[part]), randomness)
+            np.multiply(whole_sums, self.unit, out=sums[part])
+        return state, sums
+
+    def _rows(self, state: TreeState, vectors: Integers, rng: Randomness) -> tuple[TreeState, Integers]:
+        """The same for a few rounds, in integers."""
+        count, depth = len(vectors), len(state.noise)
+        times = np.arange(state.rounds + 1, state.rounds + count + 1)
+        noise = self.noise(rng, vectors.size).reshape(vectors.shape)
+        levels = np.log2(times & -times).astype(np.int64)
+        parents = (times & (times - 1)) - state.rounds - 1
+        for level in range(int(levels.max(initial=0)), -1, -1):
+            at = np.flatnonzero(levels == level)
+            inside = parents[at] >= 0
+            noise[at[inside]] += noise[parents[at[inside]]]
+            noise[at[~inside]] += state.noise[level]
+        sums = state.total + np.cumsum(vectors, axis=0)
+        last = state.rounds + count
+        roots = np.array([(last >> level << level) - state.rounds - 1 for level in range(depth)])
+        kept = np.where((roots >= 0)[:, None], noise[roots.clip(min=0)], state.noise)
+        return TreeState(last, sums[-1], kept), sums + noise
+
+
+@final
+@dataclass(frozen=True)
+class GaussianTree(TreeSums):
+    """The tree with exact discrete Gaussian noise, for vectors of real numbers.
+
+    Args:
+        horizon: most rounds, at least 1.
+        width: numbers in a vector, at least 1.
+        stddev: standard deviation of the noise of a node, positive.
+
+    Guarantee: Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that is
+        charged on top, for the emitted bits, also where vectors depend on earlier releases.
+
+    Source: Dwork (2010) and Chan (2011), with Gaussian noise. Proof: `docs/proofs/sums.md`.
+    """
+
+    horizon: int
+    width: int
+    stddev: float
+
+    def __post_init__(self) -> None:
+        whole("horizon", self.horizon, 1)
+        whole("width", self.width, 1)
+        object.__setattr__(self, "stddev", float(positive("stddev", self.stddev)))
+        if not max(self.horizon, 512) / self.unit <= 2**61:
+            raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take a larger one")
+
+    @property
+    def unit(self) -> float:
+        """One step of the grid: the noise has a standard deviation of `WIDE_STDDEV` of them."""
+        return self.stddev / WIDE_STDDEV
+
+    @property
+    def deviation(self) -> float:
+        """The largest standard deviation of the noise in a sum."""
+        return self.stddev * sqrt(_most_nodes(self.horizon))
+
+    def grid(self, vectors: NDArray[Any]) -> Integers:
+        """The nearest points of the grid, or those beside them."""
+        return np.rint(vectors * (1 / self.unit)).astype(np.int64)
+
+    def noise(self, rng: Randomness, count: int) -> Integers:
+        """Discrete Gaussian noise."""
+        return wide_gaussian(rng, count)
+
+    def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
+        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
+        if not rounds:
+            return PrivacyLoss.zero()
+        # Rounding to the grid moves each number by half a step, and so does, at most, the product before it.
+        steps = (reach / self.unit + 2 * sqrt(self.width)) * (1 + 1e-12)
+        square = ceil(nodes(rounds) * Fraction(steps) ** 2)
+        return gaussian_loss(square, WIDE_STDDEV, rounds * self.width)
+
+
+@final
+@dataclass(frozen=True)
+class LaplaceTree(TreeSums):
+    """The tree with exact discrete Laplace noise, for vectors of multiples of 1 / levels.
+
+    Args:
+        horizon: most rounds, at least 1.
+        width: numbers in a vector, at least 1.
+        epsilon: what a number that moves by 1 costs in one node, positive, exact; a node's noise has scale 1 / epsilon.
+        levels: other numbers are rounded to multiples of 1 / levels first.
+
+    Guarantee: a rounded vector that moves by `reach` in the sum of its numbers' moves costs at most
+        epsilon * reach * nodes, exactly, for the emitted bits, also where vectors depend on earlier releases.
+
+    Source: Dwork (2010) and Chan (2011). Proof: `docs/proofs/sums.md`.
+    """
+
+    horizon: int
+    width: int
+    epsilon: Fraction
+    levels: int
+
+    def __post_init__(self) -> None:
+        whole("horizon", self.horizon, 1)
+        whole("width", self.width, 1)
+        whole("levels", self.levels, 1)
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        if self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for integer noise of 64 bits: take fewer rounds, experts or levels")
+
+    @property
+    def rate(self) -> Fraction:
+        """The noise i has probability proportional to e^(-rate * |i|)."""
+        return self.epsilon / self.levels
+
+    @property
+    def unit(self) -> float:
+        """One level."""
+        return 1 / self.levels
+
+    @property
+    def deviation(self) -> float:
+        """The largest standard deviation of the noise in a sum."""
+        return sqrt(2 * _most_nodes(self.horizon)) / float(self.epsilon)
+
+    def grid(self, vectors: NDArray[Any]) -> Integers:
+        """Levels."""
+        return np.rint(vectors * float(self.levels)).astype(np.int64)
+
+    def noise(self, rng: Randomness, count: int) -> Integers:
+        """Discrete Laplace noise."""
+        return wide_laplace(rng, count, self.rate)
+
+    def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
+        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
+        return PrivacyLoss.pure(self.epsilon * Fraction(reach) * nodes(rounds)) if rounds else PrivacyLoss.zero()
+
+
+def _most_nodes(rounds: int) -> int:
+    """The largest number of ones in the binary digits of a number up to `rounds`."""
+    return (rounds + 1).bit_length() - 1
