@@ -12,8 +12,7 @@ from labeldp.online.regret import (
     expected_weights,
     measured_regret,
 )
-from labeldp.privacy import InputError, Randomness
-from labeldp.privacy.randomness import SimulatedRandomness
+from labeldp.privacy import InputError, Randomness, as_randomness
 
 RNG = np.random.default_rng(0)
 LEVELS = RNG.integers(0, 256, size=(53, 4)).astype(np.uint8)
@@ -56,7 +55,7 @@ def weights(levels: np.ndarray, rate: float, batch: int) -> float:
 
 def test_regret_by_hand() -> None:
     levels = np.array([[255, 0, 51, 255], [0, 255, 51, 255], [0, 255, 51, 255]], dtype=np.uint8)
-    found = measured_regret(Given([0, 0, 2]), cut(levels, 1), rng=SimulatedRandomness(np.random.default_rng(0)))
+    found = measured_regret(Given([0, 0, 2]), cut(levels, 1), rng=as_randomness(np.random.default_rng(0)))
     assert found == Regret(3, loss=1.2, best=pytest.approx(0.6), switches=1)
     assert found.regret == pytest.approx(0.6)
 
@@ -132,4 +131,4 @@ def test_no_rounds_are_refused(measure) -> None:
     with pytest.raises(InputError, match="no rounds"):
         measure([], rate=1.0)
     with pytest.raises(InputError, match="no rounds"):
-        measured_regret(Given([]), [], rng=SimulatedRandomness(np.random.default_rng(0)))
+        measured_regret(Given([]), [], rng=as_randomness(np.random.default_rng(0)))
