@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from labeldp.cli_account import account
+from labeldp.cli_online import online
+from labeldp.cli_online_run import run
 from labeldp.cli_options import bag_options, domain_options, private
 from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
@@ -30,6 +32,8 @@ def cli() -> None:
 
 
 cli.add_command(account)
+cli.add_command(online)
+online.add_command(run)
 cli.add_command(plan)
 cli.add_command(reproduce)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
     from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
+    from labeldp.workflows.online_run import OnlineRun, run_online
     from labeldp.workflows.planning import Plan, PlanRow, Question, make_plan
     from labeldp.workflows.planning_file import PublicFeatures, read_features
     from labeldp.workflows.planning_words import plan_lines
@@ -60,6 +61,7 @@ _FILES = {
     "fit_settings": "FitSettings",
     "ledger_file": "DatasetLedger Entry LedgerFile",
     "ledger_view": "add_dataset describe_budget describe_ledger",
+    "online_run": "OnlineRun run_online",
     "planning": "Plan PlanRow Question make_plan",
     "planning_file": "PublicFeatures read_features",
     "planning_words": "plan_lines",
@@ -105,6 +107,7 @@ __all__ = [
     "LedgerFile",
     "NumberTest",
     "Numbers",
+    "OnlineRun",
     "Picture",
     "Plan",
     "PlanRow",
@@ -136,6 +139,7 @@ __all__ = [
     "reproduce_multistage",
     "reproduce_rates",
     "run_demo",
+    "run_online",
     "slopes",
     "spoken_lines",
     "verify",

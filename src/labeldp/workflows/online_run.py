@@ -1,0 +1,220 @@
+"""Play the rounds of a file of losses: read twice by blocks, charged once, decisions published whole or not at all."""
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.online import Course, Plan, check_levels, freeze, plan_experts, quantize, thaw
+from labeldp.privacy import Budget, Certificate, InputError, LabelDPError, Ledger, SystemRandomness
+from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
+from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.release import Progress
+from labeldp.workflows.unfinished import Unfinished, unfinished
+
+BLOCK_CELLS = 1 << 22
+"""Losses that are read at a time."""
+
+COLUMNS = ("round", "expert")
+KEPT = 1
+"""The version of what waits in OUT.unfinished."""
+
+
+@dataclass(frozen=True)
+class OnlineRun:
+    """What is asked of a run; all of it is public.
+
+    Args:
+        epsilon, delta: the privacy parameters that the whole horizon costs.
+        method, neighbors, loss_bits: see `PrivateExperts`.
+        horizon: the number of rounds that is charged; by default the number of rows of the file, which is then public.
+        levels: whether the file holds integers from 0 to 2^loss_bits - 1 in the place of losses in [0, 1].
+    """
+
+    epsilon: Any
+    delta: Any = 0
+    method: str = "auto"
+    neighbors: str = "replace"
+    loss_bits: int = 8
+    horizon: int | None = None
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if self.horizon is not None and self.horizon < 1:
+            raise InputError("horizon must be at least 1, or left out: the number of rows")
+
+    def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
+        """The plan, and the number of rounds that it is for."""
+        rounds = self.horizon or rows
+        if rows > rounds:
+            raise InputError(f"horizon must be at least the number of rows, {rows:,}, not {rounds:,}")
+        settings = (self.epsilon, self.delta, self.method, self.neighbors, self.loss_bits)
+        return plan_experts(experts, rounds, *settings), rounds
+
+    def request(self, names: tuple[str, ...], *account: Any) -> str:
+        """A digest of all that is asked for, and of the account that pays."""
+        asked = {name: str(value) for name, value in vars(self).items()}
+        return hashlib.sha256(json.dumps([KEPT, asked, names, [str(each) for each in account]]).encode()).hexdigest()
+
+
+def run_online(
+    data: str | os.PathLike[str],
+    run: OnlineRun,
+    *,
+    out: str | os.PathLike[str],
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    revision: str | None = None,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Decide every row of a file of losses, in private: which column is played, before the row is seen.
+
+    Columns are experts, and their names are public; rows are rounds, in order. The file is read twice by blocks, first
+    to check every loss, then to play: memory grows with a block, not with the file. What was played waits beside the
+    output, in OUT.unfinished, until all is done: the same command goes on there after an interrupt.
+
+    Args:
+        data: a CSV or Parquet file of numbers.
+        run: what is asked for.
+        out: the output, .parquet or .csv (.csv.gz …), which must not exist: a row for each round, with its number from
+            1 on and the name of the expert.
+        ledger: a ledger file to charge; made if it is not there. Without one nothing remembers a finished run: another
+            run of the same losses is another release.
+        dataset: the name of the losses in it. One that the ledger does not know is added with this run's epsilon and
+            delta as its whole budget, and `note` is told.
+        revision: names another file of losses; see `LedgerFile.dataset`.
+        progress: called after each block.
+        note: called with a sentence that the user should read.
+
+    Guarantee: a run is charged before its first action is drawn, and once, however often it is interrupted; actions
+        leave when all rounds are played, and no round is played again after its action was kept.
+
+    Raises:
+        InputError: an argument or a loss is wrong, or the output exists; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the losses changed; nothing was charged.
+        LabelDPError: the file changed meanwhile, or the disk is full; nothing was published.
+    """
+    if (ledger is None) != (dataset is None):
+        raise InputError("ledger and dataset go together: a ledger file, and the name of the losses in it")
+    table, target, name = open_table(data), Path(out), dataset or "losses"
+    if os.path.lexists(target):
+        raise InputError(f"{target} exists already; choose another name or remove it first")
+    losses, budget = LossFile(table, run, progress), Budget(run.epsilon, run.delta)
+    account = _account(ledger, name, revision, budget)
+    with (
+        unfinished(target, run.request(table.columns, ledger, name, revision)) as place,
+        release_writer(target, COLUMNS, released="expert") as writer,
+    ):
+        key = account.digest_key or place.key
+        digest, rows = losses.checked(key)
+        plan, rounds = run.plan(len(table.columns), rows)
+        new = isinstance(account, DatasetLedger) and account.is_new
+        traces = (("row numbers", f"losses of {run.loss_bits} bits", digest),)
+        course = Course(plan.kernel(), rounds, plan.to_json(), place.run, traces)
+        with place.charging(digest):
+            certificate = course.pay(account, SystemRandomness())
+        if new and note:
+            note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
+        losses.play(course, place, key, digest, rows)
+        publish(place, table.columns, writer)
+        writer.certify(certificate.to_json())
+    return certificate
+
+
+def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Ledger | DatasetLedger:
+    """The ledger to charge; in memory where no file is named."""
+    if ledger is None:
+        return Ledger(budget, name)
+    return LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
+
+
+@dataclass(frozen=True)
+class LossFile:
+    """A file of losses on its way through a learner."""
+
+    table: TableFile
+    run: OnlineRun
+    progress: Progress | None
+
+    def checked(self, key: bytes) -> tuple[str, int]:
+        """A keyed digest of all losses, and the number of rows: what is wrong is refused here."""
+        found, rows = hmac.new(key, digestmod=hashlib.sha256), 0
+        for levels in self._blocks():
+            found.update(levels.tobytes())
+            rows += len(levels)
+            self._tell(f"checked {rows:,} rounds", rows, 0.0)
+        return found.hexdigest(), rows
+
+    def play(self, course: Course, place: Unfinished, key: bytes, digest: str, rows: int) -> None:
+        """Play the rounds that were not played before, and keep what was played after each block.
+
+        Raises:
+            LabelDPError: the losses are others now.
+        """
+        rng, kept = SystemRandomness(), place.load()
+        state = course.kernel.init(rng=rng) if kept is None else thaw(kept["state"])
+        done, start = 0 if kept is None else int(kept["rounds"]), 0
+        found = hmac.new(key, digestmod=hashlib.sha256)
+        for levels in self._blocks():
+            found.update(levels.tobytes())
+            start, fresh = start + len(levels), levels[max(0, done - start) :]
+            if len(fresh):
+                state, actions = course.kernel.update(state, fresh, rng=rng)
+                done += len(fresh)
+                place.keep({"rounds": done, "state": freeze(state)}, actions)
+            self._tell(f"played {start:,} rounds", start, 0.5, rows)
+        if found.hexdigest() != digest:
+            place.forget()
+            raise LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+
+    def _blocks(self) -> Iterator[NDArray[Any]]:
+        """The levels of so many rounds at a time, shape (rounds, experts)."""
+        names = self.table.columns
+        for batch in self.table.blocks(block_rows=max(1, BLOCK_CELLS // len(names))):
+            yield levels_of(batch, names, self.run)
+
+    def _tell(self, text: str, done: int, before: float, rows: int | None = None) -> None:
+        total = rows or self.table.rows
+        if self.progress:
+            self.progress(text, before + (done / total / 2 if total else 0.0))
+
+
+def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], run: OnlineRun) -> NDArray[Any]:
+    """The losses of a block as levels.
+
+    Raises:
+        InputError: a loss is missing, no number or out of range; the message says neither which nor where.
+    """
+    wanted = f"integers from 0 to {2**run.loss_bits - 1}" if run.levels else "numbers in [0, 1]"
+    try:
+        columns = [label_numbers(batch, name) for name in names]
+    except InputError:
+        columns = []
+    if not columns:
+        raise InputError(f"losses must be {wanted}, in every column of every row")
+    matrix = np.column_stack(columns)
+    if not run.levels:
+        return np.asarray(quantize(matrix, run.loss_bits))
+    if not (np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all()):
+        raise InputError(f"losses must be {wanted}, in every column of every row")
+    return np.asarray(check_levels(matrix.astype(np.int64), run.loss_bits))
+
+
+def publish(place: Unfinished, names: tuple[str, ...], writer: ReleaseWriter) -> None:
+    """Write the decisions: the number of each round, and the name of the expert that was played."""
+    experts, start = np.array(names, dtype=np.str_), 1
+    for actions in place.actions(BLOCK_CELLS):
+        rounds = pa.array(np.arange(start, start + len(actions), dtype=np.int64))
+        writer.write(pa.array(experts[actions].tolist(), pa.string()), pa.RecordBatch.from_arrays([rounds], ["round"]))
+        start += len(actions)
