@@ -80,12 +80,16 @@ if TYPE_CHECKING:
     from labeldp.online import (
         L2P,
         BatchedDartboard,
+        BetterOfTwo,
+        DoublingExponential,
+        MatrixFactorization,
         MultiplicativeWeights,
         MultiplicativeWeightsMeasure,
         NamedExperts,
         PlainRedraw,
         PrivateExperts,
         ShrinkingDartboard,
+        TreeNoise,
     )
     from labeldp.privacy import (
         Budget,
@@ -126,8 +130,8 @@ _ROOMS = {
         "posterior"
     ),
     "labeldp.online": (
-        "BatchedDartboard L2P MultiplicativeWeights MultiplicativeWeightsMeasure NamedExperts PlainRedraw "
-        "PrivateExperts ShrinkingDartboard"
+        "BatchedDartboard BetterOfTwo DoublingExponential L2P MatrixFactorization MultiplicativeWeights "
+        "MultiplicativeWeightsMeasure NamedExperts PlainRedraw PrivateExperts ShrinkingDartboard TreeNoise"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -140,6 +144,7 @@ __all__ = [
     "BagRegressor",
     "BagSum",
     "BatchedDartboard",
+    "BetterOfTwo",
     "Budget",
     "BudgetExceeded",
     "CellClassifier",
@@ -151,6 +156,7 @@ __all__ = [
     "Curator",
     "DiscreteLaplace",
     "DomainError",
+    "DoublingExponential",
     "ExponentialMechanism",
     "FullMeans",
     "FullSelection",
@@ -169,6 +175,7 @@ __all__ = [
     "LedgerError",
     "LedgerFile",
     "Located",
+    "MatrixFactorization",
     "MedianPartition",
     "Model",
     "MultiplicativeWeights",
@@ -192,6 +199,7 @@ __all__ = [
     "Release",
     "ShrinkingDartboard",
     "SystemRandomness",
+    "TreeNoise",
     "TreePartition",
     "UnaryEncoding",
     "WeightedLBA",

@@ -42,7 +42,7 @@ class BinnedLaw:
 
     Guarantee: each integer is drawn with its exact probability.
 
-    Source: rejection from a histogram that lies above the law, `docs/proofs/binned.md`; Walker (1977) for the bins.
+    Source: Walker (1977) for the bins; what lies above the law is rejected. Proof: `docs/proofs/binned.md`.
     """
 
     unit: Fraction

@@ -4,13 +4,19 @@ from labeldp.online.adapter import NamedExperts
 from labeldp.online.adversaries import Alternating, Epochs, Gap, LossSequence, Shift, Trap
 from labeldp.online.charging import Course
 from labeldp.online.dartboard import BatchedDartboard, PlainRedraw, ShrinkingDartboard
+from labeldp.online.doubling import DoublingExponential
 from labeldp.online.experts import PrivateExperts
+from labeldp.online.factor import square_root_norm, toeplitz_factor
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.l2p import L2P, LazyState, Measure, MultiplicativeWeightsMeasure
 from labeldp.online.losses import check_levels, quantize
+from labeldp.online.meta import BetterOfTwo
+from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
 from labeldp.online.planning import Plan, plan_experts
 from labeldp.online.regret import Regret, expected_doubling, expected_softmax, expected_weights, measured_regret
 from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
+from labeldp.online.softmax import MatrixFactorization, TreeNoise
+from labeldp.online.tree import GaussianTree, LaplaceTree
 from labeldp.online.weights import MultiplicativeWeights
 
 __all__ = [
@@ -18,13 +24,18 @@ __all__ = [
     "Actions",
     "Alternating",
     "BatchedDartboard",
+    "BetterOfTwo",
     "Course",
+    "DoublingExponential",
     "Epochs",
     "Gap",
+    "GaussianTree",
     "Kernel",
+    "LaplaceTree",
     "LazyState",
     "LossSequence",
     "Losses",
+    "MatrixFactorization",
     "Measure",
     "MultiplicativeWeights",
     "MultiplicativeWeightsMeasure",
@@ -35,7 +46,9 @@ __all__ = [
     "Regret",
     "Shift",
     "ShrinkingDartboard",
+    "ToeplitzSums",
     "Trap",
+    "TreeNoise",
     "check_levels",
     "dump_state",
     "expected_doubling",
@@ -46,5 +59,8 @@ __all__ = [
     "measured_regret",
     "plan_experts",
     "quantize",
+    "square_root_norm",
     "thaw",
+    "toeplitz_factor",
+    "toeplitz_stddev",
 ]

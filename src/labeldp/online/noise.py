@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar, final
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,16 @@ ROWS, COLUMNS = 32, 2048
 EXACT = 2.0**52
 """Doubles hold all integers up to twice this."""
 
-S = TypeVar("S")
+
+class HasRounds(Protocol):
+    """A state that counts the rounds so far."""
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+
+
+S = TypeVar("S", bound=HasRounds)
 
 
 class NoisySums(ABC, Generic[S]):
@@ -64,11 +73,15 @@ class NoisySums(ABC, Generic[S]):
     def deviation(self) -> float:
         """The largest standard deviation of the noise in a sum."""
 
-    def _check(self, done: int, vectors: NDArray[Any]) -> None:
+    def check_rounds(self, state: S, rounds: int) -> None:
+        """Refuse so many rounds more where they would be more than the horizon."""
+        if state.rounds + rounds > self.horizon:
+            raise InputError(f"there are more rounds than the horizon of {self.horizon}: plan for more of them")
+
+    def _check(self, state: S, vectors: NDArray[Any]) -> None:
         if vectors.ndim != 2 or vectors.shape[1] != self.width:
             raise InputError(f"vectors must have shape (rounds, {self.width})")
-        if done + len(vectors) > self.horizon:
-            raise InputError(f"there are more rounds than the horizon of {self.horizon}: plan for more of them")
+        self.check_rounds(state, len(vectors))
         if vectors.size and not (vectors.min() >= -1 and vectors.max() <= 1):
             raise InputError("vectors must have entries from -1 to 1")
 
@@ -197,7 +210,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
     def step(self, state: SumsState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[SumsState, Floats]:
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
-        self._check(state.rounds, vectors)
+        self._check(state, vectors)
         randomness, sums, states = source(rng), np.empty(vectors.shape), []
         for first in range(0, self.width, COLUMNS):
             columns = slice(first, first + COLUMNS)

@@ -73,7 +73,7 @@ class TreeSums(NoisySums[TreeState]):
 
     def step(self, state: TreeState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[TreeState, Floats]:
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
-        self._check(state.rounds, vectors)
+        self._check(state, vectors)
         randomness, sums = source(rng), np.empty(vectors.shape)
         rows = max(ROWS * 64 // (self.width + 64), 16)
         for start in range(0, len(vectors), rows):
