@@ -35,7 +35,6 @@ __all__ = [
     "l2p_rdp",
     "mw_regret_bound",
     "nonprivate_bound",
-    "prefix_sensitivity",
     "softmax_rate",
     "softmax_regret_bound",
     "switches_bound",
@@ -45,7 +44,6 @@ __all__ = [
 SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
 
-_EXACT_TERMS = 1 << 20
 _LARGEST_MU = 1e4
 
 
@@ -152,35 +150,20 @@ def nonprivate_bound(experts: int, horizon: float) -> float:
     return math.sqrt(horizon * math.log(experts) / 2)
 
 
-def softmax_rate(experts: int, horizon: float, stddev: float) -> float:
+def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
     """The rate that makes `softmax_regret_bound` smallest."""
-    return math.sqrt(math.log(experts) / (horizon / 8 + stddev**2 / 2))
+    return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
 
 
-def softmax_regret_bound(experts: int, horizon: float, rate: float, stddev: float) -> float:
-    """ln d / eta + eta (T / 8 + stddev^2 / 2): softmax of sums with Gaussian noise that never grows quieter.
+def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
+    """ln d / eta + eta (T / 8 + s^2 / 2): softmax of sums whose Gaussian noise never grows quieter.
 
     Args:
-        stddev: the largest standard deviation of the noise on a sum.
+        deviation: s, the standard deviation of the noise on the last sum, the largest.
 
     Source: `docs/proofs/online.md`, equation (9).
     """
-    return math.log(experts) / rate + rate * (horizon / 8 + stddev**2 / 2)
-
-
-@lru_cache(maxsize=64)
-def prefix_sensitivity(horizon: int) -> float:
-    """sum over k < T of (C(2k, k) / 4^k)^2: how far noise on all prefix sums exceeds that on a single one; rounded up.
-
-    Beyond 2^20 terms, each is below 1 / (pi (k + 1/4)).
-
-    Source: Fichtenberger, Theorem 2.
-    """
-    count = min(horizon, _EXACT_TERMS)
-    k = np.arange(1, count, dtype=np.float64)
-    head = 1.0 + float(np.sum(np.cumprod((2 * k - 1) / (2 * k)) ** 2))
-    tail = math.log((horizon - 0.75) / (count - 0.75)) / math.pi
-    return (head + tail) * (1 + 1e-9)
+    return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
 
 
 @lru_cache(maxsize=64)

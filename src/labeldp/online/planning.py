@@ -1,21 +1,17 @@
 """Which learner to take for so many rounds and experts, and with which parameters: before any data."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
-from labeldp.online.accounting import (
-    SWINGS,
-    doubling_regret_bound,
-    nonprivate_bound,
-    switches_bound,
-)
+from labeldp.online.accounting import SWINGS, nonprivate_bound
 from labeldp.online.checks import whole
 from labeldp.online.kernel import Kernel
-from labeldp.online.tuning import Promise, Tuned, tuned
+from labeldp.online.methods import METHODS, Choice, Method
+from labeldp.online.tuning import Promise
 from labeldp.privacy import InputError, Neighbors, decimal, positive_epsilon, shortest_float
+
+__all__ = ["MAX_EXPERTS", "MAX_HORIZON", "METHODS", "NEIGHBORS", "Alternative", "Plan", "plan_experts"]
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """What may become of one round's losses: any others, or none at all."""
@@ -72,7 +68,7 @@ class Plan:
     @property
     def holds(self) -> str:
         """For which losses the bound holds."""
-        return _METHODS[self.method].holds
+        return METHODS[self.method].holds
 
     @property
     def nonprivate_bound(self) -> float:
@@ -91,7 +87,7 @@ class Plan:
 
     def kernel(self) -> Kernel[Any]:
         """The learner."""
-        return _METHODS[self.method].build(self)
+        return METHODS[self.method].make(self)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; rate and redraw are exact."""
@@ -150,139 +146,60 @@ def plan_experts(
         >>> plan.method, plan.batch, round(plan.regret_bound)
         ('dartboard', 3, 1405)
     """
-    asked = _Asked.checked(d, horizon, epsilon, delta, method, neighbors, loss_bits)
-    plans = {name: _METHODS[name].plan(asked) for name in METHODS if asked.delta or _METHODS[name].pure}
-    safe = [name for name in plans if _METHODS[name].worst_case]
-    chosen = min(safe, key=lambda name: plans[name].regret_bound) if method == "auto" else method
-    others = sorted((plan for name, plan in plans.items() if name != chosen), key=lambda plan: plan.regret_bound)
-    return replace(
-        plans[chosen], alternatives=tuple(Alternative(each.method, each.regret_bound, each.holds) for each in others)
+    promise, relation = _checked(d, horizon, epsilon, delta, neighbors, loss_bits)
+    known = _admitted(method, promise.delta)
+    found = {name: choice for name, each in known.items() if (choice := _choice(each, promise, name == method))}
+    safe = [name for name in found if METHODS[name].worst_case]
+    chosen = min(safe, key=lambda name: found[name].regret_bound) if method == "auto" else method
+    others = sorted(found.keys() - {chosen}, key=lambda name: (found[name].regret_bound, name))
+    return Plan(
+        chosen,
+        experts=d,
+        horizon=horizon,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        neighbors=relation,
+        loss_bits=loss_bits,
+        alternatives=tuple(Alternative(name, found[name].regret_bound, METHODS[name].holds) for name in others),
+        **vars(found[chosen]),
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A question whose numbers were checked."""
+def _checked(
+    d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str, loss_bits: int
+) -> tuple[Promise, Neighbors]:
+    """The numbers of a question, or one sentence that says what would be right."""
+    if whole("d", d, 2) > MAX_EXPERTS or whole("horizon", horizon, 1) > MAX_HORIZON:
+        raise InputError("d must be at most 10^9 and horizon at most 10^12")
+    share = decimal(delta, "delta")
+    if not 0 <= share < 1:
+        raise InputError("delta must lie in (0, 1), or be 0 for the method 'doubling'")
+    if neighbors not in NEIGHBORS:
+        raise InputError("neighbors must be 'replace' or 'zero-out'")
+    if loss_bits not in (8, 16):
+        raise InputError("loss_bits must be 8 or 16")
+    relation = NEIGHBORS[neighbors]
+    return Promise(d, horizon, positive_epsilon(epsilon), share, SWINGS[relation]), relation
 
-    promise: Promise
-    neighbors: Neighbors
-    loss_bits: int
 
-    @property
-    def delta(self) -> Fraction:
-        return self.promise.delta
-
-    @classmethod
-    def checked(
-        cls, d: int, horizon: int, epsilon: Any, delta: Any, method: str, neighbors: str, loss_bits: int
-    ) -> "_Asked":
-        """The same, or one sentence that says what would be right."""
-        if whole("d", d, 2) > MAX_EXPERTS or whole("horizon", horizon, 1) > MAX_HORIZON:
-            raise InputError("d must be at most 10^9 and horizon at most 10^12")
-        share = decimal(delta, "delta")
-        if not 0 <= share < 1:
-            raise InputError("delta must lie in (0, 1), or be 0 for the method 'doubling'")
-        if method != "auto" and method not in METHODS:
-            raise InputError(f"method must be one of: auto, {', '.join(METHODS)}")
-        if share == 0 and (method == "auto" or not _METHODS[method].pure):
-            raise InputError(
-                "delta must be positive, such as 1e-6: with delta = 0 there is the method 'doubling' alone, for losses "
-                "that are independent draws of one law"
-            )
-        if neighbors not in NEIGHBORS:
-            raise InputError("neighbors must be 'replace' or 'zero-out'")
-        if loss_bits not in (8, 16):
-            raise InputError("loss_bits must be 8 or 16")
-        relation = NEIGHBORS[neighbors]
-        return cls(Promise(d, horizon, positive_epsilon(epsilon), share, SWINGS[relation]), relation, loss_bits)
-
-    def plan(self, method: str, **found: Any) -> Plan:
-        """A plan with what was found."""
-        asked = {name: getattr(self.promise, name) for name in ("experts", "horizon", "epsilon", "delta")}
-        return Plan(method, neighbors=self.neighbors, loss_bits=self.loss_bits, **asked, **found)
-
-    def switching(self, method: str, found: Tuned) -> Plan:
-        """A plan of a learner that keeps its action for a while."""
-        moves = switches_bound(float(found.rate), found.batch, float(found.redraw), self.promise.horizon)
-        return self.plan(
-            method,
-            batch=found.batch,
-            rate=found.rate,
-            redraw=found.redraw,
-            stddev=None,
-            regret_bound=found.bound,
-            expected_switches=moves,
+def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
+    """The methods that this delta admits, with the one that is asked for among them."""
+    if method != "auto" and method not in METHODS:
+        raise InputError(f"method must be one of: auto, {', '.join(METHODS)}")
+    known = {name: each for name, each in METHODS.items() if delta or each.pure}
+    if (method == "auto" and not any(each.worst_case for each in known.values())) or method not in {"auto", *known}:
+        raise InputError(
+            "delta must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling', for losses that "
+            "are independent draws of one law"
         )
+    return known
 
 
-def _dartboard(asked: _Asked) -> Plan:
-    return asked.switching("dartboard", tuned(asked.promise, 1))
-
-
-def _redraw(asked: _Asked) -> Plan:
-    return asked.switching("redraw", tuned(asked.promise, 1, redraw=Fraction(1)))
-
-
-def _shrinking(asked: _Asked) -> Plan:
-    return asked.switching("shrinking-dartboard", tuned(asked.promise, 1, batch=1))
-
-
-def _l2p(asked: _Asked) -> Plan:
-    return asked.switching("l2p", tuned(asked.promise, 2))
-
-
-def _doubling(asked: _Asked) -> Plan:
-    """Epochs of 1, 2, 4, … rounds."""
-    promise = asked.promise
-    return asked.plan(
-        "doubling",
-        batch=1,
-        rate=promise.epsilon / 2,
-        redraw=Fraction(1),
-        stddev=None,
-        regret_bound=doubling_regret_bound(promise.experts, promise.horizon, float(promise.epsilon)),
-        expected_switches=float(promise.horizon.bit_length() - 1),
-    )
-
-
-def _kernel_of_switching(plan: Plan) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.dartboard")
-    return made.BatchedDartboard(plan.experts, plan.batch, plan.rate, plan.redraw, plan.levels, plan.neighbors)
-
-
-def _kernel_of_l2p(plan: Plan) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.l2p")
-    measure = made.MultiplicativeWeightsMeasure(plan.experts, plan.rate, plan.levels)
-    return made.L2P(measure, plan.batch, plan.redraw, plan.neighbors)
-
-
-def _kernel_of_doubling(plan: Plan) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.doubling")
-    return made.DoublingExponential(plan.experts, plan.epsilon, plan.levels)
-
-
-@dataclass(frozen=True)
-class _Method:
-    """How a method is planned and built, and for which losses its bound holds."""
-
-    plan: Callable[[_Asked], Plan]
-    build: Callable[[Plan], Kernel[Any]]
-    worst_case: bool = True
-    pure: bool = False
-
-    @property
-    def holds(self) -> str:
-        """For which losses the bound holds."""
-        return "for any losses" if self.worst_case else "for independent draws of one law only"
-
-
-_METHODS = {
-    "dartboard": _Method(_dartboard, _kernel_of_switching),
-    "redraw": _Method(_redraw, _kernel_of_switching),
-    "shrinking-dartboard": _Method(_shrinking, _kernel_of_switching),
-    "l2p": _Method(_l2p, _kernel_of_l2p),
-    "doubling": _Method(_doubling, _kernel_of_doubling, worst_case=False, pure=True),
-}
-
-METHODS = tuple(_METHODS)
-"""The methods that `plan_experts` knows."""
+def _choice(method: Method, promise: Promise, wanted: bool) -> Choice | None:
+    """The parameters of a method; None where its noise does not fit into 64 bits, unless it was asked for."""
+    try:
+        return method.choose(promise)
+    except InputError:
+        if wanted:
+            raise
+        return None

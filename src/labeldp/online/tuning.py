@@ -1,7 +1,7 @@
 """The rate, the batch and the probability of a redraw with the smallest bound of regret, from public numbers alone."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.accounting import batches_seen, mw_regret_bound
-from labeldp.privacy import ORDERS, PrivacyLoss, Switching, switching_rdp
+from labeldp.privacy import ORDERS, InputError, PrivacyLoss, Switching, switching_rdp
 
 Floats = NDArray[np.float64]
 
@@ -76,6 +76,33 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
     return _exact(promise, chains, best)
 
 
+def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
+    """The smallest standard deviation, within a factor of 1 + 1e-7 from above, whose loss keeps a promise.
+
+    Args:
+        loss: what noise of a standard deviation costs.
+        start: a lower bound that is nearly enough.
+
+    Guarantee: the noise keeps the promise.
+
+    Raises:
+        InputError: a thousand times `start` is not enough either.
+    """
+
+    def kept(stddev: float) -> bool:
+        return loss(stddev).within(promise.epsilon, promise.delta)
+
+    low, high = start, start * (1 + 1e-7)
+    while not kept(high):
+        low, high = high, high + 8 * (high - low)
+        if high > 1000 * start:
+            raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
 def _batches(horizon: int) -> Iterator[int]:
     """1, 2, 3, 4, 6, 8, 12, 16, … up to the horizon."""
     size = 1
@@ -131,10 +158,21 @@ def _orders(promise: Promise) -> tuple[Floats, Floats]:
     return orders, np.log1p(-1 / orders) - (math.log(promise.delta) + np.log(orders)) / (orders - 1)
 
 
+def few_bits(rate: float) -> Fraction:
+    """A rate rounded down to `RATE_BITS` bits."""
+    unit = _unit(rate)
+    return int(Fraction(rate) / unit) * unit
+
+
+def _unit(rate: float) -> Fraction:
+    """The last of the bits that a rate may have."""
+    shift = RATE_BITS - math.frexp(rate)[1]
+    return Fraction(1, 1 << shift) if shift >= 0 else Fraction(1 << -shift)
+
+
 def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
     """The same with a rate of `RATE_BITS` bits: the largest one, close to the one found, that is certain to be kept."""
-    shift = RATE_BITS - math.frexp(float(found.rate))[1]
-    unit = Fraction(1, 1 << shift) if shift >= 0 else Fraction(1 << -shift)
+    unit = _unit(float(found.rate))
     free = int(Fraction(promise.free_rate / math.sqrt(found.batch)) / unit)
     near = int(found.rate / unit)
     low, high = near - max(near >> 7, 1), min(near + (near >> 6) + 1, free + 1)

@@ -1,0 +1,151 @@
+"""The methods that a plan can choose from: how each finds its parameters, and the learner that it makes of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from typing import Any
+
+from labeldp.online.accounting import (
+    doubling_regret_bound,
+    gaussian_mu,
+    softmax_rate,
+    softmax_regret_bound,
+    switches_bound,
+)
+from labeldp.online.factor import toeplitz_factor
+from labeldp.online.kernel import Kernel
+from labeldp.online.noise import ToeplitzSums
+from labeldp.online.tree import GaussianTree, nodes
+from labeldp.online.tuning import Promise, Tuned, few_bits, least_noise, tuned
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The parameters of a learner, with what they promise of regret and of switches."""
+
+    batch: int
+    rate: Fraction
+    redraw: Fraction
+    stddev: float | None
+    regret_bound: float
+    expected_switches: float
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a learner is tuned and made, and for which losses its bound holds.
+
+    `make` takes a plan. `pure`: delta = 0 will do.
+    """
+
+    choose: Callable[[Promise], Choice]
+    make: Callable[[Any], Kernel[Any]]
+    worst_case: bool = True
+    pure: bool = False
+
+    @property
+    def holds(self) -> str:
+        """For which losses the bound holds."""
+        return "for any losses" if self.worst_case else "for independent draws of one law only"
+
+
+def _switching(promise: Promise, found: Tuned) -> Choice:
+    """A learner that keeps its action for a while."""
+    moves = switches_bound(float(found.rate), found.batch, float(found.redraw), promise.horizon)
+    return Choice(found.batch, found.rate, found.redraw, None, found.bound, moves)
+
+
+def _softmax(promise: Promise, stddev: float, deviation: float) -> Choice:
+    """A learner that draws in every round, by noisy sums."""
+    d, rounds = promise.experts, promise.horizon
+    rate = few_bits(softmax_rate(d, rounds, deviation))
+    bound = softmax_regret_bound(d, rounds, float(rate), deviation)
+    return Choice(1, rate, Fraction(1), stddev, bound, float(rounds - 1))
+
+
+def _dartboard(promise: Promise) -> Choice:
+    return _switching(promise, tuned(promise, 1))
+
+
+def _redraw(promise: Promise) -> Choice:
+    return _switching(promise, tuned(promise, 1, redraw=Fraction(1)))
+
+
+def _shrinking(promise: Promise) -> Choice:
+    return _switching(promise, tuned(promise, 1, batch=1))
+
+
+def _l2p(promise: Promise) -> Choice:
+    return _switching(promise, tuned(promise, 2))
+
+
+def _matrix_factorization(promise: Promise) -> Choice:
+    """Noise on sums, correlated over rounds."""
+    reach = math.sqrt(promise.experts)
+
+    def sums(stddev: float) -> ToeplitzSums:
+        return ToeplitzSums(promise.horizon, promise.experts, stddev)
+
+    start = reach * toeplitz_factor(promise.horizon).column() / gaussian_mu(promise.epsilon, promise.delta)
+    stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
+    return _softmax(promise, stddev, sums(stddev).deviation)
+
+
+def _tree(promise: Promise) -> Choice:
+    """Noise on the nodes of a tree."""
+    reach = math.sqrt(promise.experts)
+
+    def sums(stddev: float) -> GaussianTree:
+        return GaussianTree(promise.horizon, promise.experts, stddev)
+
+    start = reach * math.sqrt(nodes(promise.horizon)) / gaussian_mu(promise.epsilon, promise.delta)
+    stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
+    return _softmax(promise, stddev, sums(stddev).deviation)
+
+
+def _doubling(promise: Promise) -> Choice:
+    """Epochs of 1, 2, 4, … rounds."""
+    bound = doubling_regret_bound(promise.experts, promise.horizon, float(promise.epsilon))
+    return Choice(1, promise.epsilon / 2, Fraction(1), None, bound, float(promise.horizon.bit_length() - 1))
+
+
+def _make_switching(plan: Any) -> Kernel[Any]:
+    made: Any = import_module("labeldp.online.dartboard")
+    return made.BatchedDartboard(plan.experts, plan.batch, plan.rate, plan.redraw, plan.levels, plan.neighbors)
+
+
+def _make_l2p(plan: Any) -> Kernel[Any]:
+    made: Any = import_module("labeldp.online.l2p")
+    measure = made.MultiplicativeWeightsMeasure(plan.experts, plan.rate, plan.levels)
+    return made.L2P(measure, plan.batch, plan.redraw, plan.neighbors)
+
+
+def _make_matrix_factorization(plan: Any) -> Kernel[Any]:
+    made: Any = import_module("labeldp.online.softmax")
+    noise = {"stddev": plan.stddev, "levels": plan.levels, "neighbors": plan.neighbors}
+    return made.MatrixFactorization(plan.experts, plan.horizon, plan.rate, **noise)
+
+
+def _make_tree(plan: Any) -> Kernel[Any]:
+    made: Any = import_module("labeldp.online.softmax")
+    noise = {"stddev": plan.stddev, "levels": plan.levels, "neighbors": plan.neighbors}
+    return made.TreeNoise(plan.experts, plan.horizon, plan.rate, **noise)
+
+
+def _make_doubling(plan: Any) -> Kernel[Any]:
+    made: Any = import_module("labeldp.online.doubling")
+    return made.DoublingExponential(plan.experts, plan.epsilon, plan.levels)
+
+
+METHODS = {
+    "dartboard": Method(_dartboard, _make_switching),
+    "matrix-factorization": Method(_matrix_factorization, _make_matrix_factorization),
+    "tree": Method(_tree, _make_tree),
+    "redraw": Method(_redraw, _make_switching),
+    "shrinking-dartboard": Method(_shrinking, _make_switching),
+    "l2p": Method(_l2p, _make_l2p),
+    "doubling": Method(_doubling, _make_doubling, worst_case=False, pure=True),
+}
+"""What `plan_experts` knows, by name."""
