@@ -40,7 +40,7 @@ class OnlineRun:
     """
 
     epsilon: Any
-    delta: Any = 0
+    delta: Any = 1e-6
     method: str = "auto"
     neighbors: str = "replace"
     loss_bits: int = 8
@@ -116,18 +116,18 @@ def run_online(
         unfinished(target, run.request(table.columns, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        key = account.digest_key or place.key
-        digest, rows = losses.checked(key)
+        digest, rows = losses.checked()
         plan, rounds = run.plan(len(table.columns), rows)
         new = isinstance(account, DatasetLedger) and account.is_new
-        traces = (("row numbers", f"losses of {run.loss_bits} bits", digest),)
+        trace = keyed(account.digest_key or place.key, digest)
+        traces = (("row numbers", f"losses of {run.loss_bits} bits", trace),)
         course = Course(plan.kernel(), rounds, plan.to_json(), place.run, traces)
-        with place.charging(digest):
+        with place.charging(keyed(place.key, digest)):
             certificate = course.pay(account, SystemRandomness())
         if new and note:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
-        losses.play(course, place, key, digest, rows)
-        publish(place, table.columns, writer)
+        losses.play(course, place, digest, rows)
+        publish(place, table.columns, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
 
@@ -147,16 +147,16 @@ class LossFile:
     run: OnlineRun
     progress: Progress | None
 
-    def checked(self, key: bytes) -> tuple[str, int]:
-        """A keyed digest of all losses, and the number of rows: what is wrong is refused here."""
-        found, rows = hmac.new(key, digestmod=hashlib.sha256), 0
+    def checked(self) -> tuple[bytes, int]:
+        """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
+        found, rows = hashlib.sha256(), 0
         for levels in self._blocks():
             found.update(levels.tobytes())
             rows += len(levels)
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
-        return found.hexdigest(), rows
+        return found.digest(), rows
 
-    def play(self, course: Course, place: Unfinished, key: bytes, digest: str, rows: int) -> None:
+    def play(self, course: Course, place: Unfinished, digest: bytes, rows: int) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
 
         Raises:
@@ -165,7 +165,7 @@ class LossFile:
         rng, kept = SystemRandomness(), place.load()
         state = course.kernel.init(rng=rng) if kept is None else thaw(kept["state"])
         done, start = 0 if kept is None else int(kept["rounds"]), 0
-        found = hmac.new(key, digestmod=hashlib.sha256)
+        found = hashlib.sha256()
         for levels in self._blocks():
             found.update(levels.tobytes())
             start, fresh = start + len(levels), levels[max(0, done - start) :]
@@ -174,7 +174,7 @@ class LossFile:
                 done += len(fresh)
                 place.keep({"rounds": done, "state": freeze(state)}, actions)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
-        if found.hexdigest() != digest:
+        if found.digest() != digest:
             place.forget()
             raise LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
 
@@ -188,6 +188,11 @@ class LossFile:
         total = rows or self.table.rows
         if self.progress:
             self.progress(text, before + (done / total / 2 if total else 0.0))
+
+
+def keyed(key: bytes, digest: bytes) -> str:
+    """A digest that can be kept: who does not have the key cannot try losses out."""
+    return hmac.digest(key, digest, hashlib.sha256).hex()
 
 
 def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], run: OnlineRun) -> NDArray[Any]:
@@ -211,10 +216,10 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], run: OnlineRun) -> 
     return np.asarray(check_levels(matrix.astype(np.int64), run.loss_bits))
 
 
-def publish(place: Unfinished, names: tuple[str, ...], writer: ReleaseWriter) -> None:
+def publish(place: Unfinished, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
     """Write the decisions: the number of each round, and the name of the expert that was played."""
-    experts, start = np.array(names, dtype=np.str_), 1
-    for actions in place.actions(BLOCK_CELLS):
+    experts, start = pa.array(names, pa.string()), 1
+    for actions in place.actions(rows, BLOCK_CELLS):
         rounds = pa.array(np.arange(start, start + len(actions), dtype=np.int64))
-        writer.write(pa.array(experts[actions].tolist(), pa.string()), pa.RecordBatch.from_arrays([rounds], ["round"]))
+        writer.write(experts.take(pa.array(actions)), pa.RecordBatch.from_arrays([rounds], ["round"]))
         start += len(actions)

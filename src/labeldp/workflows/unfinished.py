@@ -77,11 +77,11 @@ class Unfinished:
             os.fsync(file.fileno())
         _keep(self.folder / STATE, dump_state(state))
 
-    def actions(self, block_rows: int) -> Iterator[NDArray[Any]]:
-        """All actions, by blocks."""
+    def actions(self, rounds: int, block_rows: int) -> Iterator[NDArray[Any]]:
+        """The actions of so many rounds, by blocks."""
         with (self.folder / ACTIONS).open("rb") as file:
-            while block := file.read(block_rows * KIND.itemsize):
-                yield np.frombuffer(block, KIND)
+            for start in range(0, rounds, block_rows):
+                yield np.frombuffer(file.read(min(block_rows, rounds - start) * KIND.itemsize), KIND)
 
     def forget(self) -> None:
         """Drop what was played; nothing of it had left."""

@@ -1,0 +1,72 @@
+"""`labeldp online run` as the shell calls it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from labeldp.tables import open_table
+from labeldp.workflows import online_run
+
+
+@pytest.fixture
+def losses(people: Path) -> Path:
+    """A table of forty rounds and three experts."""
+    path = people / "losses.csv"
+    pd.DataFrame(np.random.default_rng(0).random((40, 3)), columns=["a", "b", "c"]).to_csv(path, index=False)
+    return path
+
+
+def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> None:
+    account = ("--ledger", "l.db", "--dataset", "clicks")
+    ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *account)
+    assert ran.status == 0 and "'clicks' is new in l.db" in ran.err
+    assert "for every round's losses of the dataset 'clicks'" in ran.out and "for 40 rounds" in ran.out
+    assert "clicks: budget epsilon = 20, delta = 1e-06; spent" in ran.out and "Decisions: out.parquet" in ran.out
+    assert len(open_table("out.parquet").read()) == 40
+    shown = labeldp("certificate", "out.parquet")
+    assert shown.status == 0 and ran.out.splitlines()[0] == shown.out.splitlines()[0]
+    assert "PrivateExperts, epsilon" in labeldp("ledger", "show", "l.db").out
+
+
+def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.csv", "--method", "dartboard")
+    keep = online_run.Unfinished.keep
+
+    def interrupted(*arguments: object) -> None:
+        keep(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(online_run, "BLOCK_CELLS", 30)
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(online_run.Unfinished, "keep", interrupted)
+            ran = labeldp(*command)
+        assert ran.status == 130 and "Running the same command again finishes it" in ran.err
+        assert Path("out.csv.unfinished").is_dir() and not Path("out.csv").exists()
+    played = np.fromfile("out.csv.unfinished/actions", "<i4")
+    assert len(played) == 30
+    assert labeldp(*command).status == 0
+    found = pd.read_csv("out.csv")["expert"].tolist()
+    assert found[:30] == ["abc"[action] for action in played] and len(found) == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--epsilon", "0"), "epsilon must be positive"),
+        (("--epsilon", "x"), "epsilon must be a number"),
+        (("--epsilon", "1", "--delta", "2"), "delta must lie"),
+        (("--epsilon", "1", "--method", "best"), "method must be one of"),
+        (("--epsilon", "1", "--levels"), "losses must be integers from 0 to 255"),
+        (("--epsilon", "1", "--horizon", "39"), "horizon must be at least the number of rows, 40, not 39"),
+        (("--epsilon", "1", "--ledger", "l.db"), "ledger and dataset go together"),
+        (("--epsilon", "1", "--neighbors", "none"), "'none' is not one of"),
+    ],
+)
+def test_mistakes_end_in_one_line(labeldp: Callable, losses: Path, options: tuple[str, ...], words: str) -> None:
+    ran = labeldp("online", "run", "losses.csv", "--out", "out.csv", *options)
+    assert ran.status in (1, 2) and words in ran.err and "Traceback" not in ran.err and not ran.out
+    assert not list(Path().glob("out.csv*")) and not Path("l.db").exists()

@@ -1,0 +1,284 @@
+"""A file of losses is played once, however often it is interrupted."""
+
+import stat
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labeldp as ldp
+from labeldp.online import BatchedDartboard
+from labeldp.tables import open_table
+from labeldp.workflows import LedgerFile, OnlineRun, online_run, run_online, verify
+
+NAMES, ROUNDS = ["a", "b", "c", "d"], 95
+RUN = OnlineRun(epsilon=20, method="dartboard")
+PLANS = lru_cache(online_run.plan_experts)
+
+
+class Stopped(BaseException):
+    """What Ctrl-C does."""
+
+
+@pytest.fixture(autouse=True)
+def ten_rounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Blocks of ten rounds, in a folder of their own, and plans that are made once."""
+    monkeypatch.setattr(online_run, "BLOCK_CELLS", 40)
+    monkeypatch.setattr(online_run, "plan_experts", PLANS)
+    monkeypatch.chdir(tmp_path)
+    table().to_parquet("losses.parquet")
+
+
+def table(seed: int = 0) -> pd.DataFrame:
+    """Losses of which those of b are the smallest."""
+    found = pd.DataFrame(np.random.default_rng(seed).random((ROUNDS, 4)), columns=NAMES)
+    found["b"] /= 4
+    return found
+
+
+def play(out: str = "out.parquet", run: OnlineRun = RUN, data: str = "losses.parquet", **changed: Any) -> Any:
+    return run_online(data, run, out=out, **changed)
+
+
+def stop_after(blocks: int, word: str = "played") -> Callable[[str, float], None]:
+    """Progress that stops the run after so many blocks."""
+    seen = 0
+
+    def told(text: str, share: float) -> None:
+        nonlocal seen
+        assert 0 <= share <= 1
+        seen += text.startswith(word)
+        if seen >= blocks and text.startswith(word):
+            raise Stopped
+
+    return told
+
+
+def decisions(out: str = "out.parquet") -> list[str]:
+    found = open_table(out).read().to_pandas()
+    assert found["round"].astype(int).tolist() == list(range(1, ROUNDS + 1)) and set(found["expert"]) <= set(NAMES)
+    return found["expert"].tolist()
+
+
+def kept() -> list[str]:
+    """The actions that wait."""
+    return [NAMES[action] for action in np.fromfile("out.parquet.unfinished/actions", "<i4")]
+
+
+@pytest.mark.parametrize("out", ["out.parquet", "out.csv", "out.csv.gz"])
+def test_a_file_is_played(out: str) -> None:
+    certificate = play(out)
+    assert len(decisions(out)) == ROUNDS and verify(out).holds and verify(out).certificate == certificate
+    assert certificate.loss.within(20, 1e-6) and float(verify(out).delta) == 1e-6
+    assert (
+        "for every round's losses of the dataset 'losses'" in certificate.at(1e-6) and "95 rounds" in certificate.at()
+    )
+    assert not Path(f"{out}.unfinished").exists()
+
+
+@pytest.mark.parametrize("blocks", [1, 4, 10])
+def test_an_interrupted_run_goes_on(blocks: int) -> None:
+    """Actions leave when all rounds are played, and no round is played again after its action was kept."""
+    with pytest.raises(Stopped):
+        play(progress=stop_after(blocks))
+    assert not Path("out.parquet").exists()
+    before = kept()
+    assert len(before) == min(10 * blocks, ROUNDS)
+    with (Path("out.parquet.unfinished") / "actions").open("ab") as file:
+        file.write(b"torn")  # a death between the actions and the state
+    with pytest.raises(Stopped):
+        play(progress=stop_after(1))
+    play()
+    assert decisions()[: len(before)] == before and not Path("out.parquet.unfinished").exists()
+
+
+def test_rounds_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, drawn = pd.read_parquet("losses.parquet"), []
+    update = BatchedDartboard.update
+
+    def counted(self: Any, state: Any, levels: Any, *, rng: Any) -> Any:
+        drawn.extend(levels[:, 0].tolist())
+        return update(self, state, levels, rng=rng)
+
+    monkeypatch.setattr(BatchedDartboard, "update", counted)
+    for blocks in (3, 1, 2):
+        with pytest.raises(Stopped):
+            play(progress=stop_after(blocks))
+    play()
+    assert drawn == np.rint(rows["a"] * 255).astype(int).tolist()
+
+
+@pytest.mark.parametrize("where", ["checked", "charge", "charged", "update", "played"])
+def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is charged before its first action is drawn, and once, however often it is interrupted."""
+
+    def stop(*arguments: Any, **named: Any) -> Any:
+        raise Stopped
+
+    def charge(course: Any, *arguments: Any) -> Any:
+        if where == "charged":
+            pay(course, *arguments)
+        raise Stopped
+
+    pay, account = online_run.Course.pay, {"ledger": "l.db", "dataset": "clicks"}
+    with monkeypatch.context() as patch:
+        if where.startswith("charge"):
+            patch.setattr(online_run.Course, "pay", charge)
+        if where == "update":
+            patch.setattr(BatchedDartboard, "init", stop)
+        with pytest.raises(Stopped):
+            play(progress=stop_after(2, where), **account)
+    notes: list[str] = []
+    certificate = play(note=notes.append, **account)
+    charges = LedgerFile("l.db").dataset("clicks").charges
+    assert charges == certificate.entries and len(charges) == 1
+    assert bool(notes) == (where in ("checked", "charge"))
+
+
+def test_another_run_is_another_release() -> None:
+    account: Any = {"ledger": "l.db", "dataset": "clicks"}
+    play(**account)
+    with pytest.raises(ldp.BudgetExceeded):
+        play("again.parquet", **account)
+    clicks = LedgerFile("l.db").dataset("clicks")
+    assert len(clicks.charges) == 1 and not list(Path().glob("again*"))
+    LedgerFile("l.db").set_budget("clicks", ldp.Budget(60, 1e-5))
+    play("again.parquet", **account)
+    assert len(clicks.charges) == 2
+    table(1).to_parquet("other.parquet")
+    with pytest.raises(ldp.LedgerError, match="name the new state"):
+        play("other_out.parquet", data="other.parquet", **account)
+    assert len(clicks.charges) == 2
+    play("other_out.parquet", data="other.parquet", revision="next week", **account)
+    assert len(clicks.charges) == 3
+
+
+def test_what_waits_is_for_its_owner_alone() -> None:
+    with pytest.raises(Stopped):
+        play(progress=stop_after(2))
+    folder = Path("out.parquet.unfinished")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert sorted(place.name for place in folder.iterdir()) == ["actions", "run.json", "state"]
+    assert {stat.S_IMODE(place.stat().st_mode) for place in folder.iterdir()} == {0o600}
+    assert b"SECRET" in (folder / "state").read_bytes().splitlines()[0]
+
+
+def test_what_waits_is_of_one_run() -> None:
+    with pytest.raises(Stopped):
+        play(progress=stop_after(2))
+    with pytest.raises(ldp.InputError, match="is of another run"):
+        play(run=OnlineRun(epsilon=1))
+    table(1).to_parquet("losses.parquet")
+    with pytest.raises(ldp.InputError, match="are not those of the run that waits"):
+        play()
+    table().to_parquet("losses.parquet")
+    assert len(kept()) == 20
+    play()
+
+
+def test_a_run_that_was_not_charged_may_be_changed() -> None:
+    with pytest.raises(Stopped):
+        play(progress=stop_after(2, "checked"))
+    play(run=OnlineRun(epsilon=1, horizon=200))
+
+
+def test_two_runs_at_a_time_are_refused() -> None:
+    def second(text: str, share: float) -> None:
+        with pytest.raises(ldp.LabelDPError, match="another run is at work on"):
+            play()
+
+    play(progress=second)
+    assert len(decisions()) == ROUNDS
+
+
+def test_losses_that_change_meanwhile_are_noticed() -> None:
+    def change(text: str, share: float) -> None:
+        if text == "checked 95 rounds":
+            table(1).to_parquet("losses.parquet")
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being played: nothing was published"):
+        play(progress=change)
+    assert not Path("out.parquet").exists() and not Path("out.parquet.unfinished/state").exists()
+    table().to_parquet("losses.parquet")
+    play()
+
+
+def test_levels_are_taken_as_they_are() -> None:
+    levels = (table() * 255).round().astype(int)
+    levels.to_csv("levels.csv", index=False)
+    play(data="levels.csv", run=OnlineRun(epsilon=20, levels=True))
+    assert len(decisions()) == ROUNDS
+
+
+WRONG = [
+    ({"a": 1.0371}, RUN, "numbers in .0, 1."),
+    ({"a": -0.0371}, RUN, "numbers in .0, 1."),
+    ({"a": np.nan}, RUN, "numbers in .0, 1."),
+    ({"a": "0371"}, RUN, "numbers in .0, 1."),
+    ({"a": 0.371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
+    ({"a": 371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
+    ({}, OnlineRun(epsilon=20, horizon=94), "horizon must be at least the number of rows, 95, not 94"),
+    ({}, OnlineRun(epsilon=20, method="best"), "method must be one of"),
+    ({}, OnlineRun(epsilon=20, loss_bits=9), "bits must be"),
+]
+
+
+@pytest.mark.parametrize(("cell", "run", "words"), WRONG)
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_what_is_wrong_is_refused_before_anything_is_charged(
+    kind: str, cell: dict[str, Any], run: OnlineRun, words: str
+) -> None:
+    found = table().round(0) if run.levels else table()
+    for name, value in cell.items():
+        found[name] = found[name].astype(object)
+        found.loc[77, name] = value
+        found[name] = found[name] if isinstance(value, float) else found[name].astype(str)
+    getattr(found, f"to_{kind}")(f"wrong.{kind}", index=False)
+    with pytest.raises(ldp.InputError, match=words) as error:
+        play(data=f"wrong.{kind}", run=run, ledger="l.db", dataset="clicks")
+    assert "371" not in str(error.value) and "77" not in str(error.value)
+    assert not Path("l.db").exists() and not list(Path().glob("*out*"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"out": "out.json"}, "must end in .parquet or .csv"),
+        ({"out": "nowhere/out.csv"}, "cannot be used"),
+        ({"out": "losses.parquet"}, "exists already"),
+        ({"data": "none.parquet"}, "no such file"),
+        ({"ledger": "l.db"}, "ledger and dataset go together"),
+        ({"dataset": "clicks"}, "ledger and dataset go together"),
+    ],
+)
+def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(ldp.InputError, match=words):
+        play(**changed)
+    assert sorted(place.name for place in Path().iterdir()) == ["losses.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"), [({"epsilon": 0}, "epsilon"), ({"delta": 1}, "delta"), ({"horizon": 0}, "horizon")]
+)
+def test_wrong_numbers_are_refused_at_once(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ldp.InputError, match=words):
+        OnlineRun(**{"epsilon": 1, **wrong})
+
+
+def test_a_folder_of_somebody_else_is_left_alone() -> None:
+    folder = Path("out.parquet.unfinished")
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("mine")
+    with pytest.raises(ldp.InputError, match="is not of labeldp"):
+        play()
+    assert (folder / "thesis.txt").read_text() == "mine"
+
+
+def test_one_expert_is_no_choice() -> None:
+    table()[["a"]].to_parquet("one.parquet")
+    with pytest.raises(ldp.InputError, match="d must be an integer of at least 2"):
+        play(data="one.parquet")
