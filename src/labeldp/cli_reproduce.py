@@ -29,6 +29,13 @@ Examples:
   labeldp reproduce aggregation --data criteo.tsv --seeds 10 --out bags
 """
 
+ONLINE_EXAMPLES = """\b
+Examples:
+  labeldp reproduce online --out online
+  labeldp reproduce online --tables exponents,table1,excess --out online
+  labeldp reproduce online --tables stocks,elec2 --data FOLDER --seeds 20 --out online
+"""
+
 
 @click.group()
 def reproduce() -> None:
@@ -144,5 +151,43 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
     publish = partial(write_aggregation, folder=out)
     with progress("bags") as show:
         results = reproduce_aggregation(grid, data=data, out=out, told=tell, publish=publish, progress=show)
+    for path in publish(results):
+        click.echo(path)
+
+
+@reproduce.command("online", epilog=ONLINE_EXAMPLES)
+@click.option(
+    "--tables", metavar="NAMES", help="Some of exponents, table1, excess, regret, hard, stocks, elec2; by default all."
+)
+@click.option(
+    "--losses",
+    metavar="NAMES",
+    help="In regret: some of iid-0.1, iid-0.02, ep10, ep100, shift, trap, alt100; by default all.",
+)
+@click.option("--rounds", default="1e5", show_default=True, metavar="NUMBER", help="Of made-up losses, T.")
+@click.option("--experts", default="100,1000", show_default=True, metavar="NUMBERS", help="Of made-up losses, d.")
+@click.option("--epsilon", metavar="NUMBERS", help="For all tables; by default what suits each.")
+@click.option(
+    "--data",
+    envvar="LABELDP_DATA",
+    type=click.Path(path_type=str),
+    help="A folder with stock_experts/NAME.csv.gz and elec2/elec2.csv.gz for stocks and elec2; default LABELDP_DATA.",
+)
+@click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+def online(data: str | None, out: str, **options: Any) -> None:
+    """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.
+
+    Losses are made up, or public: stocks, and forecasts of electricity prices. Every run is a simulation, coins come
+    from public seeds, and leaves a JSON file in OUT/runs. The same command again finishes what was interrupted; a
+    second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all runs in OUT.
+    """
+    from labeldp.report import write_online
+    from labeldp.workflows import OnlineGrid, reproduce_online
+
+    grid, tell = OnlineGrid.parse(**options), partial(click.echo, err=True)
+    publish = partial(write_online, folder=out)
+    with progress("online") as show:
+        results = reproduce_online(grid, data=data, out=out, told=tell, publish=publish, progress=show)
     for path in publish(results):
         click.echo(path)

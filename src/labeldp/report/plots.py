@@ -84,15 +84,19 @@ class Axis:
         log: logarithmic.
         share: values are shares of one, shown in percent.
         powers: values are logarithms to base 10, shown as powers.
+        names: of the values 0, 1, 2, …, where these are no numbers.
     """
 
     title: str
     log: bool = False
     share: bool = False
     powers: bool = False
+    names: tuple[str, ...] = ()
 
     def text(self, value: float) -> str:
         """A tick's label."""
+        if self.names:
+            return self.names[round(value)]
         if self.powers:
             whole = math.floor(value + 1e-9)
             lead = "" if value - whole < 1e-9 else f"{10 ** (value - whole):.0f}·"
@@ -199,7 +203,7 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Ma
     for value in _ticks(up, y):
         pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
         pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
-    at = apart(values, across, 52) if x.log else _ticks(across, x, 9)
+    at = values if x.names else apart(values, across, 52) if x.log else _ticks(across, x, 9)
     for value in at:
         place = across(value)
         pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=BOTTOM, y2=BOTTOM + 5))

@@ -21,7 +21,7 @@ from labeldp.workflows.reproduce.online_grid import (
     EXPONENTS,
     STOCKS,
     OnlineGrid,
-    OnlineRun,
+    RegretRun,
 )
 from labeldp.workflows.reproduce.online_methods import DELTA, chosen, learners
 from labeldp.workflows.reproduce.online_tables import OnlinePoint
@@ -47,7 +47,7 @@ class OnlineResult:
         date: when it ended.
     """
 
-    run: OnlineRun
+    run: RegretRun
     points: tuple[OnlinePoint, ...]
     auto: str
     size: tuple[int, int]
@@ -74,7 +74,7 @@ class OnlineResult:
             given = {name: content[name] for name in cls.__dataclass_fields__}
             points = tuple(OnlinePoint(**point) for point in content["points"])
             size = tuple(content["size"])
-            return cls(**{**given, "run": OnlineRun(**content["run"]), "points": points, "size": size})
+            return cls(**{**given, "run": RegretRun(**content["run"]), "points": points, "size": size})
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path} is not a result of labeldp reproduce online: name another folder, or remove it"
@@ -145,7 +145,7 @@ def _standing(path: Path, constants: dict[str, Any]) -> bool:
     return True
 
 
-def _make(folder: Path, run: OnlineRun, losses: Losses, say: Told) -> None:
+def _make(folder: Path, run: RegretRun, losses: Losses, say: Told) -> None:
     """One run, unless it stands or somebody else is at it."""
     path, place = folder / RUNS / f"{run.name}.json", folder / UNFINISHED / run.name
     given = losses[run.data]() if run.data in losses else None
@@ -166,7 +166,7 @@ def _make(folder: Path, run: OnlineRun, losses: Losses, say: Told) -> None:
         shutil.rmtree(place)
 
 
-def _points(run: OnlineRun, given: RealLosses | None) -> list[OnlinePoint]:
+def _points(run: RegretRun, given: RealLosses | None) -> list[OnlinePoint]:
     """What is measured in a run."""
     if run.table == EXPONENTS:
         return tables.exponents()
@@ -179,7 +179,7 @@ def _points(run: OnlineRun, given: RealLosses | None) -> list[OnlinePoint]:
     return tables.regrets(run.data, run.rounds, run.experts, run.epsilon, run.seed, run.rng())
 
 
-def _constants(run: OnlineRun, size: tuple[int, ...], given: RealLosses | None) -> dict[str, Any]:
+def _constants(run: RegretRun, size: tuple[int, ...], given: RealLosses | None) -> dict[str, Any]:
     """What the code fixes for a run."""
     if run.table in (EXPONENTS, EXCESS):
         return {}

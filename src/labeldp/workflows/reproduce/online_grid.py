@@ -33,7 +33,7 @@ EPSILONS = (0.1, 1.0)
 
 
 @dataclass(frozen=True)
-class OnlineRun:
+class RegretRun:
     """One cell of a table with one seed; all of it is public.
 
     Args:
@@ -108,31 +108,31 @@ class OnlineGrid:
             raise InputError("--seeds must be at least 1")
         return cls(named, kinds, horizon, sizes, epsilons, seeds)
 
-    def runs(self, losses: Iterable[str]) -> Iterator[OnlineRun]:
+    def runs(self, losses: Iterable[str]) -> Iterator[RegretRun]:
         """Everything that can be run with these real losses: formulas first, then the first seed of all, and so on."""
         if EXPONENTS in self.tables:
-            yield OnlineRun(EXPONENTS)
+            yield RegretRun(EXPONENTS)
         if BOUNDS in self.tables:
             own = self.epsilons or BOUNDED_EPSILONS
-            yield from (OnlineRun(BOUNDS, "", *size, epsilon) for size in BOUNDED for epsilon in own)
+            yield from (RegretRun(BOUNDS, "", *size, epsilon) for size in BOUNDED for epsilon in own)
         if EXCESS in self.tables:
-            yield from (OnlineRun(EXCESS, "", rounds, 2, epsilon) for rounds, epsilon in EXCESSES)
+            yield from (RegretRun(EXCESS, "", rounds, 2, epsilon) for rounds, epsilon in EXCESSES)
         for seed in range(self.seeds):
             yield from self._seeded(losses, seed)
 
-    def _seeded(self, losses: Iterable[str], seed: int) -> Iterator[OnlineRun]:
+    def _seeded(self, losses: Iterable[str], seed: int) -> Iterator[RegretRun]:
         """Everything with one seed."""
         for experts in self.experts:
             for epsilon in self.epsilons or EPSILONS:
                 if REGRET in self.tables:
-                    yield from (OnlineRun(REGRET, k, self.rounds, experts, epsilon, seed) for k in self.kinds)
+                    yield from (RegretRun(REGRET, k, self.rounds, experts, epsilon, seed) for k in self.kinds)
             if HARD in self.tables:
                 own = [each for each in HARD_EPSILONS if 1 / self.rounds <= each <= self.rounds**-0.25]
-                yield from (OnlineRun(HARD, HARD, self.rounds, experts, epsilon, seed) for epsilon in own)
+                yield from (RegretRun(HARD, HARD, self.rounds, experts, epsilon, seed) for epsilon in own)
         for name in losses:
             table = ELECTRICITY if name == ELECTRICITY else STOCKS
             if table in self.tables:
-                yield from (OnlineRun(table, name, epsilon=e, seed=seed) for e in self.epsilons or REAL_EPSILONS)
+                yield from (RegretRun(table, name, epsilon=e, seed=seed) for e in self.epsilons or REAL_EPSILONS)
 
 
 def _known(option: str, text: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,20 +8,41 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.online import Kernel, MultiplicativeWeights, Regret, expected_doubling, expected_weights
+from labeldp.online import (
+    BetterOfTwo,
+    DoublingExponential,
+    Kernel,
+    MatrixFactorization,
+    MultiplicativeWeights,
+    Regret,
+    TreeNoise,
+    expected_doubling,
+    expected_softmax,
+    expected_weights,
+)
 from labeldp.online.accounting import mw_regret_bound, nonprivate_bound, theorem_3_2_epsilon
-from labeldp.online.planning import METHODS, Plan, plan_experts
+from labeldp.online.methods import METHODS
+from labeldp.online.planning import Plan, plan_experts
 from labeldp.online.regret import Blocks
 
 DELTA = 1e-6
-FREE, PRINTED, AUTO = "multiplicative-weights", "l2p-printed", "auto"
-"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; and what a plan takes by itself."""
+FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"
+"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and doubling
+or what a plan takes, whichever a third learner finds better."""
+
+DOUBLING, CHOOSER = 0.25, 0.25
+"""Shares of epsilon in the better of two; the rest, with half of delta, is the planned learner's."""
+
+ANY = "for any losses"
+"""Losses for which a bound of the worst case holds."""
 
 REDRAWS = np.geomspace(1e-6, 0.999, 400)
 """Probabilities of a redraw that are tried with Theorem 3.2."""
 
 Expected = Callable[[Blocks, int], Regret]
+Deviation = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +71,9 @@ class Learner:
 def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
     """Every learner with these experts for so many rounds; the delta is `DELTA`, a round's losses may be replaced."""
     plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
-    return (_free(experts, rounds), *map(_planned, plans), _printed(experts, rounds, epsilon))
+    blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
+    own = map(_planned, plans)
+    return (_free(experts, rounds), *own, *(make(experts, rounds, epsilon) for make in (_better, _printed)), blind)
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +86,7 @@ def _free(experts: int, rounds: int) -> Learner:
     """Multiplicative weights at their best rate."""
     rate = sqrt(8 * log(experts) / rounds)
     kernel = lambda: MultiplicativeWeights(experts, Fraction(rate))  # noqa: E731
-    return Learner(FREE, nonprivate_bound(experts, rounds), "for any losses", {"eta": rate}, _weights(rate, 1), kernel)
+    return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, _weights(rate, 1), kernel)
 
 
 def _planned(plan: Plan) -> Learner:
@@ -88,7 +111,45 @@ def _doubling(plan: Plan) -> Expected:
     return lambda blocks, seed: expected_doubling(blocks, rate=float(plan.rate))
 
 
-_EXPECTED: dict[str, Callable[[Plan], Expected]] = {"doubling": _doubling}
+def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[Plan], Expected]:
+    """Weights on sums with noise; from the kernel to the deviation of its noise in every round."""
+
+    def expected(plan: Plan) -> Expected:
+        rate, found = float(plan.rate), deviation(plan.kernel())
+        return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=found, seed=seed)
+
+    return expected
+
+
+def _correlated(kernel: MatrixFactorization) -> Deviation:
+    """It grows as for the square root of the matrix of sums, to which the factor is close: within 2 %."""
+    k = np.arange(1, kernel.horizon)
+    squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
+    return lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1])
+
+
+def _tree(kernel: TreeNoise) -> Deviation:
+    """A node for every one in the number of losses so far."""
+    assert kernel.stddev is not None
+    stddev = kernel.stddev
+    return lambda rounds: stddev * np.sqrt(np.bitwise_count(rounds).astype(np.float64))
+
+
+_EXPECTED: dict[str, Callable[[Plan], Expected]] = {
+    "doubling": _doubling,
+    "matrix-factorization": _noisy(_correlated),
+    "tree": _noisy(_tree),
+}
+
+
+def _better(experts: int, rounds: int, epsilon: float) -> Learner:
+    """The better of doubling and of a planned learner, by noisy sums; all three together keep the promise."""
+    planned = plan_experts(experts, rounds, epsilon * (1 - DOUBLING - CHOOSER), DELTA / 2)
+    chooser = plan_experts(2, rounds, epsilon * CHOOSER, DELTA / 2, method="matrix-factorization")
+    draws = DoublingExponential(experts, Fraction(epsilon * DOUBLING))
+    parameters = {"second": planned.method, "B": planned.batch, "eta": float(planned.rate), "p": float(planned.redraw)}
+    kernel = lambda: BetterOfTwo(draws, planned.kernel(), chooser.kernel())  # noqa: E731
+    return Learner(BETTER, planned.regret_bound + chooser.regret_bound, ANY, parameters, None, kernel)
 
 
 def _printed(experts: int, rounds: int, epsilon: float) -> Learner:

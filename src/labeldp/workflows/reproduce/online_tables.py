@@ -146,4 +146,5 @@ def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: Rng) -> lis
 
 def words(parameters: dict[str, Any]) -> str:
     """Parameters in words."""
-    return ", ".join(f"{name} = {value:.3g}" for name, value in parameters.items() if value is not None)
+    texts = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in parameters.items() if value}
+    return ", ".join(f"{name} = {text}" for name, text in texts.items())

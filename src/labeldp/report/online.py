@@ -1,0 +1,167 @@
+"""Tables and figures of `labeldp reproduce online`, made of the files of its runs alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean, stdev
+
+from labeldp.report.online_figures import online_figures
+from labeldp.report.words import fixed
+from labeldp.tables import whole_or_nothing
+from labeldp.workflows import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
+
+TABLE = "online.md"
+INTRODUCTION = """\
+Regret against the best fixed expert, mean ± standard deviation over seeds, delta = 1e-6, one round's losses replaced by
+any others. Every run is a simulation: losses are made up or public, coins come from public seeds, and regret itself is
+no private output."""
+ALPHAS = {"0": 0.0, "1/6": 1 / 6, "1/4": 1 / 4, "1/3": 1 / 3, "1/2": 1 / 2, "2/3": 2 / 3, "1": 1.0}
+PANELS = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
+
+
+def write_online(results: Sequence[OnlineResult], folder: str | os.PathLike[str]) -> list[str]:
+    """Write `online.md` and the figures; what stood there is replaced.
+
+    Returns:
+        The paths.
+    """
+    pictures = {f"{name}.svg": f"{picture}\n" for name, picture in online_figures(results)}
+    texts = {TABLE: online_markdown(results), **pictures}
+    for name, text in texts.items():
+        with whole_or_nothing(Path(folder) / name, overwrite=True) as hidden:
+            hidden.write_text(text, encoding="utf-8")
+    return [str(Path(folder) / name) for name in texts]
+
+
+def online_markdown(results: Sequence[OnlineResult]) -> str:
+    """All tables as Markdown."""
+    text = ["# Deciding every round, in private", "", INTRODUCTION, ""]
+    own = {table: [each for each in results if each.run.table == table] for table in TITLES}
+    for table, title in TITLES.items():
+        if own[table]:
+            text += [f"## {title}", "", *PARTS[table](own[table]), ""]
+    return "\n".join(text)
+
+
+def _exponents(results: Sequence[OnlineResult]) -> Iterator[str]:
+    """β by α, panel by panel."""
+    yield "Regret T^β for ε = T^−α, without logarithms; *free* is the largest α at which β is still 1/2."
+    points = results[0].points
+    for letter, title in PANELS.items():
+        yield from ("", f"### {title}", "", f"| | | {' | '.join(f'α = {name}' for name in ALPHAS)} | free |")
+        yield "|---|---|" + "---:|" * (len(ALPHAS) + 1)
+        own = [point for point in points if point.setting[0] == letter]
+        for (name, setting), group in groupby(own, lambda point: (point.name, point.setting)):
+            found = list(group)
+            at = [min(found, key=lambda point: abs(point.at - alpha)).value for alpha in ALPHAS.values()]
+            free = fixed(found[0].bound, 3) if found[0].bound >= -1e-6 else "never"
+            yield f"| {name} | {setting[3:]} | {' | '.join(fixed(value, 3) for value in at)} | {free} |"
+
+
+def _bounds(results: Sequence[OnlineResult]) -> Iterator[str]:
+    """Bounds by size and epsilon: a line for each of them."""
+    ordered = sorted(results, key=lambda each: (each.size, each.run.epsilon))
+    yield "Rates have constants of one and no logarithms of T and 1/delta; planned bounds are whole, and proven."
+    sizes = [f"T = 1e{math.log10(each.size[0]):.0f}, d = 1e{math.log10(each.size[1]):.0f}" for each in ordered]
+    heads = [f"{size}, ε = {each.run.epsilon:g}" for size, each in zip(sizes, ordered, strict=True)]
+    yield from ("", f"| | | {' | '.join(heads)} |", "|---|---|" + "---:|" * len(heads))
+    for place, point in enumerate(ordered[0].points):
+        values = [each.points[place].value for each in ordered]
+        yield f"| {point.name} | {point.setting} | {' | '.join(_whole(value) for value in values)} |"
+
+
+def _excess(results: Sequence[OnlineResult]) -> Iterator[str]:
+    """What batches cost."""
+    yield "Two experts that lose in turns, for a batch each: regret in batches beyond that without them."
+    names = [point.name for point in results[0].points]
+    yield from ("", f"| T | ε | | {' | '.join(names)} |", "|---:|---:|---|" + "---:|" * len(names))
+    for each in sorted(results, key=lambda each: each.size):
+        values = " | ".join(_whole(point.value) for point in each.points)
+        yield f"| {each.size[0]:,} | {each.run.epsilon:g} | {each.points[0].setting} | {values} |"
+
+
+def _regrets(results: Sequence[OnlineResult]) -> Iterator[str]:
+    """A table for each size and epsilon: a line for each learner, a column for each kind of losses."""
+    for (size, epsilon), group in _grouped(results):
+        cells, choices = online_cells(group), auto_choices(group)
+        kinds = list(dict.fromkeys(each.run.data for each in group))
+        seeds = max(len(each.values) for each in cells)
+        yield from (f"### T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}; {seeds} seeds", "")
+        yield f"| | bound | {' | '.join(kinds)} |"
+        yield "|---|---:|" + "---:|" * len(kinds)
+        for name in dict.fromkeys(each.name for each in cells):
+            own = {each.data: each for each in cells if each.name == name}
+            shown = " | ".join(_spread(own[kind].values) if kind in own else "–" for kind in kinds)
+            yield f"| {name} | {_whole(next(iter(own.values())).bound)} | {shown} |"
+        yield from (_auto(choices, kinds), "")
+
+
+def _auto(choices: Sequence[AutoChoice], kinds: Sequence[str]) -> str:
+    """What a plan takes, over the best of the learners with a bound for any losses."""
+    ratios = {each.data: f"{fixed(each.ratio, 2)}" for each in choices}
+    return f"| auto ({choices[0].method}) / best | | {' | '.join(ratios.get(kind, '–') for kind in kinds)} |"
+
+
+def _real(results: Sequence[OnlineResult]) -> Iterator[str]:
+    """A table for each sequence: a line for each learner, its mean, a play, and switches for each epsilon."""
+    for data in dict.fromkeys(each.run.data for each in results):
+        group = [each for each in results if each.run.data == data]
+        cells, epsilons = online_cells(group), sorted({each.run.epsilon for each in group})
+        rounds, experts = group[0].size
+        yield from (f"### {data}: {rounds:,} rounds, {experts} experts", "")
+        yield f"| | {' | '.join(f'ε = {e:g}: mean | played | switches' for e in epsilons)} |"
+        yield "|---|" + "---:|---:|---:|" * len(epsilons)
+        for name in dict.fromkeys(each.name for each in cells):
+            own = {each.epsilon: each for each in cells if each.name == name}
+            yield f"| {name} | {' | '.join(_three(own.get(epsilon)) for epsilon in epsilons)} |"
+        taken = ", ".join(f"{each.method} at ε = {each.epsilon:g}" for each in auto_choices(group))
+        yield from ("", f"A plan takes by itself: {taken}.", "")
+
+
+def _three(cell: OnlineCell | None) -> str:
+    """The mean over coins, the spread of plays, and switches."""
+    if cell is None:
+        return "– | – | –"
+    played = _spread(cell.played) if cell.played else "–"
+    return f"{_whole(fmean(cell.values))} | {played} | {_whole(fmean(cell.switches)) if cell.switches else '–'}"
+
+
+def _grouped(results: Sequence[OnlineResult]) -> Iterator[tuple[tuple[tuple[int, int], float], list[OnlineResult]]]:
+    """Results by size and epsilon."""
+    key = lambda each: (each.size, each.run.epsilon)  # noqa: E731
+    for found, group in groupby(sorted(results, key=key), key):
+        yield found, list(group)
+
+
+def _whole(value: float) -> str:
+    """A number of rounds."""
+    return fixed(value, 1 if abs(value) < 9.95 else 0)
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    return _whole(fmean(values)) + (f" ± {_whole(stdev(values))}" if len(values) > 1 else "")
+
+
+TITLES = {
+    "exponents": "Figure 1: exponents",
+    "table1": "Table 1: bounds",
+    "excess": "Proposition 3.3: the cost of batches",
+    "regret": "Regret on made-up losses",
+    "hard": "The adversary of Theorem 4.2",
+    "stocks": "Stocks",
+    "elec2": "Electricity prices",
+}
+PARTS = {
+    "exponents": _exponents,
+    "table1": _bounds,
+    "excess": _excess,
+    "regret": _regrets,
+    "hard": _regrets,
+    "stocks": _real,
+    "elec2": _real,
+}
