@@ -40,6 +40,35 @@ def test_sums_of_similar_records(labeldp: Callable[..., Ran], people: Path) -> N
     assert labeldp("certificate", "sums.csv").status != 0
 
 
+@pytest.mark.parametrize("mechanism", ["bag-sum", "noisy-weighted-llp", "weighted-lba"])
+def test_rows_in_another_order_are_the_same_release(labeldp: Callable[..., Ran], people: Path, mechanism: str) -> None:
+    rows = [f"p{i:03},{i * i % 17},{i % 7},{i % 5}" for i in range(300)]
+    (people / "one.csv").write_text("\n".join(["id,x,z,y", *rows]) + "\n")
+    (people / "other.csv").write_text("\n".join(["id,x,z,y", *rows[::-1]]) + "\n")
+    for name in ("one", "other"):
+        done = labeldp(
+            "release", f"{name}.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers",
+            "--mechanism", mechanism, "--size", "50", "--epsilon", "1", "--delta", "1e-5", "--id", "id",
+            "--out", f"{name}-sums.csv",
+        )  # fmt: skip
+        assert done.status == 0, done.err
+    one, other = read(people / "one-sums.csv"), read(people / "other-sums.csv")
+    assert one == (other if mechanism == "weighted-lba" else other[::-1])
+    assert labeldp("ledger", "show", "l.ledger").out.count(" UTC, ") == 1
+
+
+@pytest.mark.parametrize("bad", ["p001", ""])
+def test_ids_are_distinct_and_there(labeldp: Callable[..., Ran], people: Path, bad: str) -> None:
+    rows = [f"p{i:03},{i * i % 17},{i % 5}" for i in range(300)]
+    (people / "bad.csv").write_text("\n".join(["id,x,y", *rows, f"{bad},1,2"]) + "\n")
+    done = labeldp(
+        "release", "bad.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "numbers",
+        "--mechanism", "bag-sum", "--size", "50", "--epsilon", "1", "--id", "id", "--out", "sums.csv",
+    )  # fmt: skip
+    assert done.status == 1 and ("must not be repeated" if bad else "missing id") in done.err
+    assert not (people / "l.ledger").exists() and not (people / "sums.csv").exists()
+
+
 @pytest.mark.parametrize("delta", ["0", "1e-5"])
 def test_delta_says_which_noise(labeldp: Callable[..., Ran], people: Path, delta: str) -> None:
     order = (*COMMON, "--dataset", "people", "--mechanism", "bag-sum", "--size", "20", "--bags", "random")

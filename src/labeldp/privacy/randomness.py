@@ -33,7 +33,7 @@ class RandomnessKind(Enum):
     """Where the noise of a release came from; the certificate names it."""
 
     SYSTEM = "cryptographic, seeded by the operating system"
-    KEYED = "cryptographic, a pseudo-random function of a secret key and the record's id"
+    KEYED = "cryptographic, a pseudo-random function of a secret key and of the record, group or bag that it is for"
     SIMULATION = "a seeded generator: this is a SIMULATION and protects nothing"
     NONE = "none: nothing random was drawn"
 

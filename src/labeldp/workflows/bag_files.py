@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from labeldp.mechanisms import (
 from labeldp.privacy import Budget, Certificate, InputError, Public, decimal
 from labeldp.tables import TableEncoder, TableFile, open_table, release_writer
 from labeldp.workflows.curator import Curator
-from labeldp.workflows.fit_data import codes_in
+from labeldp.workflows.fit_data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import domain_in_file
 from labeldp.workflows.ledger_file import LedgerFile
 
@@ -76,48 +77,81 @@ def release_bags(
         rows: of `weighted-lba`: weighted sums of each bag.
         ledger, dataset, revision, note: as in `release_file`.
         out: the output, .parquet or .csv, which must not exist.
-        id_column: ids that are written beside the bags.
+        id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
+            nothing.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
         BudgetExceeded: nothing was charged and nothing published.
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
-    table = open_table(data)
-    content, columns = _read(table, label, id_column)
     if mechanism not in BAG_MECHANISMS:
         raise InputError(f"mechanism must be one of {', '.join(BAG_MECHANISMS)}")
-    encoder = TableEncoder.fit(content.select(columns))
-    features = Public(encoder.transform(content), why="the columns beside the label are public features")
+    records = _Records.read(open_table(data), label, id_column, domain)
+    features = Public(records.features, why="the columns beside the label are public features")
     made: Bagged
     if mechanism == "bag-sum":
         made = _bag_sum(domain, size, features, bags or "median", epsilon, delta)
     elif mechanism == "noisy-weighted-llp":
         made = _llp(domain, size, _bags(bags or "random", features, size), epsilon, delta, noisy, weights)
     else:
-        _require_numbers(encoder)
+        _require_numbers(records.encoder)
         made = _lba(domain, size, features, bags or "random", epsilon, delta, rows)
-    codes = codes_in(content, label, domain_in_file(domain))
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=Budget(epsilon, delta))
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("out and ledger must be different files")
     released, is_new = f"{label}_sum", account.is_new
-    names = _columns(made, released, id_column, encoder.names)
-    curator = Curator(domain.decode(codes), domain=domain, ledger=account)
+    names = _columns(made, released, id_column, records.encoder.names)
+    curator = Curator(domain.decode(records.codes), domain=domain, ledger=account, ids=records.ids)
     with release_writer(out, names, released=released) as writer:
         release = curator.release(made, rng=account.randomness)
         if is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
-        ids = np.arange(len(codes)) if id_column is None else content.column(id_column).combine_chunks()
-        arrays = _published(made, release.value, ids)
+        arrays = _published(made, release.value, records)
         others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))
         writer.write(pa.array(arrays[-1]), others)
         writer.certify(release.certificate.to_json())
     return release.certificate
 
 
-def _read(table: TableFile, label: str, id_column: str | None) -> tuple[pa.Table, list[str]]:
-    """The whole table, and its feature columns."""
+@dataclass(frozen=True)
+class _Records:
+    """The whole table in the order of the record ids where it has some: rows may stand in any order.
+
+    Args:
+        encoder: of the feature columns.
+        features: shape (n, d).
+        codes: of the private labels, shape (n,).
+        ids: record ids, or None for row numbers.
+        names: what stands for each record in the output, in the order of the file.
+        places: for each row of the file the place of its record here, shape (n,).
+    """
+
+    encoder: TableEncoder = field(repr=False)
+    features: NDArray[np.float64] = field(repr=False)
+    codes: NDArray[Any] = field(repr=False)
+    ids: Any = field(repr=False)
+    names: pa.Array = field(repr=False)
+    places: NDArray[np.intp] = field(repr=False)
+
+    @classmethod
+    def read(cls, table: TableFile, label: str, id_column: str | None, domain: Domain) -> "_Records":
+        """Read and check everything: what is wrong is refused here."""
+        columns = _feature_columns(table, label, id_column)
+        content = table.read()
+        codes, ids = codes_in(content, label, domain_in_file(domain)), None
+        names, order = pa.array(np.arange(len(codes))), np.arange(len(codes))
+        if id_column is not None:
+            ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
+            order = by_id(ids)
+            content, codes = content.take(pa.array(order)), codes[order]
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        encoder = TableEncoder.fit(content.select(columns))
+        return cls(encoder, encoder.transform(content), codes, ids, names, np.argsort(order))
+
+
+def _feature_columns(table: TableFile, label: str, id_column: str | None) -> list[str]:
+    """All columns but label and ids."""
     table.require(label, "label")
     if id_column is not None:
         table.require(id_column, "id_column")
@@ -126,7 +160,7 @@ def _read(table: TableFile, label: str, id_column: str | None) -> tuple[pa.Table
     columns = [name for name in table.columns if name not in (label, id_column)]
     if not columns:
         raise InputError("the table must have feature columns beside the label: bags are made of them")
-    return table.read(), columns
+    return columns
 
 
 def _bags(bags: str, features: Public[NDArray[np.float64]], size: int) -> Any:
@@ -196,14 +230,14 @@ def _columns(made: Bagged, released: str, id_column: str | None, features: tuple
     return names
 
 
-def _published(made: Bagged, value: Any, ids: Any) -> list[Any]:
+def _published(made: Bagged, value: Any, records: _Records) -> list[Any]:
     """The columns of the output in order."""
-    of_record = made.partition.of_record
+    if isinstance(made, WeightedLBA):
+        sums, labels = made.opened(value)
+        return [np.repeat(np.arange(made.partition.count), made.rows), *sums.T, labels]
+    places, of_record = records.places, made.partition.of_record
     if isinstance(made, BagSum):
-        return [ids, of_record, made.totals(value)[of_record]]
-    if isinstance(made, NoisyWeightedLLP):
-        shown = made.opened(value)
-        return [ids, of_record, shown.weights, shown.noisy, shown.sums[of_record]]
-    assert isinstance(made, WeightedLBA)
-    sums, labels = made.opened(value)
-    return [np.repeat(np.arange(made.partition.count), made.rows), *sums.T, labels]
+        return [records.names, of_record[places], made.totals(value)[of_record][places]]
+    assert isinstance(made, NoisyWeightedLLP)
+    shown = made.opened(value)
+    return [records.names, *(each[places] for each in (of_record, shown.weights, shown.noisy, shown.sums[of_record]))]

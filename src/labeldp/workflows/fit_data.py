@@ -57,8 +57,8 @@ class PrivateRows:
         content: pa.Table = table.read([*columns, *others])
         codes, ids = codes_in(content, settings.label, settings.domain), None
         if settings.id_column is not None:
-            ids = _distinct_ids(content, settings.id_column)
-            order = _by_id(ids)
+            ids = distinct_ids(content, settings.id_column)
+            order = by_id(ids)
             content, codes = content.take(pa.array(order)), codes[order]
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         features = content.select(list(columns))
@@ -141,7 +141,7 @@ def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]
     return columns
 
 
-def _distinct_ids(content: pa.Table, column: str) -> Ids:
+def distinct_ids(content: pa.Table, column: str) -> Ids:
     """The record ids of a table, all different."""
     found: list[Any] = []
     with DistinctIds() as seen:
@@ -151,7 +151,7 @@ def _distinct_ids(content: pa.Table, column: str) -> Ids:
     return [each for ids in found for each in ids] if isinstance(found[0], list) else np.concatenate(found)
 
 
-def _by_id(ids: Ids) -> NDArray[np.intp]:
+def by_id(ids: Ids) -> NDArray[np.intp]:
     """The row numbers in the order of the ids."""
     if isinstance(ids, list):
         return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
