@@ -17,7 +17,7 @@ STEP, REACH = 2.5, 4.0
 
 
 def square_root_norm(horizon: int) -> float:
-    """c_T: the sum of the squares of C(2k, k) / 4^k for k < horizon, the product of both norms of the exact square root.
+    """c_T: the sum of the squares of C(2k, k) / 4^k for k < horizon, the product of both norms of the true square root.
 
     Source: Fichtenberger (2023), Theorem 1, and Henzinger (2023); the first 4096 terms, and the integral of the others.
     """

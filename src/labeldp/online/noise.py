@@ -14,7 +14,7 @@ from labeldp.mechanisms import WIDE_STDDEV, gaussian_loss, wide_gaussian
 from labeldp.online.checks import positive, whole
 from labeldp.online.draws import source
 from labeldp.online.factor import ToeplitzFactor, toeplitz_factor
-from labeldp.privacy import InputError, PrivacyLoss, Randomness
+from labeldp.privacy import InputError, PrivacyLoss, Randomness, positive_epsilon
 
 Floats = NDArray[np.float64]
 
@@ -160,6 +160,7 @@ class ToeplitzSums(NoisySums[SumsState]):
     stddev: float
 
     def __post_init__(self) -> None:
+        whole("horizon", self.horizon, 1)
         whole("width", self.width, 1)
         object.__setattr__(self, "stddev", float(positive("stddev", self.stddev)))
         if not self.factor.reach * self.scale <= EXACT:
@@ -254,6 +255,7 @@ def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta:
     Raises:
         InputError: no noise does, such as where delta is 0.
     """
+    positive_epsilon(epsilon)
     low, high = 1.0, 2.0
     while not _keeps(horizon, width, high, reach, epsilon, delta):
         low, high = high, 2 * high
