@@ -38,6 +38,7 @@ __all__ = [
     "softmax_rate",
     "softmax_regret_bound",
     "switches_bound",
+    "theorem_3_2_applies",
     "theorem_3_2_epsilon",
 ]
 
@@ -78,7 +79,7 @@ def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: N
     Args:
         rate: learning rate for losses in [0, 1], positive.
         batch: rounds in a batch.
-        redraw: probability of a redraw whatever the losses are, in (0, 1].
+        redraw: probability of a redraw whatever the losses are, in (0, 1], a multiple of 2**-32.
         rounds: rounds whose losses the learner has seen.
         neighbors: ONE_LOSS or ZERO_OUT.
 
@@ -96,18 +97,16 @@ def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbo
 
 
 def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
-    """One atom, its rate rounded up and p down to doubles; nothing where one batch alone can be seen."""
-    swing, above, below = _swing(neighbors), float(positive("rate", rate)), float(share("redraw", redraw))
+    """One atom, its rate rounded up to a double; nothing where one batch alone can be seen."""
+    swing, above, exact = _swing(neighbors), float(positive("rate", rate)), share("redraw", redraw)
     if Fraction(above) < positive("rate", rate):
         above = math.nextafter(above, math.inf)
-    if Fraction(below) > share("redraw", redraw):
-        below = math.nextafter(below, 0.0)
     batches = batches_seen(rounds, whole("batch", batch, 1))
     if batches < 2:
         return PrivacyLoss.zero()
     if above > MAX_RATE:
         raise InputError(f"rate must be at most {MAX_RATE:g}")
-    return PrivacyLoss.curve(Switching(above, below, batch, batches, swing, chains))
+    return PrivacyLoss.curve(Switching(above, float(exact), batch, batches, swing, chains))
 
 
 def _swing(neighbors: Neighbors) -> int:
@@ -117,19 +116,23 @@ def _swing(neighbors: Neighbors) -> int:
 def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> float:
     """What the printed formula gives: no accountant, and no certificate is made of it.
 
-    Its proof has gaps (`docs/corrections.md`). For experts it has never been seen below the truth, and is about ten
-    times as much as `l2p_loss`. With delta_0 = 0 it leaves delta = 2 T delta_1.
+    Its proof has gaps (`docs/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), it has never
+    been seen below the truth, and is about ten times as much as `l2p_loss`. With delta_0 = 0 it leaves delta =
+    2 T delta_1.
 
-    Raises:
-        InputError: a precondition fails: rate <= 1/10, T p >= B, rate B log(1/delta_1) <= p.
+    Source: Asi, Theorem 3.2.
+    """
+    log, load = math.log(2 * horizon / delta), horizon * rate**2 * redraw / batch
+    return 2 * rate / redraw + rate + 1.5 * load * log + math.sqrt(6 * load) * log
 
-    Source: Asi, Theorem 3.2 with the conditions of Assumption 3.1.
+
+def theorem_3_2_applies(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> bool:
+    """Whether its conditions hold: eta <= 1/10, T p >= B and eta B log(1 / delta_1) <= p.
+
+    Source: Asi, Theorem 3.2 and Lemma 3.8.
     """
     log = math.log(2 * horizon / delta)
-    if not (0 < rate <= 0.1 and 0 < redraw < 1 and horizon * redraw >= batch and rate * batch * log <= redraw):
-        raise InputError("Theorem 3.2 asks for rate <= 1/10, T p >= B and rate B log(2 T / delta) <= p")
-    load = horizon * rate**2 * redraw / batch
-    return 2 * rate / redraw + rate + 1.5 * load * log + math.sqrt(6 * load) * log
+    return rate <= 0.1 and horizon * redraw >= batch and rate * batch * log <= redraw
 
 
 def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -> float:
@@ -189,18 +192,21 @@ def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> floa
     return (batches - 1) * (redraw - (1 - redraw) * math.expm1(-rate * batch))
 
 
-def doubling_regret_bound(experts: int, horizon: int, epsilon: float) -> float:
-    """Regret of epochs of 1, 2, 4, … rounds, each played by one private draw on the losses of the one before it.
+def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
+    """Regret of epochs of 1, 2, 4, … rounds, each played by one draw on the losses of the one before it.
 
     Against the expert that is best on average, for losses of all rounds drawn independently from one law. Against
     losses that are not, there is no bound: regret can grow as fast as the horizon.
+
+    Args:
+        rate: what a loss of 1 takes off a log-weight of the draw.
 
     Source: `docs/proofs/online.md`, equation (10).
     """
     total, start, length = 0.0, 0, 1
     while start < horizon:
         rounds, seen = min(length, horizon - start), length // 2
-        gap = math.sqrt(math.log(experts) / (2 * seen)) + 2 * math.log(experts) / (epsilon * seen) if seen else 1.0
+        gap = math.sqrt(math.log(experts) / (2 * seen)) + math.log(experts) / (rate * seen) if seen else 1.0
         total += rounds * min(1.0, gap)
         start, length = start + rounds, 2 * length
     return total

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib import import_module
 from typing import Any
 
 from labeldp.online.accounting import (
@@ -14,9 +13,12 @@ from labeldp.online.accounting import (
     softmax_regret_bound,
     switches_bound,
 )
-from labeldp.online.factor import toeplitz_factor
+from labeldp.online.dartboard import BatchedDartboard
+from labeldp.online.doubling import DoublingExponential
 from labeldp.online.kernel import Kernel
-from labeldp.online.noise import ToeplitzSums
+from labeldp.online.l2p import L2P, MultiplicativeWeightsMeasure
+from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
+from labeldp.online.softmax import MatrixFactorization, TreeNoise
 from labeldp.online.tree import GaussianTree, nodes
 from labeldp.online.tuning import Promise, Tuned, few_bits, least_noise, tuned
 
@@ -83,14 +85,9 @@ def _l2p(promise: Promise) -> Choice:
 
 def _matrix_factorization(promise: Promise) -> Choice:
     """Noise on sums, correlated over rounds."""
-    reach = math.sqrt(promise.experts)
-
-    def sums(stddev: float) -> ToeplitzSums:
-        return ToeplitzSums(promise.horizon, promise.experts, stddev)
-
-    start = reach * toeplitz_factor(promise.horizon).column() / gaussian_mu(promise.epsilon, promise.delta)
-    stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
-    return _softmax(promise, stddev, sums(stddev).deviation)
+    rounds, d = promise.horizon, promise.experts
+    stddev = toeplitz_stddev(rounds, d, math.sqrt(d), promise.epsilon, promise.delta)
+    return _softmax(promise, stddev, ToeplitzSums(rounds, d, stddev).deviation)
 
 
 def _tree(promise: Promise) -> Choice:
@@ -107,36 +104,31 @@ def _tree(promise: Promise) -> Choice:
 
 def _doubling(promise: Promise) -> Choice:
     """Epochs of 1, 2, 4, … rounds."""
-    bound = doubling_regret_bound(promise.experts, promise.horizon, float(promise.epsilon))
-    return Choice(1, promise.epsilon / 2, Fraction(1), None, bound, float(promise.horizon.bit_length() - 1))
+    rate = promise.epsilon / promise.swing
+    bound = doubling_regret_bound(promise.experts, promise.horizon, float(rate))
+    return Choice(1, rate, Fraction(1), None, bound, float(promise.horizon.bit_length() - 1))
 
 
 def _make_switching(plan: Any) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.dartboard")
-    return made.BatchedDartboard(plan.experts, plan.batch, plan.rate, plan.redraw, plan.levels, plan.neighbors)
+    return BatchedDartboard(plan.experts, plan.batch, plan.rate, plan.redraw, plan.levels, plan.neighbors)
 
 
 def _make_l2p(plan: Any) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.l2p")
-    measure = made.MultiplicativeWeightsMeasure(plan.experts, plan.rate, plan.levels)
-    return made.L2P(measure, plan.batch, plan.redraw, plan.neighbors)
+    measure = MultiplicativeWeightsMeasure(plan.experts, plan.rate, plan.levels)
+    return L2P(measure, plan.batch, plan.redraw, plan.neighbors)
 
 
 def _make_matrix_factorization(plan: Any) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.softmax")
-    noise = {"stddev": plan.stddev, "levels": plan.levels, "neighbors": plan.neighbors}
-    return made.MatrixFactorization(plan.experts, plan.horizon, plan.rate, **noise)
+    return MatrixFactorization(plan.experts, plan.horizon, plan.rate, plan.stddev, plan.levels, plan.neighbors)
 
 
 def _make_tree(plan: Any) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.softmax")
     noise = {"stddev": plan.stddev, "levels": plan.levels, "neighbors": plan.neighbors}
-    return made.TreeNoise(plan.experts, plan.horizon, plan.rate, **noise)
+    return TreeNoise(plan.experts, plan.horizon, plan.rate, **noise)
 
 
 def _make_doubling(plan: Any) -> Kernel[Any]:
-    made: Any = import_module("labeldp.online.doubling")
-    return made.DoublingExponential(plan.experts, plan.epsilon, plan.levels)
+    return DoublingExponential(plan.experts, plan.epsilon, plan.levels, plan.neighbors)
 
 
 METHODS = {
