@@ -120,14 +120,14 @@ def sums(size: int, bags: str, noise: str = "laplace") -> Callable[[Task], float
     return run
 
 
-def trees(task: Task) -> float:
-    """Boosted trees on the means of bags of similar records."""
-    mechanism = ldp.BagSum(64, domain=task.domain, epsilon=EPSILON, features=task.public())
-    return task.error(
-        ldp.BagRegressor(HistGradientBoostingRegressor(random_state=0))
-        .fit(task.features, task.release(mechanism))
-        .predict
-    )
+def trees(estimator: object = None) -> Callable[[Task], float]:
+    """A regressor on the means of bags of similar records, or the boosted trees that `BagRegressor` has of its own."""
+
+    def run(task: Task) -> float:
+        mechanism = ldp.BagSum(64, domain=task.domain, epsilon=EPSILON, features=task.public())
+        return task.error(ldp.BagRegressor(estimator).fit(task.features, task.release(mechanism)).predict)
+
+    return run
 
 
 def llp(size: int, weights: str, share: float = 1.0) -> Callable[[Task], float]:
@@ -193,7 +193,8 @@ METHODS: dict[str, Callable[[Task], float]] = {
     "central, no bags: fit_linear": central,
     **{f"BagSum, {k} similar records, Laplace": sums(k, "median") for k in (16, 64, 256)},
     **{f"BagSum, {k} similar records, Gaussian": sums(k, "median", "gaussian") for k in (64, 256)},
-    "BagSum, 64 similar records, Laplace, boosted trees": trees,
+    "BagSum, 64 similar records, Laplace, boosted trees on means": trees(HistGradientBoostingRegressor(random_state=0)),
+    "BagSum, 64 similar records, Laplace, trees on records": trees(),
     "BagSum, 64 records at random, Laplace": sums(64, "random"),
     "NoisyWeightedLLP, 64 at random, all noisy, signs": llp(64, "rademacher"),
     "NoisyWeightedLLP, 64 at random, all noisy, normal weights": llp(64, "gaussian"),
