@@ -18,6 +18,8 @@ NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 
 MAX_HORIZON = 10**12
 MAX_EXPERTS = 10**9
+LEAST_DELTA = Fraction(1, 10**200)
+"""Smaller ones are lost among the smallest doubles."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +174,8 @@ def _checked(
     if whole("d", d, 2) > MAX_EXPERTS or whole("horizon", horizon, 1) > MAX_HORIZON:
         raise InputError("d must be at most 10^9 and horizon at most 10^12")
     share = decimal(delta, "delta")
-    if not 0 <= share < 1:
-        raise InputError("delta must lie in (0, 1), or be 0 for the method 'doubling'")
+    if not 0 <= share < 1 or 0 < share < LEAST_DELTA:
+        raise InputError("delta must lie in [1e-200, 1), or be 0 for the method 'doubling'")
     if neighbors not in NEIGHBORS:
         raise InputError("neighbors must be 'replace' or 'zero-out'")
     if loss_bits not in (8, 16):

@@ -154,7 +154,7 @@ def _orders(promise: Promise) -> tuple[Floats, Floats]:
     """
     centre = -math.log(promise.delta) / float(promise.epsilon)
     steps = ORDERS - 1
-    orders = ORDERS[(steps > centre / 40) & (steps < 400 * centre + 1)][::4]
+    orders = ORDERS[(steps > min(centre / 40, 0.25)) & (steps < 400 * centre + 1)][::4]
     return orders, np.log1p(-1 / orders) - (math.log(promise.delta) + np.log(orders)) / (orders - 1)
 
 
@@ -178,6 +178,8 @@ def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
     low, high = near - max(near >> 7, 1), min(near + (near >> 6) + 1, free + 1)
     while not promise.kept(low * unit, found.redraw, found.batch, chains):
         low, high = low - (low >> 4) - 1, low
+        if low < 1:
+            raise InputError("epsilon and delta are too small for so many rounds: take larger ones")
     while high - low > max(1, low >> 16):
         middle = (low + high) // 2
         kept = promise.kept(middle * unit, found.redraw, found.batch, chains)
