@@ -66,7 +66,7 @@ class PrivateExperts:
 
     Guarantee: the guarantee of the whole horizon is charged before the first action is drawn; the first action that
         `update` returns is the one that `predict` showed; of an update that is refused nothing is used; a state is
-        gone on from once, or paid for again.
+        gone on from once, or paid for again. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

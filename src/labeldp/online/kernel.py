@@ -22,7 +22,8 @@ class Kernel(ABC, Generic[S]):
     """A learner that picks one of several experts in every round, before the losses of that round are seen.
 
     A kernel is a frozen description; all of it is public. The state, a frozen dataclass of integers, arrays and other
-    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of actions.
+    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of actions. Nothing
+    in a state was drawn that actions to come will hide behind: `docs/proofs/snapshots.md` rests on it.
 
     Guarantee: an action depends on losses of earlier rounds alone, and its law does not depend on how the rounds
         are divided among calls of `update`.
