@@ -14,7 +14,7 @@ BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)
 CELLS = 1 << 16
 """Losses that are rounded at a time: they stay in cache."""
 
-_SHAPE = "{experts} for one round, or a matrix with one row for each round and {experts} columns, dense or scipy.sparse"
+_SHAPE = "one round, or a matrix with one row for each round and one column for each {experts}, dense or scipy.sparse"
 _WRONG = "losses must be numbers in [0, 1], none of them missing: " + _SHAPE
 _WRONG_LEVELS = "losses that are levels must be integers from 0 to {most}: " + _SHAPE
 
@@ -43,7 +43,7 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Level
         >>> quantize([0.0, 0.25, 1.0])
         array([[  0,  64, 255]], dtype=uint8)
     """
-    dtype, wrong = _dtype(bits), InputError(_WRONG.format(experts=experts or "losses"))
+    dtype, wrong = _dtype(bits), InputError(_WRONG.format(experts=_each(experts)))
     values, sparse = _matrix(losses, experts, wrong)
     if values.dtype.kind not in "fb":
         raise wrong
@@ -71,7 +71,7 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
                [255,   0]], dtype=uint8)
     """
     dtype, most = _dtype(bits), (1 << bits) - 1
-    wrong = InputError(_WRONG_LEVELS.format(most=most, experts=experts or "levels"))
+    wrong = InputError(_WRONG_LEVELS.format(most=most, experts=_each(experts)))
     values, sparse = _matrix(levels, experts, wrong)
     if values.dtype.kind not in "iu":
         raise wrong
@@ -79,6 +79,11 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
         raise wrong
     checked = values.astype(dtype, copy=False)
     return checked if sparse is None else _csr(sparse, checked)
+
+
+def _each(experts: int | None) -> str:
+    """What has a column."""
+    return f"of {experts} experts" if experts else "expert"
 
 
 def _dtype(bits: int) -> np.dtype[Any]:

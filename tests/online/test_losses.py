@@ -1,0 +1,136 @@
+"""Losses as levels: nearest, and refused in one sentence."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeldp.online import check_levels, quantize
+from labeldp.online.losses import CELLS
+from labeldp.privacy import InputError
+
+NAN = float("nan")
+SECRET = 0.87654321
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from([8, 16]))
+def test_the_nearest_level(losses: list[float], bits: int) -> None:
+    """A loss becomes a level that is nearest to it."""
+    [levels] = quantize(losses, bits).astype(int)
+    most = 2**bits - 1
+    assert np.all(np.abs(levels / most - losses) <= (0.5 + 1e-10) / most)
+    assert quantize(losses, bits).dtype == (np.uint8 if bits == 8 else np.uint16)
+
+
+def test_every_level_is_itself() -> None:
+    for bits in (8, 16):
+        levels = np.arange(2**bits)
+        assert np.array_equal(quantize(levels / (2**bits - 1), bits)[0], levels)
+        assert np.array_equal(quantize((levels / (2**bits - 1)).astype(np.float32), bits)[0], levels)
+
+
+def test_shapes_and_kinds() -> None:
+    assert quantize([1, 0.5, 0]).tolist() == [[255, 128, 0]]
+    assert quantize([[True, False]], experts=2).tolist() == [[255, 0]]
+    assert quantize(np.ones((3, 2), dtype=np.float16)).tolist() == [[255, 255]] * 3
+    assert check_levels(np.array([3, 255], dtype=">i8")).tolist() == [[3, 255]]
+
+
+def test_many_rounds_are_rounded_in_parts() -> None:
+    losses = np.random.default_rng(0).random((3 * CELLS // 100, 100))
+    assert np.array_equal(quantize(losses), np.rint(losses * 255))
+    late = losses.copy()
+    late[-1, -1] = NAN
+    with pytest.raises(InputError):
+        quantize(late)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.coo_array, sp.csc_array, sp.lil_array])
+def test_sparse_losses(kind: type) -> None:
+    dense = np.where(np.random.default_rng(1).random((9, 7)) < 0.3, 0.7, 0.0)
+    levels = quantize(kind(dense), experts=7)
+    assert levels.format == "csr" and levels.has_canonical_format and levels.dtype == np.uint8
+    assert np.array_equal(levels.toarray(), quantize(dense))
+    again = check_levels(kind(quantize(dense)), experts=7)
+    assert again.dtype == np.uint8 and np.array_equal(again.toarray(), quantize(dense))
+
+
+def test_repeated_sparse_entries_are_summed_before_they_are_checked() -> None:
+    places = ([0, 0], [1, 1])
+    assert quantize(sp.coo_array(([0.25, 0.5], places), shape=(1, 2))).toarray().tolist() == [[0, 191]]
+    for values, check in (([0.75, 0.5], quantize), (np.array([200, 57], dtype=np.uint8), check_levels)):
+        with pytest.raises(
+            InputError, match="or a matrix with one row for each round and one column for each expert, dense"
+        ):
+            check(sp.coo_array((values, places), shape=(1, 2)))
+
+
+def test_levels_of_the_right_type_are_not_copied() -> None:
+    levels = np.random.default_rng(2).integers(0, 256, (5, 4), dtype=np.uint8)
+    assert check_levels(levels) is levels
+    assert np.array_equal(check_levels(levels.astype(np.int64), 16), levels)
+    assert check_levels(np.array([65_535]), 16).dtype == np.uint16
+
+
+BAD = {
+    "above one": [0.1, 1.0000001],
+    "below zero": [-1e-300, 0.5],
+    "missing": [SECRET, NAN],
+    "infinite": [0.5, np.inf],
+    "integers": [0, 1],
+    "texts": ["a", "b"],
+    "objects": [None, 0.5],
+    "ragged": [[0.5], [0.5, 0.5]],
+    "complex": [0.5j, 0.5],
+    "a number": 0.5,
+    "three axes": np.zeros((1, 1, 2)),
+    "none": np.zeros((0, 2)),
+    "empty": [],
+    "narrow": [SECRET],
+    "wide": [[0.5, 0.5, SECRET]],
+    "masked": np.ma.masked_array([0.5, SECRET], [False, True]),
+    "sparse missing": sp.csr_array([[0.0, NAN]]),
+    "sparse above one": sp.csr_array([[0.0, 1.5]]),
+    "sparse integers": sp.csr_array([[0, 1]]),
+    "sparse wide": sp.csr_array([[0.5, 0.5, 0.5]]),
+}
+
+
+@pytest.mark.parametrize("losses", BAD.values(), ids=BAD.keys())
+def test_what_is_no_loss_is_refused_without_a_word_about_it(losses: object) -> None:
+    """An error shows no loss and not where it stands."""
+    with pytest.raises(InputError) as refused:
+        quantize(losses, experts=2)
+    assert str(refused.value) == (
+        "losses must be numbers in [0, 1], none of them missing: one round, or a matrix with one row for each round "
+        "and one column for each of 2 experts, dense or scipy.sparse"
+    )
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [0, 256],
+        [-1, 3],
+        [0.0, 1.0],
+        [True, False],
+        [0, 1, 2],
+        [[]],
+        ["1", "2"],
+        3,
+        sp.csr_array([[0, 256]]),
+        [0, 2**64],
+    ],
+    ids=str,
+)
+def test_what_is_no_level_is_refused_without_a_word_about_it(levels: object) -> None:
+    with pytest.raises(InputError) as refused:
+        check_levels(levels, experts=2)
+    assert str(refused.value).startswith("losses that are levels must be integers from 0 to 255: one round, or")
+
+
+def test_only_two_widths_of_levels() -> None:
+    for check in (quantize, check_levels):
+        with pytest.raises(InputError, match="bits must be 8 or 16"):
+            check([0.5], 12)
