@@ -72,8 +72,7 @@ def span(rows: Floats) -> tuple[Floats, float]:
     """An orthonormal basis of the columns of a matrix (k, d), whatever their units are, and how much it misses.
 
     Returns:
-        The basis, shape (k, rank), and twice the largest share of a column's length that lies outside of it; the
-        rounding of scaled columns is added.
+        The basis, shape (k, rank), and twice the largest share of a column's length that lies outside of it.
     """
     lengths = np.sqrt((rows**2).sum(axis=0))
     columns = rows / np.where(lengths > 0, lengths, 1.0)
@@ -83,7 +82,7 @@ def span(rows: Floats) -> tuple[Floats, float]:
     basis: Floats = (columns.astype(np.longdouble) @ (right[kept].T / sizes[kept])).astype(np.float64)
     if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max(initial=0.0) * len(basis.T) > _ASKEW:
         basis = left[:, kept]
-    return basis, 2 * math.sqrt((_outside(columns, basis) ** 2).sum(axis=0).max()) + 2.0**-52
+    return basis, 2 * math.sqrt((_outside(columns, basis) ** 2).sum(axis=0).max())
 
 
 def _outside(columns: Floats, basis: Floats) -> Floats:
