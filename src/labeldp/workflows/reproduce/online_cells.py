@@ -7,7 +7,6 @@ from statistics import fmean
 from labeldp.online.methods import METHODS
 from labeldp.workflows.reproduce.online import OnlineResult
 
-
 SAFE = tuple(name for name, method in METHODS.items() if method.worst_case)
 """What a plan may take by itself: private, with a bound of regret for any losses."""
 

@@ -21,6 +21,9 @@ COLUMNS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer
 DAY, WEEK = 48, 336
 """Half-hours."""
 
+LEAST = 64
+"""Rounds."""
+
 LAGS = (1, 2, 3, 4, DAY, 2 * DAY, WEEK)
 WINDOWS = (3, 5, 11, 25, DAY + 1, 97, WEEK + 1)
 DAYS, WEEKS = (3, 7, 28), (4, 12)
@@ -48,7 +51,13 @@ class RealLosses:
 
     @classmethod
     def of(cls, name: str, experts: tuple[str, ...], losses: Floats) -> "RealLosses":
-        """Losses in [0, 1], rounded to the nearest of 256 levels."""
+        """Losses in [0, 1], rounded to the nearest of 256 levels.
+
+        Raises:
+            InputError: fewer than `LEAST` rounds, or than two experts.
+        """
+        if len(losses) < LEAST or len(experts) < 2:
+            raise InputError(f"{name} must have at least {LEAST} rounds and two experts")
         levels = np.rint(255 * losses).astype(np.uint8)
         return cls(name, experts, levels, hashlib.sha256(levels.tobytes()).hexdigest()[:16])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from labeldp.privacy import InputError, all_digits
+from labeldp.workflows.reproduce.online_data import LEAST
 from labeldp.workflows.reproduce.online_tables import (
     BOUNDED,
     BOUNDED_EPSILONS,
@@ -101,7 +102,7 @@ class OnlineGrid:
         """
         named = _known("tables", tables, TABLES)
         kinds = _known("losses", losses, tuple(SEQUENCES))
-        (horizon,) = _counts("rounds", [rounds], 64)
+        (horizon,) = _counts("rounds", [rounds], LEAST)
         sizes = _counts("experts", _listed("experts", experts), 2)
         epsilons = None if epsilon is None else tuple(epsilon_of(each) for each in _listed("epsilon", epsilon))
         if seeds < 1:

@@ -73,7 +73,7 @@ def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
     plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
     blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
     own = map(_planned, plans)
-    return (_free(experts, rounds), *own, *(make(experts, rounds, epsilon) for make in (_better, _printed)), blind)
+    return (_free(experts, rounds), *own, *(make(experts, rounds, epsilon) for make in (_better, printed)), blind)
 
 
 @lru_cache(maxsize=64)
@@ -152,9 +152,9 @@ def _better(experts: int, rounds: int, epsilon: float) -> Learner:
     return Learner(BETTER, planned.regret_bound + chooser.regret_bound, ANY, parameters, None, kernel)
 
 
-def _printed(experts: int, rounds: int, epsilon: float) -> Learner:
+def printed(experts: int, rounds: int, epsilon: float) -> Learner:
     """Algorithm 1 with the parameters of the best bound that Theorem 3.2 allows; it promises nothing that is proven."""
-    found = [_largest_rate(experts, rounds, epsilon, 1 << power) for power in range(rounds.bit_length())]
+    found = [_largest_rate(experts, rounds, epsilon, 1 << power) for power in range(rounds.bit_length() - 1)]
     batch, rate, redraw = min(found, key=lambda each: mw_regret_bound(experts, rounds, each[1], each[0]))
     assert theorem_3_2_epsilon(rate, batch, redraw, rounds, DELTA) <= epsilon
     parameters = {"B": batch, "eta": rate, "p": redraw, "stddev": None}

@@ -1,0 +1,142 @@
+"""Tables on online learning: what is measured, runs that are finished once, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from labeldp.privacy import InputError
+from labeldp.workflows import OnlineGrid, OnlineResult, auto_choices, online_cells, reproduce_online
+from labeldp.workflows.reproduce import online_tables
+from labeldp.workflows.reproduce.online_grid import TABLES
+
+WORDS = {"tables": "regret,excess", "losses": "trap,alt100", "rounds": "256", "experts": "3", "epsilon": "4"}
+
+
+def grid(seeds: int = 1, **changes: str | None) -> OnlineGrid:
+    """As on a command line."""
+    return OnlineGrid.parse(**{**WORDS, **changes}, seeds=seeds)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of finished runs, two seeds."""
+    out = tmp_path_factory.mktemp("online") / "out"
+    reproduce_online(grid(2, tables="regret"), data=None, out=str(out))
+    return out
+
+
+def test_the_excess_of_batches_is_that_of_the_counterexample() -> None:
+    """Proposition 3.3 has T B² η²; it is eta T B / 8, as in the reference tables: 112 and 522."""
+    for (rounds, epsilon), measured in zip(online_tables.EXCESSES, (112, 522), strict=False):
+        found = {point.name: point.value for point in online_tables.excess(rounds, epsilon)}
+        assert found["measured"] == pytest.approx(measured, abs=0.6)
+        assert 0.85 < found["measured"] / found["η T B / 8"] < 1
+    assert found["measured"] > 2.4 * found["claimed, T B² η²"]
+
+
+def test_every_table_has_its_runs() -> None:
+    everything = OnlineGrid.parse(tables=None, losses=None, rounds="1e5", experts="100,1000", epsilon=None, seeds=5)
+    names = [run.name for run in everything.runs(["djia", "elec2"])]
+    assert len(names) == len(set(names)) and everything.tables == TABLES
+    counts = {table: sum(name.startswith(f"{table}-") for name in names) for table in TABLES}
+    regret = 7 * 2 * 2 * 5
+    assert counts == {
+        "exponents": 1,
+        "table1": 8,
+        "excess": 4,
+        "regret": regret,
+        "hard": 20,
+        "stocks": 15,
+        "elec2": 15,
+    }
+    assert "regret-iid-0.1-T100000-d1000-epsilon0.1-seed0" in names
+    assert [run.seed for run in everything.runs(["djia"])] == sorted(run.seed for run in everything.runs(["djia"]))
+
+
+def test_the_adversary_of_the_lower_bound_is_left_out_where_its_epochs_are_too_short() -> None:
+    few = grid(tables="hard", rounds="1000", epsilon=None)
+    assert [run.epsilon for run in few.runs([])] == [0.01, 0.03]
+    assert list(grid(tables="hard", rounds="64", epsilon=None).runs([])) == [
+        run for run in grid(tables="hard", rounds="64", epsilon=None).runs([]) if run.epsilon >= 1 / 64
+    ]
+
+
+def test_runs_are_made_once(folder: Path) -> None:
+    stamps = {path: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert len(stamps) == 4 and not list((folder / "unfinished").iterdir())
+    shown = list[str]()
+    again = reproduce_online(
+        grid(2, tables="regret"), data=None, out=str(folder), progress=lambda t, s: shown.append(t)
+    )
+    assert len(again) == 4 and all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    assert shown[0] == "regret, trap, T = 256, d = 3, ε = 4, seed 1"
+
+
+def test_a_file_tells_everything(folder: Path) -> None:
+    (path,) = (folder / "runs").glob("regret-trap-*-seed0.json")
+    content = json.loads(path.read_text())
+    assert "SIMULATION" in content["simulation"] and "no private output" in content["simulation"]
+    assert content["constants"]["delta"] == 1e-6 and content["constants"]["parameters"]["dartboard"]["B"] >= 1
+    result = OnlineResult.read(path)
+    assert result.size == (256, 3) and result.auto in {point.name for point in result.points}
+    trap = {point.name: point.value for point in result.points}
+    assert trap["doubling"] > 3 * trap["dartboard"] and trap["multiplicative-weights"] < 25
+
+
+def test_seeds_are_put_together(folder: Path) -> None:
+    results = [OnlineResult.read(path) for path in sorted((folder / "runs").iterdir())]
+    cells = [each for each in online_cells(results) if each.data == "trap"]
+    assert all(len(each.values) == 2 and each.size == (256, 3) for each in cells)
+    (free,) = [each for each in cells if each.name == "multiplicative-weights"]
+    assert free.values[0] == free.values[1], "the trap leaves nothing to chance"
+    choices = {each.data: each for each in auto_choices(results)}
+    safe = [each.values for each in cells if each.name in ("dartboard", "redraw", "l2p", "shrinking-dartboard")]
+    assert choices["trap"].ratio >= 1 - 1e-9 and len(safe) == 4
+
+
+def test_other_constants_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("labeldp.workflows.reproduce.online.DELTA", 1e-5)
+    with pytest.raises(InputError, match="other constants or losses"):
+        reproduce_online(grid(2, tables="regret"), data=None, out=str(folder))
+
+
+def test_real_losses_are_played_and_left_out_where_there_are_none(tmp_path: Path) -> None:
+    import gzip
+
+    place = tmp_path / "data" / "stock_experts" / "djia.csv.gz"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(gzip.compress(("a,b\n" + "1.1,0.9\n0.9,1.2\n" * 40).encode()))
+    told = list[str]()
+    asked = grid(tables="stocks,elec2")
+    (found,) = reproduce_online(asked, data=str(place.parents[1]), out=str(tmp_path / "out"), told=told.append)
+    assert found.size == (80, 2) and told == ["elec2: left out; --data names no folder with these losses"]
+    played = {point.name for point in found.points if point.played is not None}
+    assert "dartboard" in played and "l2p-printed" not in played and "blind" not in played
+    assert all(point.switches is not None for point in found.points if point.name in played)
+    assert reproduce_online(asked, data=None, out=str(tmp_path / "other")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tables": "regrets"}, "--tables"),
+        ({"losses": "trap,trap"}, "--losses"),
+        ({"rounds": "1e5,1e6"}, "--rounds"),
+        ({"rounds": "10"}, "--rounds"),
+        ({"experts": "1"}, "--experts"),
+        ({"experts": "2.5"}, "--experts"),
+        ({"epsilon": "0"}, "epsilon"),
+        ({"seeds": 0}, "--seeds"),
+    ],
+)
+def test_a_wrong_grid_is_refused(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        grid(**changes)
+
+
+def test_a_folder_of_other_things_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.json").write_text("{}")
+    with pytest.raises(InputError, match="is not a result of labeldp reproduce online"):
+        reproduce_online(grid(tables="exponents"), data=None, out=str(tmp_path))
