@@ -33,7 +33,8 @@ def test_an_arrow_in_the_wrong_direction_and_a_room_that_is_not_drawn_are_seen(t
         (tmp_path / "labeldp" / name).mkdir(parents=True)
         (tmp_path / "labeldp" / name / "__init__.py").write_text(source + "\n")
     # The files that a contract names.
-    for name in ("__init__", "cli", "cli_account", "cli_options", "cli_plan", "cli_reproduce"):
+    commands = ("account", "online", "online_run", "options", "plan", "reproduce")
+    for name in ("__init__", "cli", *(f"cli_{command}" for command in commands)):
         (tmp_path / "labeldp" / f"{name}.py").touch()
     output = lint_imports(tmp_path).stdout
     assert "labeldp.theory is not allowed to import labeldp.audit" in output
