@@ -52,7 +52,7 @@ def test_largest_rates_of_batches_of_one(horizon: int, epsilon: str, swing: int,
     promise = Promise(
         1 << 200, horizon, Fraction(epsilon), MILLIONTH, swing
     )  # So many experts that no rate is too large.
-    assert float(tuned(promise, 1, batch=1).rate) == pytest.approx(rate, rel=0.02)
+    assert float(tuned(promise, 1, batch=1).rate) == pytest.approx(rate, rel=0.04)
 
 
 @pytest.mark.parametrize(("epsilon", "redraw", "l2p"), [("1", 2.2e-4, 1.5e-3), ("4", 7.9e-4, 5.5e-3)])

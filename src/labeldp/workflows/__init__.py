@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.fit_settings import FitSettings
     from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
     from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
+    from labeldp.workflows.online_plan import online_plan_lines, plan_online
     from labeldp.workflows.online_run import OnlineRun, run_online
     from labeldp.workflows.planning import Plan, PlanRow, Question, make_plan
     from labeldp.workflows.planning_file import PublicFeatures, read_features
@@ -69,6 +70,7 @@ _FILES = {
     "fit_settings": "FitSettings",
     "ledger_file": "DatasetLedger Entry LedgerFile",
     "ledger_view": "add_dataset describe_budget describe_ledger",
+    "online_plan": "online_plan_lines plan_online",
     "online_run": "OnlineRun run_online",
     "planning": "Plan PlanRow Question make_plan",
     "planning_file": "PublicFeatures read_features",
@@ -146,7 +148,9 @@ __all__ = [
     "fit_file",
     "make_plan",
     "online_cells",
+    "online_plan_lines",
     "plan_lines",
+    "plan_online",
     "predict_file",
     "read_features",
     "release_bags",
