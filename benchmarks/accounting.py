@@ -85,13 +85,13 @@ def _hidden_by_quad(stretch: float, shrink: float, epsilon: float) -> float:
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """The median time of a call."""
+    """The median processor time of a call: other work on the machine does not count."""
     work()
     times = []
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return statistics.median(times)
 
 
@@ -166,7 +166,8 @@ def main() -> None:
     head = [
         "# Accounting of bags",
         "",
-        f"`{command}`: one thread, medians. The figures beside each other are of one run.",
+        f"`{command}`: one thread, medians of processor time. The figures beside each other are",
+        "of one run.",
         "",
     ]
     text = "\n".join([*head, *lines(options.repeats)]) + "\n"
