@@ -96,7 +96,8 @@ class BinnedLaw:
         limits *= self._ratios[bins]
         drawn = words.astype(np.float64)
         kept: Flags = drawn + 2 <= limits * (1 - MARGIN)
-        for i in np.flatnonzero(~kept & (drawn < limits * (1 + MARGIN) + 1)):
+        rest = np.flatnonzero(~kept)
+        for i in rest[drawn[rest] < limits[rest] * (1 + MARGIN) + 1]:
             kept[i] = self._decide(int(words[i]), int(bins[i]), int(places[i]), randomness)
         return kept
 
