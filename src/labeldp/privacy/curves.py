@@ -24,7 +24,10 @@ TAIL = 1e-40
 """Mass that may be moved off either end of a longer lattice: upwards, at the top to an infinite loss."""
 
 CURVE_POINTS = 1 << 11
-"""At least so many lattice points stand for the losses 0 to `reach` of a curve."""
+"""At least so many steps of the lattice lie between the losses 0 and `reach` of a curve, unless another reaches far."""
+
+CURVE_DENSE, CURVE_GROWTH = 256, 1.01
+"""A curve is read at every step near zero, and further out where losses are so much larger than the last."""
 
 _DOTS_ERROR = 1e-9
 _NORMAL_ERROR = 1e-12
@@ -182,7 +185,7 @@ def _lattice(sequence: Sequence) -> _Lattice:
 def _step(sequence: Sequence) -> Fraction:
     """The largest step that all losses are multiples of; a coarser one where one atom would need too many points.
 
-    Curves have no step of their own: it is halved until it is fine enough for them.
+    Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest one bears.
     """
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
     step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
@@ -191,7 +194,7 @@ def _step(sequence: Sequence) -> Fraction:
         [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
     )
     step = max(step, 4 * reach / MAX_POINTS)
-    while curves and step * CURVE_POINTS > min(curves):
+    while curves and step * CURVE_POINTS > min(curves) and step * MAX_POINTS > reach:
         step /= 2
     return step
 
@@ -213,13 +216,16 @@ def _grid(atom: Atom, step: Fraction) -> _Lattice:
     return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52)
 
 
+@lru_cache(maxsize=256)
 def _dots(curve: Curve, step: Fraction) -> _Lattice:
     """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
 
     Source: Doroshenko, Algorithm 1.
     """
-    points = math.ceil(curve.reach / step)
-    losses = np.asarray(np.arange(-points, points + 1) * float(step), dtype=np.float64)
+    places = _places(math.ceil(curve.reach / step))
+    points = len(places) - 1
+    places = np.concatenate([-places[:0:-1], places])
+    losses = np.asarray(places * float(step), dtype=np.float64)
     growths = np.exp(losses)
     above, below = curve.ends(losses[points:])[1], curve.reversed().ends(-losses[:points])[1]
     deltas = np.concatenate([-np.expm1(losses[:points]) + growths[:points] * below, above])
@@ -227,8 +233,16 @@ def _dots(curve: Curve, step: Fraction) -> _Lattice:
         np.concatenate([[0.0], growths, [np.inf]])
     )
     steepest = np.maximum.accumulate(np.maximum(slopes, 0.0)[::-1])[::-1]
-    masses = (steepest[:-1] - steepest[1:]) * growths
-    return _Lattice(step, -points, masses, _DOTS_ERROR, float(deltas[-1]))
+    masses = np.zeros(places[-1] - places[0] + 1)
+    masses[places - places[0]] = (steepest[:-1] - steepest[1:]) * growths
+    return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
+
+
+def _places(last: int) -> NDArray[np.int64]:
+    """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
+    growths = max(0, math.ceil(math.log(max(last, 1) / CURVE_DENSE, CURVE_GROWTH)))
+    far = np.ceil(CURVE_DENSE * CURVE_GROWTH ** np.arange(growths))
+    return np.unique(np.minimum(np.concatenate([np.arange(CURVE_DENSE), far, [last]]), last)).astype(np.int64)
 
 
 def _power(lattice: _Lattice, count: int) -> _Lattice:

@@ -128,7 +128,11 @@ class PrivacyLoss:
         bound = self.max_loss
         if exact == 0:
             return math.inf if bound is None else shortest_float(bound)
-        return max(_invert(sequence, exact) for sequence in self.alternatives)
+        largest = 0.0
+        for sequence in self.alternatives:
+            if not math.isinf(largest) and not within(sequence, decimal(largest, "epsilon"), exact):
+                largest = _invert(sequence, exact)
+        return largest
 
     def within(self, epsilon: Any, delta: Any) -> bool:
         """True when (epsilon, delta) covers this loss; exact decimals where no bound of a curve is needed."""
