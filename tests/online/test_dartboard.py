@@ -46,6 +46,9 @@ def test_actions_follow_the_exact_law() -> None:
 
 
 def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
+    """An action depends on losses of earlier rounds alone, and its law does not depend on how the rounds are divided
+    among calls of `update`.
+    """
     rng = np.random.default_rng(9)
     check_law(paths(KERNEL, LOSSES, 2, lambda: sorted(rng.integers(0, 7, 2).tolist())), law(), law(rate=2.5))
     check_law(paths(KERNEL, LOSSES, 3, lambda: list(range(1, 6))), law(), law(rate=2.5))
