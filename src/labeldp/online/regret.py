@@ -84,17 +84,18 @@ def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int
     Source: Asi, Algorithm 1; `docs/proofs/online.md`.
     """
 
-    def shares(first: int, sums: Floats, totals: Totals, held: Floats | None) -> tuple[Floats, Floats]:
+    def cost(first: int, losses: Floats, sums: Floats, totals: Totals, held: Floats | None) -> tuple[float, Floats]:
         starts = np.arange(-first % batch, len(sums), batch)
-        fresh = np.vstack([np.zeros_like(sums[:1]), sums[:-1]])[starts]
-        fresh += _above(totals)
-        fresh *= np.float32(-rate / levels)
-        _softmax(fresh)
+        shares = _before(sums, starts)
+        shares += _above(totals)
+        shares *= np.float32(-rate / levels)
+        _softmax(shares)
         if held is not None and first % batch:
-            fresh, starts = np.vstack([held, fresh]), np.concatenate([[0], starts])
-        return np.repeat(fresh, np.diff(np.append(starts, len(sums))), axis=0), fresh[-1]
+            shares, starts = np.vstack([held, shares]), np.concatenate([[0], starts])
+        lost = losses if batch == 1 else sums[np.append(starts[1:], len(sums)) - 1] - _before(sums, starts)
+        return _products(shares, lost), shares[-1]
 
-    return _expected(blocks, shares, levels)
+    return _expected(blocks, cost, levels)
 
 
 def expected_softmax(
@@ -114,15 +115,15 @@ def expected_softmax(
     """
     rng = np.random.default_rng(seed)
 
-    def shares(first: int, sums: Floats, totals: Totals, held: Floats | None) -> tuple[Floats, None]:
+    def cost(first: int, losses: Floats, sums: Floats, totals: Totals, held: Floats | None) -> tuple[float, None]:
         logits = rng.standard_normal(sums.shape, dtype=np.float32)
         logits *= (levels * deviation(np.arange(first, first + len(sums)))).astype(np.float32)[:, None]
         logits[1:] += sums[:-1]
         logits += _above(totals)
         logits *= np.float32(-rate / levels)
-        return _softmax(logits), None
+        return _products(_softmax(logits), losses), None
 
-    return _expected(blocks, shares, levels)
+    return _expected(blocks, cost, levels)
 
 
 def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regret:
@@ -148,19 +149,20 @@ def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regr
     return Regret(rounds, loss, float(sums.sum(axis=0).min()))
 
 
-Shares = Callable[[int, Floats, Totals, Floats | None], tuple[Floats, Floats | None]]
-"""From the first round, sums of losses in the block, totals before it, and the shares that were held, to shares."""
+Cost = Callable[[int, Floats, Floats, Totals, Floats | None], tuple[float, Floats | None]]
+"""From the first round of a block, its losses, sums of them up to each round, totals before it, and the shares that are
+still held, to the mean loss, and to the shares that are held on."""
 
 
-def _expected(blocks: Blocks, shares: Shares, levels: int) -> Regret:
-    """Sum over all rounds what an expert costs, by the shares of the round."""
+def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
+    """Sum up what the blocks cost."""
     rounds, loss, totals, held = 0, 0.0, np.zeros(0), None
     for block in _small(blocks, levels):
         losses = block.astype(np.float32)
         sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
         totals = totals if rounds else np.zeros(block.shape[1])
-        played, held = shares(rounds, sums, totals, held)
-        loss += float(np.einsum("td,td->t", played, losses).sum(dtype=np.float64))
+        lost, held = cost(rounds, losses, sums, totals, held)
+        loss += lost
         totals = totals + sums[-1]
         rounds += len(block)
     if not rounds:
@@ -174,6 +176,18 @@ def _small(blocks: Blocks, levels: int) -> Iterator[NDArray[np.unsignedinteger[A
         most = max(1, min(2**23 // levels, CELLS // block.shape[1]))
         for first in range(0, len(block), most):
             yield block[first : first + most]
+
+
+def _before(sums: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Sums of the rounds of the block before these."""
+    found = sums[starts - 1]
+    found[starts == 0] = 0
+    return found
+
+
+def _products(shares: Floats, losses: Floats) -> float:
+    """The sum of all products."""
+    return float(np.einsum("td,td->t", shares, losses).sum(dtype=np.float64))
 
 
 def _above(totals: Totals) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from math import log10
+from math import log, log10
 from statistics import fmean, stdev
 
 from markupsafe import Markup
@@ -12,8 +12,18 @@ from markupsafe import Markup
 from labeldp.report.plots import Axis, Point, Series, lines, panel, stacked
 from labeldp.workflows import OnlineCell, OnlinePoint, OnlineResult, online_cells
 
-SHOWN = ("multiplicative-weights", "dartboard", "l2p", "l2p-printed", "matrix-factorization", "doubling")
-"""As many as there are colors; tables have all."""
+SHOWN = {
+    "multiplicative-weights": "no privacy",
+    "dartboard": "dartboard",
+    "l2p": "l2p",
+    "l2p-printed": "l2p-printed",
+    "matrix-factorization": "matrix-factorization",
+    "doubling": "doubling",
+}
+"""Learners and their names in figures: as many as there are colors; tables have all."""
+
+FAR = 20.0
+"""Regrets are shown on a logarithmic scale from this ratio on."""
 
 TITLES = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
 EXPONENT = Axis("exponent β of the regret T^β"), Axis("α of ε = T^−α")
@@ -53,28 +63,34 @@ def _exponents(points: Sequence[OnlinePoint]) -> Markup:
 
 
 def _by_losses(results: Sequence[OnlineResult], epsilon: float) -> Markup:
-    """Regret on every kind of losses, a series for each learner."""
+    """Regret on every kind of losses, a series for each learner; what is below 1 is left out."""
     kinds = tuple(dict.fromkeys(each.run.data for each in results))
     cells, size = online_cells(results), results[0].size
     series = []
-    for name in SHOWN:
-        own = {each.data: each for each in cells if each.name == name and fmean(each.values) >= 1}
-        points = tuple(Point(place, log10(fmean(own[k].values))) for place, k in enumerate(kinds) if k in own)
-        series += [Series(name, points)] if points else []
+    for name, label in SHOWN.items():
+        own = {each.data: fmean(each.values) for each in cells if each.name == name}
+        points = tuple(Point(place, log10(own[k])) for place, k in enumerate(kinds) if own.get(k, 0.0) >= 1)
+        series += [Series(label, points, joined=False)] if points else []
     title = f"T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}"
     return panel(title, series, Axis("losses", names=kinds), REGRET)
 
 
 def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> Markup:
-    """Regret on real losses, with the spread of plays."""
-    cells, blind = online_cells(results), "blind"
-    series = [_line(name, [each for each in cells if each.name == name]) for name in (*SHOWN, blind)]
-    drawn = [each for each in series if each.points]
-    return lines(f"Regret on {data}", drawn, EPSILON, Axis("regret; bars: deviation of single plays"))
+    """Regret on real losses, with the spread of plays, and that of any expert."""
+    cells = online_cells(results)
+    means = [fmean(each.values) for each in cells if each.name in SHOWN or each.name == "blind"]
+    far = min(means) > 0 and max(means) > FAR * min(means)
+    shown = [(label, [each for each in cells if each.name == name]) for name, label in SHOWN.items()]
+    series = [Series(label, _points(own, far)) for label, own in shown if own]
+    series += [Series("", _points([each for each in cells if each.name == "blind"], far), reference=True)]
+    title = "regret; bars: deviation of single plays; dashed: any expert, at random"
+    return lines(f"Regret on {data}", series, EPSILON, Axis(title, powers=far))
 
 
-def _line(name: str, cells: Sequence[OnlineCell]) -> Series:
-    """Means by epsilon; learners without kernels have no spread."""
-    found = [(each.epsilon, fmean(each.values), each.played) for each in cells]
-    points = tuple(Point(e, mean, stdev(played) if len(played) > 1 else 0.0) for e, mean, played in sorted(found))
-    return Series(name, points)
+def _points(cells: Sequence[OnlineCell], far: bool) -> tuple[Point, ...]:
+    """Means by epsilon, as logarithms where asked for; learners without kernels have no spread."""
+    found = []
+    for each in sorted(cells, key=lambda each: each.epsilon):
+        mean, spread = fmean(each.values), stdev(each.played) if len(each.played) > 1 else 0.0
+        found.append(Point(each.epsilon, *((log10(mean), spread / mean / log(10)) if far else (mean, spread))))
+    return tuple(found)

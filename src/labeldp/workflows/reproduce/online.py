@@ -124,12 +124,13 @@ def reproduce_online(
 
 
 def online_in(folder: Path) -> list[OnlineResult]:
-    """All finished runs of a folder, by name.
+    """All finished runs of a folder, table by table.
 
     Raises:
         InputError: one of the files is something else.
     """
-    return [OnlineResult.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
+    found = [OnlineResult.read(path) for path in (folder / RUNS).glob("*.json")]
+    return sorted(found, key=lambda each: each.run.order)
 
 
 def _standing(path: Path, constants: dict[str, Any]) -> bool:

@@ -66,6 +66,12 @@ class RegretRun:
         words = [self.table, self.data, *sizes, *([f"ε = {self.epsilon:g}"] if self.epsilon else [])]
         return ", ".join([*filter(None, words), f"seed {self.seed + 1}"])
 
+    @property
+    def order(self) -> tuple[int, int, str, float, float, float, int]:
+        """Where tables and figures have it."""
+        kind = [*SEQUENCES, self.data].index(self.data)
+        return TABLES.index(self.table), kind, self.data, self.rounds, self.experts, self.epsilon, self.seed
+
     def rng(self) -> np.random.Generator:
         """The randomness of this run alone: reproducible, and so a simulation."""
         return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))

@@ -88,7 +88,7 @@ def bounds(rounds: int, experts: int, epsilon: float) -> list[OnlinePoint]:
     batch = min(max(1, round(1 / epsilon)), rounds)
     table.append(OnlinePoint("floor of batches of 1/ε", sqrt(rounds * batch * log(experts) / 2), setting="proven"))
     planned = learners(experts, rounds, epsilon)
-    return table + [OnlinePoint(each.name, each.bound, setting="planned") for each in planned]
+    return table + [OnlinePoint(each.name, min(each.bound, rounds), setting="planned") for each in planned]
 
 
 def excess(rounds: int, epsilon: float) -> list[OnlinePoint]:
