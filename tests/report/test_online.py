@@ -86,11 +86,11 @@ def test_plays_and_switches_stand_beside_the_mean() -> None:
 
 def test_every_figure_is_a_whole_picture() -> None:
     pictures = dict(online_figures(FOUND))
-    assert list(pictures) == ["exponents", "regret-d5", "djia"]
+    assert list(pictures) == ["exponents", "regret-T1000-d5", "djia"]
     for picture in pictures.values():
         assert ElementTree.fromstring(picture).tag == f"{SVG}svg"
     assert "L2P, corrected" in pictures["exponents"] and pictures["exponents"].count('class="title"') == 3
-    assert ">trap<" in pictures["regret-d5"] and ">shift<" in pictures["regret-d5"]
+    assert ">trap<" in pictures["regret-T1000-d5"] and ">shift<" in pictures["regret-T1000-d5"]
     assert pictures["djia"].count('class="spread"') == 2
 
 

@@ -42,7 +42,10 @@ def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, Marku
             _by_losses([each for each in own if each.run.epsilon == epsilon], epsilon)
             for epsilon in sorted({each.run.epsilon for each in own})
         ]
-        yield f"regret-d{size[1]}", stacked(f"Regret in {size[0]} rounds with {size[1]} experts, by losses.", panels)
+        yield (
+            f"regret-T{size[0]}-d{size[1]}",
+            stacked(f"Regret in {size[0]} rounds with {size[1]} experts, by losses.", panels),
+        )
     for data in dict.fromkeys(each.run.data for each in results if each.run.table in ("stocks", "elec2")):
         yield data, _by_epsilon(data, [each for each in results if each.run.data == data])
 
