@@ -52,7 +52,7 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
     Guarantee: a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
     Proof: `docs/proofs/draws.md`.
     """
-    if not keep:
+    if not keep or not costs.size:
         return np.zeros(costs.shape, dtype=np.bool_)
     words = fresh_words(rng, costs.size).reshape(costs.shape)
     chances = np.exp(costs * -float(unit)) * (float(keep) * WORD)
@@ -89,7 +89,8 @@ def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
     Proof: `docs/proofs/draws.md`.
     """
     gaps = totals - totals.min()
-    edges = np.cumsum(np.exp(gaps * -float(unit)))
+    edges = gaps * -float(unit)
+    np.cumsum(np.exp(edges, out=edges), out=edges)
     [word] = fresh_words(rng, 1).tolist()
     target = (word + 0.5) / WORD * edges[-1]
     band = (len(totals) + 16) * EDGE_ERROR * edges[-1]

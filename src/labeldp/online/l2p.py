@@ -102,35 +102,34 @@ def play(
 
     Source: Asi, Algorithm 1, lines 3 to 18.
     """
-    rng = source(rng)
-    ahead = batch * _batches_ahead(redraw + measure.unit * measure.bound * batch)
+    rng, keep = source(rng), 1 - redraw
+    ahead = batch * _batches_ahead(float(redraw) + float(measure.unit) * measure.bound * batch)
     played, runs = [], []
     while len(losses):
         played.append(state.points[0])
         before = state.rounds
-        state = _stretch(measure, batch, redraw, state, losses[: ahead - before % batch], rng)
+        state = _stretch(measure, batch, keep, state, losses[: ahead - before % batch], rng)
         runs.append(state.rounds - before)
         losses = losses[runs[-1] :]
     return state, np.repeat(np.array(played, dtype=state.points.dtype), np.array(runs, dtype=np.intp), axis=0)
 
 
-def _batches_ahead(rate: Fraction) -> int:
+def _batches_ahead(rate: float) -> int:
     """How many batches to flip coins for: about twice as many as one point lasts, from public numbers."""
     return min(max(int(2 / rate), 1), MOST_BATCHES)
 
 
 def _stretch(
-    measure: Measure[H], batch: int, redraw: Fraction, state: LazyState[H], losses: Any, rng: Randomness
+    measure: Measure[H], batch: int, keep: Fraction, state: LazyState[H], losses: Any, rng: Randomness
 ) -> LazyState[H]:
     """The state after these rounds, or after the first batch of them behind which something is drawn again."""
-    sums = (
-        np.array([measure.costs(losses, point) for point in state.points]).cumsum(axis=1) + state.costs[:, np.newaxis]
-    )
+    spent = np.array([measure.costs(losses, point) for point in state.points])
+    sums = spent.cumsum(axis=1) + state.costs[:, np.newaxis]
     ends = np.arange(batch - 1 - state.rounds % batch, len(losses), batch)
     costs = sums[:, ends]
     costs[:, 1:] -= costs[:, :-1].copy()
-    keep = keep_coins(_exponents(measure, batch, costs), measure.unit, 1 - redraw, rng=rng)
-    [drawn] = np.nonzero(~keep.all(axis=0))
+    kept = keep_coins(_exponents(measure, batch, costs), measure.unit, keep, rng=rng)
+    [drawn] = np.nonzero(~kept.all(axis=0))
     if not drawn.size:
         left = sums[:, -1] - (sums[:, ends[-1]] if ends.size else 0)
         history = measure.add(state.history, losses)
@@ -138,7 +137,7 @@ def _stretch(
     used = int(ends[drawn[0]]) + 1
     history = measure.add(state.history, losses[:used])
     points = state.points.copy()
-    for chain in np.flatnonzero(~keep[:, drawn[0]]):
+    for chain in np.flatnonzero(~kept[:, drawn[0]]):
         points[chain] = measure.draw(history, rng=rng)
     return LazyState(history, points, np.zeros_like(state.costs), state.rounds + used)
 
