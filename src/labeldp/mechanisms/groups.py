@@ -30,19 +30,19 @@ class Groups:
     count: int
 
     @classmethod
-    def of(cls, groups: Any) -> "Groups":
-        """Groups that were declared public or were released.
+    def of(cls, groups: Any, name: str = "groups") -> "Groups":
+        """Groups that were declared public or were released; refusals call them by `name`.
 
         Raises:
             InputError: a bare array, or not one non-negative integer for each record.
         """
         if not isinstance(groups, Public | Release):
             raise InputError(
-                'groups must be Public(array, why="…") or a Release: groups may not depend on private labels'
+                f'{name} must be Public(array, why="…") or a Release: {name} may not depend on private labels'
             )
         array = np.asarray(groups.value)
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
-            raise InputError("groups must be one non-negative integer for each record")
+            raise InputError(f"{name} must be one non-negative integer for each record")
         array = array.astype(np.int64)
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)

@@ -120,7 +120,10 @@ def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
     if bags not in ("median", "random"):
         raise InputError('bags must be "median", "random", or bag numbers as Public(array, why="…")')
     if features is None:
-        raise InputError('features must be given, such as Public(array, why="…"), or bags as Public bag numbers')
+        raise InputError(
+            'features must be given, such as Public(array, why="…"): one row for each record that is put into a bag; '
+            'or bags, such as random_bags(n, size) or your own bag numbers as Public(array, why="…")'
+        )
     if not isinstance(features, Public | Release):
         raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
     return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size, seed=seed)
@@ -132,15 +135,25 @@ def _checked(bags: Any, size: int) -> Groups:
     Raises:
         InputError: bags may overlap, or one is smaller than asked.
     """
-    if isinstance(bags, Public | Release) and np.ndim(bags.value) == 2:
-        listed = np.asarray(bags.value).ravel()
+    if not isinstance(bags, Public | Release):
+        raise InputError('bags must be Public(array, why="…") or a Release: they may not depend on private labels')
+    if (listed := _listed(bags.value)) is not None:
         if len(np.unique(listed)) < len(listed):
             raise InputError("bags must not overlap: a record in two bags pays twice")
         raise InputError("bags must be one bag number for each record, shape (n,), so that no two can overlap")
-    groups = Groups.of(bags)
+    groups = Groups.of(bags, "bags")
     if not groups.count or np.bincount(groups.of_record, minlength=groups.count).min() < size:
         raise InputError(f"bags must hold at least size = {size} records each: one is smaller")
     return groups
+
+
+def _listed(value: Any) -> NDArray[Any] | None:
+    """The records in a list of bags, each a list of records of any length; None where there is no such list."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of different lengths
+        return np.concatenate([np.ravel(each) for each in value])
+    return array.ravel() if array.ndim > 1 else None
 
 
 def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:

@@ -16,7 +16,7 @@ from labeldp.mechanisms.bagging.bags import Bagged
 from labeldp.mechanisms.bagging.coins import NORMAL_ERROR, normals
 from labeldp.mechanisms.bagging.leverage import Leverages, finite_rows
 from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace
-from labeldp.privacy import InputError, PrivacyLoss, all_digits, decimal
+from labeldp.privacy import InputError, PrivacyLoss, all_digits, decimal, shortest_float
 
 Floats = NDArray[np.float64]
 
@@ -51,13 +51,15 @@ class WeightedLBA(Bagged):
         epsilon, delta: what "auto" keeps; not to be given otherwise.
         assumed_residual_square: with a `bag_noise` that may be 0, what the squared distance of the labels of every
             bag from the nearest linear function of the features is assumed to be at least.
+        weights: not to be given; they are drawn and thrown away.
 
     Guarantee: that of `HiddenBag` with a residual of the square of the noise, whatever the labels are; with an assumed
     residual only on condition that it holds, which nobody has checked.
 
     Raises:
         InputError: bags that overlap or are smaller than asked; neither noise nor an assumed residual; a bag with as
-            many independent features as records and no noise; or a parameter out of range.
+            many independent features as records and no noise; an assumed residual that no labels have; weights; or a
+            parameter out of range.
 
     Source: Brahmbhatt, Fig. 1. Proof: `docs/proofs/bags.md`.
 
@@ -77,10 +79,13 @@ class WeightedLBA(Bagged):
     epsilon: float | None = None
     delta: float | None = None
     assumed_residual_square: float = 0.0
+    weights: InitVar[Any] = None
     table: Floats = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
 
-    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+    def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
+        if weights is not None:
+            raise InputError("weights of WeightedLBA are secret: published beside the sums they give the labels away")
         super().__post_init__(bags, features, seed)
         whole(self.rows, "rows", MAX_ROWS)
         table = finite_rows(features, self.records)
@@ -112,6 +117,12 @@ class WeightedLBA(Bagged):
             raise InputError(
                 "size must exceed the rank of the features in every bag, or bag_noise be positive and nothing assumed: "
                 "there the weighted sums of features give the weights away, and no residual is left"
+            )
+        largest = int(self.sizes.min()) * (self.width / 2) ** 2
+        if decimal(self.assumed_residual_square, "assumed_residual_square") > largest:
+            raise InputError(
+                f"assumed_residual_square must be at most {all_digits(shortest_float(largest))}, size times the square "
+                "of half the range: no labels of this range lie further from zero, and none can satisfy it"
             )
 
     @cached_property

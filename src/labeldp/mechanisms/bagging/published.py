@@ -77,7 +77,7 @@ class NoisyWeightedLLP(Bagged):
         domain, size, bags, features, seed: as in `Bagged`; bags are random by default.
         noisy: how many labels of each bag have noise.
         stddev: standard deviation of the noise on one label, in the unit of the labels.
-        weights: "rademacher" (+1 and -1), or "gaussian", which cost privacy and buy nothing.
+        weights: "rademacher" (+1 and -1) by default, or "gaussian", which cost privacy and buy nothing.
         paper_faithful: Gaussian weights, and one set of noisy labels drawn from all of them, `noisy` for each bag on
             average. Where n is a multiple of size this is Fig. 2; a bag may then have no noisy label, and its chance is
             in the loss.
@@ -100,7 +100,7 @@ class NoisyWeightedLLP(Bagged):
 
     noisy: int
     stddev: float
-    weights: str = "rademacher"
+    weights: Any = None
     _: KW_ONLY
     bags: InitVar[Any] = "random"
     seed_words: ClassVar[int] = SEED_WORDS
@@ -109,9 +109,10 @@ class NoisyWeightedLLP(Bagged):
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
         object.__setattr__(self, "stddev", float(positive(self.stddev, "stddev")))
-        one_of(self.weights, "weights", WEIGHTS)
-        if self.paper_faithful:
-            object.__setattr__(self, "weights", "gaussian")
+        own = "gaussian" if self.paper_faithful else "rademacher"
+        object.__setattr__(self, "weights", own if self.weights is None else one_of(self.weights, "weights", WEIGHTS))
+        if self.paper_faithful and self.weights != own:
+            raise InputError('weights must be "gaussian" with paper_faithful=True: those are the weights of the paper')
         if isinstance(self.noisy, int) and self.noisy < 1:
             raise InputError("noisy must be at least 1: a bag without a noisy label reveals its labels")
         if whole(self.noisy, "noisy", 1 << 40) > self.size:
