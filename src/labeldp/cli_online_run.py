@@ -11,7 +11,7 @@ __all__ = ["run"]
 EXAMPLES = """\b
 Examples:
   labeldp online run losses.parquet --epsilon 1 --out decisions.parquet
-  labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 --neighbors zero-out --horizon 100000 --out decisions.csv
+  labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 --neighbors zero-out --horizon 1e5 --out decisions.csv
   labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
 """
 
@@ -34,7 +34,7 @@ Examples:
 @click.option(
     "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
 )
-@click.option("--horizon", type=int, metavar="ROUNDS", help="Charged for so many; by default for the rows.")
+@click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=str), help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")

@@ -149,7 +149,7 @@ def test_levels_are_checked(wrong: Any) -> None:
         ({"method": "best"}, "method must be"),
         ({"neighbors": "one"}, "neighbors must be"),
         ({"loss_bits": 7}, "loss_bits must be"),
-        ({"rng": ldp.KeyedRandomness(b"k" * 32)}, "share keyed words"),
+        ({"rng": ldp.KeyedRandomness(b"k" * 32)}, "keyed randomness would repeat"),
         ({"rng": 3}, "rng must be"),
     ],
 )

@@ -183,7 +183,7 @@ def test_what_waits_is_of_one_run() -> None:
 def test_a_run_that_was_not_charged_may_be_changed() -> None:
     with pytest.raises(Stopped):
         play(progress=stop_after(2, "checked"))
-    play(run=OnlineRun(epsilon=1, horizon=200))
+    play(run=OnlineRun(epsilon=1, horizon="2e2"))
 
 
 def test_two_runs_at_a_time_are_refused() -> None:
@@ -262,7 +262,14 @@ def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"), [({"epsilon": 0}, "epsilon"), ({"delta": 1}, "delta"), ({"horizon": 0}, "horizon")]
+    ("wrong", "words"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"delta": 1}, "delta"),
+        ({"horizon": 0}, "horizon"),
+        ({"horizon": "1.5"}, "horizon"),
+        ({"horizon": "many"}, "horizon"),
+    ],
 )
 def test_wrong_numbers_are_refused_at_once(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ldp.InputError, match=words):

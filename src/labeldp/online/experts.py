@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from labeldp.online.charging import CLAIM, Course, OnlineLedger, claim, claimed
+from labeldp.online.draws import source
 from labeldp.online.epochs import Epoch, Settings, Snapshot
 from labeldp.online.kernel import Actions, Losses
 from labeldp.online.losses import check_levels, quantize
@@ -25,7 +26,6 @@ from labeldp.privacy import (
     Randomness,
     RandomnessKind,
     SystemRandomness,
-    as_randomness,
     decimal,
     float_within,
     total_loss,
@@ -98,7 +98,12 @@ class PrivateExperts:
         budget = Budget(epsilon, delta)
         exact = (float_within(decimal(epsilon, "epsilon")), float_within(decimal(delta, "delta")))
         settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
-        self._begin(settings, _source(rng), Ledger(budget, dataset) if ledger is None else ledger, secrets.token_hex(8))
+        self._begin(
+            settings,
+            source(SystemRandomness() if rng is None else rng),
+            Ledger(budget, dataset) if ledger is None else ledger,
+            secrets.token_hex(8),
+        )
         self._epoch = self._opened(0)
 
     def _begin(self, settings: Settings, rng: Randomness, ledger: OnlineLedger, run: str) -> None:
@@ -215,7 +220,9 @@ class PrivateExperts:
             raise InputError("ledger must be given with pay=True: the one that was charged for the first release")
         settings, run = snapshot.settings, secrets.token_hex(8) if pay else snapshot.run
         new = Ledger(Budget(settings.epsilon, settings.delta), snapshot.dataset)
-        learner._begin(settings, _source(rng), new if ledger is None else ledger, run)
+        learner._begin(
+            settings, source(SystemRandomness() if rng is None else rng), new if ledger is None else ledger, run
+        )
         learner._simulated |= snapshot.simulated
         learner._rounds, learner._snapped = snapshot.rounds, not pay
         if not pay:
@@ -276,9 +283,7 @@ class PrivateExperts:
     def _claim(self) -> None:
         """Take the one right to go on from the state at hand, where somebody else may have it, too."""
         if os.getpid() != self._pid:
-            raise InputError(
-                "this learner belongs to the process that made it: its fork would release losses again"
-            )
+            raise InputError("this learner belongs to the process that made it: its fork would release losses again")
         if self._snapped:
             free = _TICKETS.claim(self._run, self._rounds) and claim(self._ledger, self._epoch.course, self._rounds)
             if not free:
@@ -297,14 +302,6 @@ class PrivateExperts:
     def __repr__(self) -> str:
         s = self._settings
         return f"PrivateExperts(d={s.d}, horizon={s.horizon}, rounds={self._rounds}, method={self.plan.method!r})"
-
-
-def _source(rng: Any) -> Randomness:
-    """The randomness of a learner; noise of a key is refused, since two rounds would share it."""
-    randomness = SystemRandomness() if rng is None else as_randomness(rng)
-    if randomness.kind is RandomnessKind.KEYED:
-        raise InputError("rng must be SystemRandomness() or a numpy.random.Generator: rounds would share keyed words")
-    return randomness
 
 
 def _row(losses: Any, d: int) -> Any:

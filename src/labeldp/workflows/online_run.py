@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.online import Course, Plan, check_levels, freeze, plan_experts, quantize, thaw
-from labeldp.privacy import Budget, Certificate, InputError, LabelDPError, Ledger, SystemRandomness
+from labeldp.privacy import Budget, Certificate, InputError, LabelDPError, Ledger, SystemRandomness, decimal
 from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.release import Progress
@@ -44,13 +44,16 @@ class OnlineRun:
     method: str = "auto"
     neighbors: str = "replace"
     loss_bits: int = 8
-    horizon: int | None = None
+    horizon: Any = None
     levels: bool = False
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
-        if self.horizon is not None and self.horizon < 1:
-            raise InputError("horizon must be at least 1, or left out: the number of rows")
+        if self.horizon is not None:
+            rounds = decimal(self.horizon, "horizon")
+            if rounds < 1 or rounds.denominator != 1:
+                raise InputError("horizon must be a whole number of at least 1, or left out: the number of rows")
+            object.__setattr__(self, "horizon", rounds.numerator)
 
     def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
         """The plan, and the number of rounds that it is for."""
