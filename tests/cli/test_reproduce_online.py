@@ -20,7 +20,7 @@ def test_a_grid_ends_in_tables_and_figures(labeldp: Callable[..., Ran], people: 
     assert ran.status == 0, ran
     assert ran.out.splitlines() == ["online/online.md", "online/exponents.svg", "online/regret-T200-d3.svg"]
     table = (people / "online" / "online.md").read_text()
-    assert "| L2P | corrected |" in table and "### T = 200, d = 3, ε = 4; 1 seeds" in table
+    assert "| L2P | corrected |" in table and "### T = 200, d = 3, ε = 4; 1 seed" in table
     for name in ("exponents", "regret-T200-d3"):
         ElementTree.parse(people / "online" / f"{name}.svg")
     stamps = {path: path.stat().st_mtime_ns for path in (people / "online" / "runs").iterdir()}

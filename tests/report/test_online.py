@@ -63,6 +63,12 @@ def test_regret_is_shown_with_its_spread_and_what_a_plan_would_have_taken() -> N
     assert ["auto (dartboard) / best", "", "1.24", "1.24"] in table, "over matrix-factorization, not over doubling"
 
 
+def test_there_is_no_ratio_where_the_best_gains_on_every_expert() -> None:
+    lucky = OnlinePoint("dartboard", 5.0), OnlinePoint("redraw", -5.0)
+    found = result(RegretRun("regret", "alt100", 1000, 5, 1.0), list(lucky), "dartboard")
+    assert ["auto (dartboard) / best", "", "–"] in rows(online_markdown([found]))
+
+
 def test_exponents_have_a_table_for_each_panel() -> None:
     text = online_markdown(FOUND)
     table = rows(text)

@@ -90,7 +90,8 @@ def _regrets(results: Sequence[OnlineResult]) -> Iterator[str]:
         cells, choices = online_cells(group), auto_choices(group)
         kinds = list(dict.fromkeys(each.run.data for each in group))
         seeds = max(len(each.values) for each in cells)
-        yield from (f"### T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}; {seeds} seeds", "")
+        many = f"{seeds} seeds" if seeds > 1 else "1 seed"
+        yield from (f"### T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}; {many}", "")
         yield f"| | bound | {' | '.join(kinds)} |"
         yield "|---|---:|" + "---:|" * len(kinds)
         for name in dict.fromkeys(each.name for each in cells):
@@ -102,8 +103,8 @@ def _regrets(results: Sequence[OnlineResult]) -> Iterator[str]:
 
 def _auto(choices: Sequence[AutoChoice], kinds: Sequence[str]) -> str:
     """What a plan takes, over the best of the learners with a bound for any losses."""
-    ratios = {each.data: f"{fixed(each.ratio, 2)}" for each in choices}
-    return f"| auto ({choices[0].method}) / best | | {' | '.join(ratios.get(kind, '–') for kind in kinds)} |"
+    ratios = {each.data: "–" if each.ratio is None else fixed(each.ratio, 2) for each in choices}
+    return f"| auto ({choices[0].method}) / best | | {' | '.join(ratios[kind] for kind in kinds)} |"
 
 
 def _real(results: Sequence[OnlineResult]) -> Iterator[str]:

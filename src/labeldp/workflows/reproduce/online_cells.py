@@ -44,13 +44,13 @@ class AutoChoice:
         data: kind or name of the losses.
         epsilon: of all actions together.
         method: which was taken.
-        ratio: its regret over the smallest one of all that it may take.
+        ratio: its regret over the smallest one of all that it may take; None where that is no positive number.
     """
 
     data: str
     epsilon: float
     method: str
-    ratio: float
+    ratio: float | None
 
 
 def online_cells(results: Sequence[OnlineResult]) -> list[OnlineCell]:
@@ -74,5 +74,6 @@ def auto_choices(results: Sequence[OnlineResult]) -> list[AutoChoice]:
     for (data, size, epsilon), method in taken.items():
         own = [each for each in cells if (each.data, each.size, each.epsilon) == (data, size, epsilon)]
         means = {each.name: fmean(each.values) for each in own if each.name in SAFE}
-        found.append(AutoChoice(data, epsilon, method, means[method] / min(means.values())))
+        best = min(means.values())
+        found.append(AutoChoice(data, epsilon, method, means[method] / best if best > 0 else None))
     return found
