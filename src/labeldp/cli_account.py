@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from labeldp.cli_options import naming_flags
+
 __all__ = ["account"]
 
 LLP_EXAMPLES = """\b
@@ -142,6 +144,7 @@ def account() -> None:
 @click.option("--n", metavar="NUMBER", help="All labels: the exact law of a fixed set, as a certificate has it.")
 @click.option("--solve-for", metavar="NAME", help="size, stddev or noisy-fraction: the smallest that keeps both.")
 @_shared
+@naming_flags(records="--n")
 def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
     """Bags with published weights, and noise on some labels.
 
@@ -175,17 +178,28 @@ def _llp_words(bags: Any) -> list[str]:
     from labeldp.privacy import all_digits, digits_above
 
     low, high = (all_digits(float(end)) for end in bags.label_range)
-    where = "each bag" if bags.noisy_set == "stratified" else "all labels"
-    share, stddev = digits_above(float(bags.fraction)), digits_above(float(bags.stddev))
     lines = [
         f"For every label that is in a bag of {bags.size}: labels in [{low}, {high}], {bags.weights} weights,",
-        f"noise of standard deviation {stddev} on a share of {share} of {where}.",
+        f"noise of standard deviation {digits_above(float(bags.stddev))} on {_noisy_words(bags)}.",
     ]
     if bags.limit:
         lines += ["The limit of infinitely many records, for no certificate; --n gives the exact law of so many."]
+    elif bags.records is not None:
+        lines += [f"The exact law of {bags.records} labels, of which the noisy ones are drawn before the bags are."]
     elif bags.each is not None and bags.weights == "rademacher":
         lines += [f"A Gaussian loss with mu = {digits_above(float(bags.ratio) / math.sqrt(bags.each))}."]
     return lines
+
+
+def _noisy_words(bags: Any) -> str:
+    """Which labels are noisy: so many, or in the limit a share."""
+    from labeldp.privacy import all_digits
+
+    share = all_digits(float(bags.fraction))
+    if bags.limit:
+        return f"a share of {share} of all labels"
+    rounded = "" if bags.noisy == bags.fraction * bags.population else f", a share of {share} rounded down"
+    return f"{bags.noisy} of {bags.population} labels{' of each bag' if bags.records is None else ''}{rounded}"
 
 
 @account.command("lba", epilog=LBA_EXAMPLES)
@@ -196,6 +210,7 @@ def _llp_words(bags: Any) -> list[str]:
 @click.option("--rows", default="1", show_default=True, metavar="NUMBER", help="Weight vectors for the same bag.")
 @click.option("--solve-for", metavar="NAME", help="residual: the smallest floor that keeps both.")
 @_shared
+@naming_flags(residual_square="--residual")
 def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
     """Bags of features and labels with the same secret weights.
 
@@ -218,12 +233,24 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     bag = HiddenBag(residual, **design)
     found = asked.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
     value = found["residual_square"] if solve_for else None
-    words = _CONDITION.format(digits_above(found["residual_square"]))
+    reachable = _reachable(bag, _integer(given["size"], "--size"))
+    words = (_CONDITION if reachable else _NOISE).format(digits_above(found["residual_square"]))
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), words]))
 
 
 _CONDITION = """On condition that the squared residual of a bag, which depends on labels, is never below {0};
 or without a condition, with noise of variance {0} on each released sum of labels."""
+
+_NOISE = """With noise of variance {0} on each released sum of labels; no bag of this size and range has such a squared
+residual by itself."""
+
+
+def _reachable(bag: Any, size: int | None) -> bool:
+    """Whether some labels of a bag of this size have the residual; True where no size is given."""
+    from labeldp.privacy import decimal
+
+    low, high = (decimal(end, "label_range") for end in bag.label_range)
+    return size is None or decimal(bag.residual_square, "residual_square") <= size * ((high - low) / 2) ** 2
 
 
 def _cross(given: dict[str, str | None]) -> str | float:

@@ -1,15 +1,48 @@
 """Options that several commands share."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
-__all__ = ["bag_options", "domain_options", "private"]
+__all__ = ["bag_options", "domain_options", "naming_flags", "private"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Errors of a command name the options as they are typed, not the arguments of the functions behind them.
+
+    Args:
+        others: flags of arguments that have another name than the option's own.
+    """
+
+    def named(command: Callable[P, R]) -> Callable[P, R]:
+        @wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            from labeldp.privacy import InputError
+
+            try:
+                return command(*args, **kwargs)
+            except InputError as error:
+                options = click.get_current_context().command.params
+                flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
+                raise InputError(_typed(str(error), flags | others)) from error
+
+        return run
+
+    return named
+
+
+def _typed(sentence: str, flags: dict[str, str]) -> str:
+    """A sentence with flags for the argument that it begins with, and for every name that is no word of English."""
+    first = sentence.split(" ", 1)[0]
+    sentence = flags.get(first, first) + sentence[len(first) :]
+    names = [re.escape(name) for name in flags if "_" in name]
+    return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
 
 
 def private(command: Callable[P, R]) -> Callable[P, R]:

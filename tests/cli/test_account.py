@@ -89,6 +89,30 @@ def test_hidden_weights(labeldp: Run) -> None:
     assert float(ran.out.split()[2]) == pytest.approx(1.0, abs=1e-4)
 
 
+def test_a_floor_that_no_labels_have_is_no_condition(labeldp: Run) -> None:
+    """Ten labels in [-1, 1] have a squared residual of at most 10."""
+    ran = lba(labeldp, "--size 10 --leverage 0.1 --residual 10 --range -1,1 --delta 1e-6")
+    assert "On condition that" in ran.out and "without a condition, with noise of variance 10 " in ran.out
+    ran = lba(labeldp, "--size 10 --leverage 0.1 --residual 10.1 --range -1,1 --delta 1e-6")
+    assert "ondition" not in ran.out and "With noise of variance 10.1 on each released sum" in ran.out
+    ran = lba(labeldp, "--leverage 0.1 --cross 1 --residual 10.1 --range -1,1 --delta 1e-6")
+    assert "On condition that" in ran.out, "without a size nobody knows"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--size 256 --noisy-fraction 0.1", "on 25 of 256 labels of each bag, a share of 0.1 rounded down.\nA Gaussian"),
+        ("--size 256", "on 256 of 256 labels of each bag.\n"),
+        ("--size 256 --noisy-fraction 0.1 --noisy-set fixed", "on a share of 0.1 of all labels.\nThe limit"),
+        ("--size 256 --noisy-fraction 0.1 --noisy-set fixed --n 1e4",
+         "on 1000 of 10000 labels.\nThe exact law of 10000 labels"),
+    ],
+)  # fmt: skip
+def test_how_many_labels_are_noisy(labeldp: Run, words: str, sentence: str) -> None:
+    assert sentence in llp(labeldp, f"{words} --stddev 1 --range 0,9 --epsilon 1").out
+
+
 def test_the_examples_of_the_help_run(labeldp: Run) -> None:
     for text in (LLP_EXAMPLES, LBA_EXAMPLES):
         commands = text.replace("\\\n", " ").split("Examples:")[1].strip().splitlines()
@@ -105,23 +129,23 @@ WRONG = [
     ("llp --size 5 --range -1,1 --epsilon 1", "--stddev must be given"),
     ("llp --stddev 5 --range -1,1 --epsilon 1", "--size must be given"),
     ("llp --size 5 --stddev 1 --range -1 --epsilon 1", "--range must be two numbers"),
-    ("llp --size 5 --stddev 1 --range 1,-1 --epsilon 1", "label_range must have its lowest label first"),
+    ("llp --size 5 --stddev 1 --range 1,-1 --epsilon 1", "--range must have its lowest label first"),
     ("llp --size 5.5 --stddev 1 --range -1,1 --epsilon 1", "--size must be a whole number"),
     ("llp --size many --stddev 1 --range -1,1 --epsilon 1", "--size must be a number"),
-    ("llp --size 5 --stddev 1 --range -1,1 --epsilon -1", "epsilon must lie in [0, 1000000]"),
+    ("llp --size 5 --stddev 1 --range -1,1 --epsilon -1", "--epsilon must lie in [0, 1000000]"),
     ("llp --size 5 --stddev 1 --range -1,1 --epsilon one", "epsilon must be a number"),
     ("llp --size 5 --stddev 1 --range -1,1 --delta 2", "delta must lie in (0, 1)"),
     ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --weights x", "weights must be one of"),
-    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --n 100", 'records is for noisy_set="fixed"'),
-    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --noisy-fraction 0.1", "take a larger size or noisy_fraction"),
+    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --n 100", '--n is for --noisy-set="fixed"'),
+    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --noisy-fraction 0.1", "take a larger size or --noisy-fraction"),
     ("llp --solve-for bags --stddev 1 --range -1,1 --epsilon 1 --delta 1e-6", "--solve-for must be one of"),
     ("llp --solve-for size --stddev 1 --range -1,1 --epsilon 1", "--solve-for needs --epsilon and --delta"),
     ("llp --solve-for size --size 4 --stddev 1 --range -1,1 --epsilon 1 --delta 1e-6", "leave it out"),
     ("llp --solve-for noisy-fraction --size 4 --stddev 1 --range -1,1 --epsilon 1 --delta 1e-6", "cannot keep"),
     ("lba --leverage 0.1 --residual 9 --range 0,1 --epsilon 1", "--cross must be given, or --size"),
     ("lba --leverage 0.1 --size 9 --range 0,1 --epsilon 1", "--residual must be given"),
-    ("lba --leverage 2 --size 9 --residual 3 --range 0,1 --epsilon 1", "leverage must lie in [0, 1]"),
-    ("lba --leverage 0.1 --size 9 --residual 0 --range 0,1 --epsilon 1", "residual_square must be positive"),
+    ("lba --leverage 2 --size 9 --residual 3 --range 0,1 --epsilon 1", "--leverage must lie in [0, 1]"),
+    ("lba --leverage 0.1 --size 9 --residual 0 --range 0,1 --epsilon 1", "--residual must be positive"),
 ]
 
 
