@@ -48,6 +48,8 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "tables.LabeledArrays": lambda: labeled(),
     "tables.ImageData": lambda: room("tables").ImageData(labeled(), labeled()),
     "tables.RatingData": lambda: room("tables").RatingData(labeled(), labeled(), LABELS, LABELS),
+    "online.PrivateExperts": lambda: learner(),
+    "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "workflows.Curator": lambda: curator(),
 }
 
@@ -96,6 +98,13 @@ def curator() -> Any:
     """A curator of labels that are all the sentinel."""
     budget = room("privacy").Budget(epsilon=1.0)
     return room("workflows").Curator(LABELS, domain=room("mechanisms").Classes(60_000), budget=budget)
+
+
+def learner() -> Any:
+    """A learner that saw levels that are all the sentinel."""
+    made = room("online").PrivateExperts(2, 10, 1.0, loss_bits=16)
+    made.update_levels(np.full((3, 2), SENTINEL, dtype=np.uint16))
+    return made
 
 
 def classes() -> dict[str, type]:

@@ -101,7 +101,7 @@ WRONG_LOSSES = [
     (np.full(D, 1.5), "numbers in .0, 1."),
     (np.full(D, -0.1), "numbers in .0, 1."),
     (np.full(D, np.nan), "none of them missing"),
-    (np.zeros(D + 1), "4 for one round"),
+    (np.zeros(D + 1), "each of 4 experts"),
     (np.zeros((2, 2, 2)), "one row for each round"),
     (np.zeros((0, D)), "one row for each round"),
     (np.ones(D, dtype=np.int64), "numbers in .0, 1."),
