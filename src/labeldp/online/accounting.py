@@ -24,7 +24,9 @@ Floats = NDArray[np.float64]
 
 __all__ = [
     "SWINGS",
+    "batch_lower_bound",
     "batches_seen",
+    "batching_excess",
     "bounded_range_rdp",
     "coin_rdp",
     "dartboard_loss",
@@ -143,6 +145,31 @@ def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -
     Source: `docs/proofs/online.md`, equation (2).
     """
     return math.log(experts) / rate + rate * horizon * batch / 8
+
+
+def batching_excess(horizon: float, batch: int, rate: float) -> float:
+    """(T / 4) (1 - 1 / B) tanh(eta B / 2): what batches cost where two experts lose in turn, one batch each.
+
+    About eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/corrections.md`.
+
+    Args:
+        horizon: T, a multiple of 2 B.
+
+    Source: `docs/proofs/online.md`, equation (8).
+
+    Examples:
+        >>> round(batching_excess(10_000, 10, 0.01)), 10_000 * 10**2 * 0.01**2
+        (112, 100.0)
+    """
+    return horizon / 4 * (1 - 1 / batch) * math.tanh(rate * batch / 2)
+
+
+def batch_lower_bound(experts: int, horizon: float, batch: int) -> float:
+    """sqrt(T B ln d / 2): up to 1 - o(1), the least regret of a learner that plays each batch with one action.
+
+    Source: Cesa, Theorem 3.7, on T / B rounds with losses up to B.
+    """
+    return math.sqrt(horizon * batch * math.log(experts) / 2)
 
 
 def nonprivate_bound(experts: int, horizon: float) -> float:
