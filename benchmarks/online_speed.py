@@ -81,6 +81,18 @@ def dartboards(losses: Any, repeats: int) -> list[str]:
     return lines
 
 
+def widths(repeats: int) -> list[str]:
+    """The same dartboard on 10^8 losses of fewer experts, and of more."""
+    plan = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard")
+    lines = ["| rounds × experts | median ratio to `losses.sum()` | least | largest |", "|---|---|---|---|"]
+    for experts in (100, 10_000, 100_000):
+        losses = np.random.default_rng(4).integers(0, 256, (BLOCK * EXPERTS // experts, experts), dtype=np.uint8)
+        kernel = BatchedDartboard(experts, plan.batch, plan.rate, plan.redraw)
+        middle, low, high = ratio(lambda c=(kernel, losses): stream(*c), losses.sum, repeats)
+        lines.append(f"| {len(losses):,} × {experts:,} | {middle:.2f} | {low:.2f} | {high:.2f} |")
+    return lines
+
+
 def sparse(repeats: int) -> list[str]:
     """CSR losses, one in a hundred of them not zero, beside a dense array of the same losses."""
     rng = np.random.default_rng(1)
@@ -143,6 +155,11 @@ def main() -> None:
         "## The batched dartboard",
         "\n".join(dartboards(losses, arguments.repeats)),
         f"Wanted for a million rounds of a thousand experts: at most 2. {grown}",
+        "A call costs as much as reading some tens of rounds, so rounds that wait are best given together. L2P has a "
+        "second sequence to draw, and switches more often.",
+        "## Fewer and more experts, same parameters",
+        "\n".join(widths(arguments.repeats)),
+        "With few experts the draws cost more than the losses: their number depends on the rounds alone.",
         "## Sparse losses",
         "\n".join(sparse(arguments.repeats)),
         "## Parts",
