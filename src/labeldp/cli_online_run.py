@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli_options import naming_change
 from labeldp.terminal import progress
 
 __all__ = ["run"]
@@ -52,7 +53,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
 
     revision = asked.pop("revision")
     wanted = OnlineRun(**asked, loss_bits=int(loss_bits))
-    with progress("reading") as show:
+    with naming_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,
             wanted,

@@ -1,13 +1,14 @@
 """Options that several commands share."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
-__all__ = ["bag_options", "domain_options", "naming_flags", "private"]
+__all__ = ["bag_options", "domain_options", "naming_change", "naming_flags", "private"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +46,18 @@ def _typed(sentence: str, flags: dict[str, str]) -> str:
     return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
 
 
+@contextmanager
+def naming_change(ledger: Any, dataset: Any) -> Iterator[None]:
+    """A refusal by the budget says by which command it can be changed."""
+    from labeldp.privacy import BudgetExceeded
+
+    try:
+        yield
+    except BudgetExceeded as error:
+        words = f"labeldp ledger add {ledger} --dataset {dataset}"
+        raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
+
+
 def private(command: Callable[P, R]) -> Callable[P, R]:
     """The options that every command on private labels shares."""
     options = [
@@ -65,13 +78,8 @@ def private(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        from labeldp.privacy import BudgetExceeded
-
-        try:
+        with naming_change(kwargs["ledger"], kwargs["dataset"]):
             return command(*args, **kwargs)
-        except BudgetExceeded as error:
-            words = f"labeldp ledger add {kwargs['ledger']} --dataset {kwargs['dataset']}"
-            raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
 
     decorated: Any = run
     for option in reversed(options):

@@ -29,6 +29,8 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     shown = labeldp("certificate", "out.parquet")
     assert shown.status == 0 and ran.out.splitlines()[0] == shown.out.splitlines()[0]
     assert "PrivateExperts, epsilon" in labeldp("ledger", "show", "l.db").out
+    again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *account)
+    assert again.status == 1 and "labeldp ledger add l.db --dataset clicks --change" in again.err
 
 
 def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
