@@ -160,6 +160,11 @@ def test_a_wrong_argument_is_refused_before_anything_is_charged(changed: dict[st
     assert ledger.charges == ()
 
 
+def test_a_budget_is_no_ledger() -> None:
+    with pytest.raises(ldp.InputError, match="ledger must be one, such as"):
+        learner(ledger=ldp.Budget(1, 1e-6))
+
+
 def test_after_the_horizon_there_is_nothing_to_predict() -> None:
     made = learner()
     made.update(losses(T))

@@ -73,6 +73,25 @@ def test_whoever_goes_on_first_uses_the_snapshot_up() -> None:
         resumed(again)
 
 
+def test_an_update_that_failed_does_not_use_up_the_right_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = PrivateExperts(D, T, 1, ledger=LedgerFile(tmp_path / "ledger.db").dataset("clicks", budget=BUDGET))
+    for _ in range(2):
+        made.state_dict()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("labeldp.online.epochs.Epoch.played", interrupted)
+            made.update(losses(1))
+    state = made.state_dict()
+    assert len(made.update(losses(3))) == 3
+    with pytest.raises(ldp.InputError, match="gone on from already"):
+        resumed(state, ledger=made.ledger)
+
+
+def interrupted(*arguments: Any) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_second_release_is_charged_as_one() -> None:
     ledger = ldp.Ledger(ldp.Budget(2, 2e-6))
     made = learner(ledger=ledger)
@@ -145,6 +164,8 @@ def test_going_on_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
         None,
         {"format": 2},
         {"rounds": "many"},
+        {"seen": T + 1, "rounds": T + 1},
+        {"seen": 5},
         {"state": {"tree": {"kind": "os:system", "fields": {}}, "arrays": []}},
         {"state": {"tree": {"kind": "labeldp.online.experts:PrivateExperts", "fields": {}}, "arrays": []}},
         {"state": {"tree": {"kind": "labeldp.online.nowhere:State", "fields": {}}, "arrays": []}},

@@ -1,6 +1,5 @@
 """What a learner asks of a ledger: all of its rounds before the first action, and who goes on from a snapshot."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,6 +36,7 @@ class Course:
         plan: the public plan that it came from, plain JSON values.
         run: names the learner. One run is charged once for its rounds.
         traces: of all losses where they are known beforehand, each (kind of ids, kind of losses, keyed digest); secret.
+        name: of the mechanism in the ledger.
     """
 
     kernel: Kernel[Any]
@@ -44,6 +44,7 @@ class Course:
     plan: Mapping[str, Any]
     run: str
     traces: tuple[tuple[str, str, str], ...] = field(default=_SEEN_LATER, repr=False)
+    name: str = NAME
     trust = Trust.CENTRAL
     basis: tuple[Certificate, ...] = ()
 
@@ -77,7 +78,7 @@ class Course:
     def specification(self) -> dict[str, Any]:
         """All of it that is public, as plain JSON values; equal for equal learners."""
         delta = str(decimal(self.plan["delta"], "delta"))
-        return {"mechanism": NAME, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
+        return {"mechanism": self.name, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
 
     def pay(self, ledger: LedgerLike, rng: Randomness, path: Path = ()) -> Certificate:
         """Charge all rounds; a durable ledger charges the rounds of one run once.
@@ -104,15 +105,15 @@ class Course:
         )
 
 
-def claim(ledger: LedgerLike, course: Course, rounds: int) -> bool:
+def claim(ledger: LedgerLike, course: Course, rounds: int, owner: bytes) -> bool:
     """Take, in a durable ledger, the one right to go on from the state after so many rounds of a run.
 
     Returns:
-        False where it was taken before, by whatever process. A ledger in memory knows of no other process: True.
+        False where another owner has it, in whatever process. A ledger in memory knows of no other process: True.
     """
     if ledger.digest_key is None:
         return True
-    mine = np.frombuffer(secrets.token_bytes(16), np.uint8)
+    mine = np.frombuffer(owner, np.uint8)
     request = Request(claimed(course.run, rounds), PrivacyLoss.zero(), labels=course.run, whole=course.traces)
     return np.array_equal(ledger.draw(request, course, lambda: mine).value, mine)
 

@@ -108,6 +108,7 @@ class Snapshot:
             settings = Settings(**value["settings"])
             plan, course = settings.course(value["epoch"], str(value["run"]))
             same = value["format"] == FORMAT and value["plan"] == plan.to_json()
+            same = same and 0 <= value["seen"] <= min(course.rounds, value["rounds"])
             epoch = Epoch(value["epoch"], plan, course, int(value["seen"]), thaw(value["state"]))
             found = cls(
                 settings, str(value["dataset"]), course.run, int(value["rounds"]), bool(value["simulated"]), epoch

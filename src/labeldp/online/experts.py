@@ -108,10 +108,12 @@ class PrivateExperts:
 
     def _begin(self, settings: Settings, rng: Randomness, ledger: OnlineLedger, run: str) -> None:
         """What a new learner and one that goes on have in common."""
+        if not callable(getattr(ledger, "draw", None)):
+            raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
         self._settings, self._rng, self._ledger, self._run = settings, rng, ledger, run
         self._simulated = rng.kind is RandomnessKind.SIMULATION
         self._pid, self._lock = os.getpid(), threading.Lock()
-        self._rounds, self._snapped = 0, False
+        self._rounds, self._snapped, self._owner = 0, False, secrets.token_bytes(16)
         self._receipts: dict[int, Certificate] = {}
 
     @property
@@ -285,8 +287,8 @@ class PrivateExperts:
         if os.getpid() != self._pid:
             raise InputError("this learner belongs to the process that made it: its fork would release losses again")
         if self._snapped:
-            free = _TICKETS.claim(self._run, self._rounds) and claim(self._ledger, self._epoch.course, self._rounds)
-            if not free:
+            place = (self._rounds, self._owner)
+            if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.course, *place)):
                 raise InputError(_USED)
             self._snapped = False
 

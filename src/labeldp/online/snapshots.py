@@ -74,14 +74,12 @@ class Tickets:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._claimed: set[tuple[str, int]] = set()
+        self._claimed: dict[tuple[str, int], bytes] = {}
 
-    def claim(self, run: str, rounds: int) -> bool:
-        """Take the one right to go on from a state; False where it was taken before."""
+    def claim(self, run: str, rounds: int, owner: bytes) -> bool:
+        """Take the one right to go on from a state; False where another owner has it."""
         with self._lock:
-            free = (run, rounds) not in self._claimed
-            self._claimed.add((run, rounds))
-        return free
+            return self._claimed.setdefault((run, rounds), owner) == owner
 
     def claimed(self, run: str, rounds: int) -> bool:
         """Whether somebody went on from a state."""
