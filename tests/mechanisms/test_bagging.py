@@ -203,6 +203,7 @@ def test_secret_weights_are_published_nowhere(tmp_path: Path) -> None:
     assert lba.privacy_loss().within(1, 1e-5)
     assert "the weights are secret and thrown away" in release.certificate.published
     assert "nobody has checked" not in release.certificate.at(1e-5)
+    assert "public bags, of labels from -1 to 1, rounded to 21 points, by" in release.certificate.published
     arrays = {name for name, value in vars(lba).items() if isinstance(value, np.ndarray)}
     assert arrays <= {"table", "units"}
 
@@ -230,6 +231,12 @@ def test_naive_bags_promise_nothing() -> None:
     curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=100, delta=0.2))
     with pytest.raises(ldp.BudgetExceeded):
         curator.release(naive, rng=KEY)
+    curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=1, delta=0.3))
+    sentence = curator.release(naive, rng=KEY).certificate.at(0.3)
+    assert (
+        sentence.startswith("None: no epsilon promises a delta below 0.25 for every label") and "nobody is" in sentence
+    )
+    assert "times as likely" not in sentence and "epsilon = 0" not in sentence
     released = naive.randomize(labels, rng=KEY)
     bags = naive.bags(released)
     assert naive.sums(released).tolist() == [labels[bags == bag].sum() for bag in range(3)]
@@ -269,3 +276,12 @@ def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> No
     keys = (ldp.KeyedRandomness(bytes([number]) * 32) for number in range(20))
     many = np.stack([mechanism.randomize(labels, rng=key) for key in keys], axis=1)  # (bags, keys, …)
     assert len(np.unique(many, axis=0)) == len(first)  # two bags may draw the same once, but not every time
+
+
+@pytest.mark.parametrize("kind", [{}, {"weights": "gaussian"}, {"paper_faithful": True}])
+def test_as_little_noise_as_keeps_what_is_asked(kind: dict[str, Any]) -> None:
+    bags = ldp.random_bags(400, 100)
+    llp = NoisyWeightedLLP(100, 60, "auto", domain=Interval(0, 3), bags=bags, epsilon=1, delta=1e-5, **kind)
+    assert llp.privacy_loss().within(1, 1e-5) and not llp.privacy_loss().within(1, 0.99e-5)
+    assert llp.parameters()["delta"] == "1/100000" and "for epsilon = 1, delta = 1e-05" in str(llp)
+    assert llp == NoisyWeightedLLP(100, 60, "auto", domain=Interval(0, 3), bags=bags, epsilon=1, delta=1e-5, **kind)

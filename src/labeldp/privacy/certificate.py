@@ -89,7 +89,10 @@ class Certificate:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
         """
         epsilon, words = self.loss.epsilon(delta), _WORDS[self.neighbors]
-        if epsilon == float("inf"):
+        if self.trust is Trust.NONE:
+            surely, epsilon = self.loss.delta(_ALL), float("inf")
+            promise = f"None: no epsilon promises a delta below {digits_above(surely)}"
+        elif epsilon == float("inf"):
             promise = f"No finite epsilon is promised at delta = {all_digits(delta)}"
         else:
             promise = f"{words.kind} with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
@@ -169,6 +172,10 @@ class Public(Generic[T]):
     def __post_init__(self) -> None:
         if not (isinstance(self.why, str) and self.why.strip()):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
+
+
+_ALL = 10**6
+"""An epsilon above all that promises anything."""
 
 
 def _in_plain_words(epsilon: float, delta: float, other: str) -> str:

@@ -185,7 +185,7 @@ def _lattice(sequence: Sequence) -> _Lattice:
 def _step(sequence: Sequence) -> Fraction:
     """The largest step that all losses are multiples of; a coarser one where one atom would need too many points.
 
-    Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest one bears.
+    Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
     """
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
     step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)

@@ -12,7 +12,7 @@ from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.candidates import basis_of
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.groups import Groups
-from labeldp.privacy import Certificate, InputError, Public, Release, Trust, decimal
+from labeldp.privacy import Certificate, InputError, Public, Release, Trust, all_digits, decimal
 
 Keys = NDArray[np.int64]
 MAX_RECORDS = 1 << 40
@@ -103,6 +103,16 @@ class Bagged(Mechanism):
     def width(self) -> Fraction:
         """The width of the range of the labels, exactly."""
         return self.step * (self.domain.size - 1)
+
+    @property
+    def labels_in_words(self) -> str:
+        """What the labels are, for a certificate."""
+        if isinstance(self.domain, Interval):
+            low, high = (all_digits(end) for end in (self.domain.low, self.domain.high))
+            clipped = " after clipping" if self.domain.clip else ""
+            return f"labels from {low} to {high}{clipped}, rounded to {self.domain.size} points"
+        assert isinstance(self.domain, Classes)
+        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
 
     def parameters(self) -> dict[str, Any]:
         """The size and a digest of the bags."""

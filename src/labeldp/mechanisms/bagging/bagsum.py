@@ -123,7 +123,10 @@ class BagSum(Bagged):
     @property
     def published(self) -> str:
         """What leaves, in words."""
-        return f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, by {self}"
+        return (
+            f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
+            f"{self.labels_in_words}, by {self}"
+        )
 
     def sums(self, labels: Any) -> Integers:
         """Sums of the codes of each bag in fine steps, shape (bags,). They are private."""

@@ -192,8 +192,8 @@ class WeightedLBA(Bagged):
     def published(self) -> str:
         """What leaves, in words; not the weights."""
         return (
-            f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} bags, and who is in "
-            f"which, by {self}; the weights are secret and thrown away"
+            f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
+            f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
         )
 
     @cached_property

@@ -67,7 +67,8 @@ class NaiveBags(Mechanism):
     @property
     def published(self) -> str:
         """What leaves, in words."""
-        return f"none: delta = mk/n = {float(self.share):.6g}: exact sums of labels, and who is in which bag, by {self}"
+        none = f"which promises none: delta = mk/n = {float(self.share):.6g}"
+        return f"exact sums of labels, and who is in which bag, by {self}, {none}"
 
     def parameters(self) -> dict[str, Any]:
         """Size, count and population."""

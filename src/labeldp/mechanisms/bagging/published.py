@@ -1,7 +1,7 @@
 """Bag sums with published random weights and Gaussian noise on some labels of each bag."""
 
 import math
-from dataclasses import KW_ONLY, InitVar, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, final
@@ -9,8 +9,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.aggregation.checks import one_of, positive, whole
-from labeldp.mechanisms.aggregation.llp import WEIGHTS, NoisyBags
+from labeldp.mechanisms.aggregation.checks import one_of, positive, target, whole
+from labeldp.mechanisms.aggregation.llp import WEIGHTS, NoisyBags, llp_calibrate
 from labeldp.mechanisms.bagging.bags import Bagged, Keys
 from labeldp.mechanisms.bagging.coins import NORMAL_ERROR, SEED_WORDS, fresh_seed, normals, public_stream
 from labeldp.mechanisms.coins import Integers, WordStream
@@ -21,7 +21,7 @@ from labeldp.mechanisms.discrete_gaussian import (
     SMOOTHING,
     discrete_gaussian,
 )
-from labeldp.privacy import InputError, PrivacyLoss, all_digits, as_randomness, decimal
+from labeldp.privacy import InputError, PrivacyLoss, all_digits, as_randomness, decimal, float_within
 
 UNIT = 1 << 16
 """Steps of a weight of one, and of a released sum in one step of the labels."""
@@ -76,7 +76,8 @@ class NoisyWeightedLLP(Bagged):
     Args:
         domain, size, bags, features, seed: as in `Bagged`; bags are random by default.
         noisy: how many labels of each bag have noise.
-        stddev: standard deviation of the noise on one label, in the unit of the labels.
+        stddev: standard deviation of the noise on one label, in the unit of the labels; "auto": as little as
+            (epsilon, delta) needs.
         weights: "rademacher" (+1 and -1) by default, or "gaussian", which cost privacy and buy nothing.
         paper_faithful: Gaussian weights, and one set of noisy labels drawn from all of them, `noisy` for each bag on
             average. Where n is a multiple of size this is Fig. 2; a bag may then have no noisy label, and its chance is
@@ -99,16 +100,17 @@ class NoisyWeightedLLP(Bagged):
     """
 
     noisy: int
-    stddev: float
+    stddev: Any
     weights: Any = None
     _: KW_ONLY
     bags: InitVar[Any] = "random"
     seed_words: ClassVar[int] = SEED_WORDS
     paper_faithful: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
-        object.__setattr__(self, "stddev", float(positive(self.stddev, "stddev")))
         own = "gaussian" if self.paper_faithful else "rademacher"
         object.__setattr__(self, "weights", own if self.weights is None else one_of(self.weights, "weights", WEIGHTS))
         if self.paper_faithful and self.weights != own:
@@ -117,9 +119,31 @@ class NoisyWeightedLLP(Bagged):
             raise InputError("noisy must be at least 1: a bag without a noisy label reveals its labels")
         if whole(self.noisy, "noisy", 1 << 40) > self.size:
             raise InputError("noisy must be at most size: so many labels does a bag hold")
+        self._settle()
         most = int(self.sizes.max())
         if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(most) * _LARGEST_WEIGHT > MAX_STDDEV:
-            raise InputError("sums or noise do not fit into 64 bits: take a coarser grid of labels or a smaller stddev")
+            raise InputError("sums or noise do not fit into 64 bits: take a coarser grid of labels or less noise")
+
+    def _settle(self) -> None:
+        """Make numbers of what was asked for: the standard deviation, and what "auto" keeps."""
+        asked = {"epsilon": self.epsilon, "delta": self.delta}
+        if self.stddev != "auto":
+            if any(value is not None for value in asked.values()):
+                raise InputError('epsilon and delta are for stddev="auto": a given noise decides them')
+            object.__setattr__(self, "stddev", float(positive(self.stddev, "stddev")))
+            return
+        if None in asked.values():
+            raise InputError('epsilon and delta must be given with stddev="auto"')
+        target(self.delta)
+        object.__setattr__(self, "epsilon", float_within(positive(self.epsilon, "epsilon")))
+        object.__setattr__(self, "delta", float_within(decimal(self.delta, "delta")))
+        rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
+        if rest <= 0:
+            raise InputError(f"delta must be above {float(self.failure + WEIGHT_FAILURE):.3g} here")
+        design = {part.name: getattr(self._law(self.width), part.name) for part in fields(NoisyBags)}
+        design = {name: value for name, value in design.items() if name != "stddev"}
+        found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
+        object.__setattr__(self, "stddev", float(found.stddev) * (1 + 1e-9))
 
     @property
     def bound_of_a_sum(self) -> int:
@@ -135,11 +159,14 @@ class NoisyWeightedLLP(Bagged):
     @cached_property
     def law(self) -> NoisyBags:
         """The bags in real numbers, whose loss this release has."""
+        return self._law(positive(self.stddev, "stddev"))
+
+    def _law(self, stddev: Fraction) -> NoisyBags:
         fixed = self.paper_faithful
         population = self.records if fixed else int(self.sizes.max())
         return NoisyBags(
             int(self.sizes.min()) if fixed else population,
-            stddev=positive(self.stddev, "stddev") * (1 if self.weights == "rademacher" else 1 - Fraction(1, 1 << 40)),
+            stddev=stddev * (1 if self.weights == "rademacher" else 1 - Fraction(1, 1 << 40)),
             label_range=(self.low, self.low + self.width),
             noisy_fraction=Fraction(self.noisy * (self.partition.count if fixed else 1), population),
             weights=self.weights,
@@ -149,12 +176,18 @@ class NoisyWeightedLLP(Bagged):
 
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles."""
-        extra = CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
-        return self.law.privacy_loss() + PrivacyLoss.failure(extra)
+        return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
+
+    @property
+    def failure(self) -> Fraction:
+        """What integers and doubles add to delta, at every epsilon."""
+        return CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, noise and weights."""
         own = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
+        asked = {name: getattr(self, name) for name in ("epsilon", "delta")}
+        own |= {name: str(decimal(value, name)) for name, value in asked.items() if value is not None}
         return {**super().parameters(), **own, "noisy_set": "fixed" if self.paper_faithful else "stratified"}
 
     @property
@@ -162,7 +195,7 @@ class NoisyWeightedLLP(Bagged):
         """What leaves, in words."""
         return (
             f"the noisy weighted sum of the labels of each of {self.partition.count} bags, who is in which, all "
-            f"{self.weights} weights and who is noisy, by {self}"
+            f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
         )
 
     def weighing(self, released: Any) -> Weighing:
@@ -231,7 +264,10 @@ class NoisyWeightedLLP(Bagged):
 
     def __str__(self) -> str:
         noise = f"{self.noisy} noisy labels" + (" on average" if self.paper_faithful else "")
-        return f"NoisyWeightedLLP of {self.size} records, {noise} of stddev {all_digits(self.stddev)}"
+        text = f"NoisyWeightedLLP of {self.size} records, {noise} of stddev {all_digits(self.stddev)}"
+        if self.epsilon is not None and self.delta is not None:
+            text += f" for epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+        return text
 
 
 def _few(numbers: NDArray[np.float64]) -> Integers:
