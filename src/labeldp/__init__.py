@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         PrivateExperts,
         ShrinkingDartboard,
         TreeNoise,
+        plan_experts,
     )
     from labeldp.privacy import (
         Budget,
@@ -131,7 +132,7 @@ _ROOMS = {
     ),
     "labeldp.online": (
         "BatchedDartboard BetterOfTwo DoublingExponential L2P MatrixFactorization MultiplicativeWeights "
-        "MultiplicativeWeightsMeasure NamedExperts PlainRedraw PrivateExperts ShrinkingDartboard TreeNoise"
+        "MultiplicativeWeightsMeasure NamedExperts PlainRedraw PrivateExperts ShrinkingDartboard TreeNoise plan_experts"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }

@@ -1,5 +1,17 @@
 """One round at a time: experts, convex losses, what they cost, and regret."""
 
+from labeldp.online.accounting import (
+    batch_lower_bound,
+    batching_excess,
+    dartboard_loss,
+    doubling_regret_bound,
+    l2p_loss,
+    mw_regret_bound,
+    nonprivate_bound,
+    softmax_regret_bound,
+    theorem_3_2_applies,
+    theorem_3_2_epsilon,
+)
 from labeldp.online.adapter import NamedExperts
 from labeldp.online.adversaries import Alternating, Epochs, Gap, LossSequence, Shift, Trap
 from labeldp.online.charging import Course
@@ -12,7 +24,7 @@ from labeldp.online.l2p import L2P, LazyState, Measure, MultiplicativeWeightsMea
 from labeldp.online.losses import check_levels, quantize
 from labeldp.online.meta import BetterOfTwo
 from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
-from labeldp.online.planning import Plan, plan_experts
+from labeldp.online.planning import METHODS, Alternative, Plan, plan_experts
 from labeldp.online.regret import Regret, expected_doubling, expected_softmax, expected_weights, measured_regret
 from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
 from labeldp.online.softmax import MatrixFactorization, TreeNoise
@@ -21,8 +33,10 @@ from labeldp.online.weights import MultiplicativeWeights
 
 __all__ = [
     "L2P",
+    "METHODS",
     "Actions",
     "Alternating",
+    "Alternative",
     "BatchedDartboard",
     "BetterOfTwo",
     "Course",
@@ -49,18 +63,28 @@ __all__ = [
     "ToeplitzSums",
     "Trap",
     "TreeNoise",
+    "batch_lower_bound",
+    "batching_excess",
     "check_levels",
+    "dartboard_loss",
+    "doubling_regret_bound",
     "dump_state",
     "expected_doubling",
     "expected_softmax",
     "expected_weights",
     "freeze",
+    "l2p_loss",
     "load_state",
     "measured_regret",
+    "mw_regret_bound",
+    "nonprivate_bound",
     "plan_experts",
     "quantize",
+    "softmax_regret_bound",
     "square_root_norm",
     "thaw",
+    "theorem_3_2_applies",
+    "theorem_3_2_epsilon",
     "toeplitz_factor",
     "toeplitz_stddev",
 ]
