@@ -231,6 +231,7 @@ __all__ = [
     "lp_rr_sgd",
     "median_bags",
     "neighbors",
+    "plan_experts",
     "posterior",
     "random_bags",
 ]
