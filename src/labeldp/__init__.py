@@ -79,17 +79,25 @@ if TYPE_CHECKING:
     )
     from labeldp.online import (
         L2P,
+        Ball,
         BatchedDartboard,
         BetterOfTwo,
+        Box,
         DoublingExponential,
         MatrixFactorization,
         MultiplicativeWeights,
         MultiplicativeWeightsMeasure,
         NamedExperts,
+        NoisyLeader,
+        OnlineGradientDescent,
         PlainRedraw,
         PrivateExperts,
+        PrivateOnlineConvex,
+        RegularizedWeights,
         ShrinkingDartboard,
+        Space,
         TreeNoise,
+        plan_convex,
         plan_experts,
     )
     from labeldp.privacy import (
@@ -131,8 +139,10 @@ _ROOMS = {
         "posterior"
     ),
     "labeldp.online": (
-        "BatchedDartboard BetterOfTwo DoublingExponential L2P MatrixFactorization MultiplicativeWeights "
-        "MultiplicativeWeightsMeasure NamedExperts PlainRedraw PrivateExperts ShrinkingDartboard TreeNoise plan_experts"
+        "Ball BatchedDartboard BetterOfTwo Box DoublingExponential L2P MatrixFactorization "
+        "MultiplicativeWeights MultiplicativeWeightsMeasure NamedExperts NoisyLeader "
+        "OnlineGradientDescent PlainRedraw PrivateExperts PrivateOnlineConvex RegularizedWeights "
+        "ShrinkingDartboard Space TreeNoise plan_convex plan_experts"
     ),
     "labeldp.workflows": "Curator LedgerFile",
 }
@@ -144,8 +154,10 @@ __all__ = [
     "L2P",
     "BagRegressor",
     "BagSum",
+    "Ball",
     "BatchedDartboard",
     "BetterOfTwo",
+    "Box",
     "Budget",
     "BudgetExceeded",
     "CellClassifier",
@@ -187,18 +199,23 @@ __all__ = [
     "NeighborsRegressor",
     "NoisyBags",
     "NoisyLabelClassifier",
+    "NoisyLeader",
     "NoisyWeightedLLP",
     "NotInvertibleError",
+    "OnlineGradientDescent",
     "PermuteAndFlip",
     "PlainRedraw",
     "PrivacyLoss",
     "PrivateExperts",
+    "PrivateOnlineConvex",
     "Public",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
+    "RegularizedWeights",
     "Release",
     "ShrinkingDartboard",
+    "Space",
     "SystemRandomness",
     "TreeNoise",
     "TreePartition",
@@ -231,6 +248,7 @@ __all__ = [
     "lp_rr_sgd",
     "median_bags",
     "neighbors",
+    "plan_convex",
     "plan_experts",
     "posterior",
     "random_bags",
