@@ -9,7 +9,7 @@ import click
 from labeldp.cli_account import account
 from labeldp.cli_online import online
 from labeldp.cli_online_run import run
-from labeldp.cli_options import bag_options, domain_options, private
+from labeldp.cli_options import bag_options, domain_options, naming_flags, private
 from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
 from labeldp.terminal import progress as _progress
@@ -239,11 +239,13 @@ BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 @click.option("--out", required=True, type=_DATA, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
+@naming_flags(domain="--classes or --range", low="--range", high="--range")
 def release(data: str, out: str, **options: Any) -> None:
     """Release the label column of DATA with noise.
 
     Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
-    bag and the noisy sums. The certificate goes into the Parquet metadata, or beside a CSV file.
+    bag and the noisy sums, of weighted-lba a row for each weighted sum. The certificate goes into the Parquet
+    metadata, or beside a CSV file.
     """
     from labeldp.workflows import domain_of, release_bags, release_file
 

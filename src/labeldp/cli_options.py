@@ -106,7 +106,11 @@ def bag_options(command: Callable[P, R]) -> Callable[P, R]:
     options = [
         click.option("--size", type=int, help="Bags: records in the smallest one."),
         click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
-        click.option("--bags", type=click.Choice(["median", "random"]), help="Bags of similar records, or at random."),
+        click.option(
+            "--bags",
+            metavar="median|random|COLUMN",
+            help="Bags of similar records, at random, or a public column with a value for each bag.",
+        ),
         click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
         click.option(
             "--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."

@@ -102,7 +102,7 @@ def test_a_floor_that_no_labels_have_is_no_condition(labeldp: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--size 256 --noisy-fraction 0.1", "on 25 of 256 labels of each bag, a share of 0.1 rounded down.\nA Gaussian"),
+        ("--size 256 --noisy-fraction 0.1", "on 25 of 256 labels of each bag, a share of 0.1 rounded down.\nA "),
         ("--size 256", "on 256 of 256 labels of each bag.\n"),
         ("--size 256 --noisy-fraction 0.1 --noisy-set fixed", "on a share of 0.1 of all labels.\nThe limit"),
         ("--size 256 --noisy-fraction 0.1 --noisy-set fixed --n 1e4",

@@ -121,8 +121,33 @@ def test_secret_weights_stay_secret(labeldp: Callable[..., Ran], people: Path) -
     )  # fmt: skip
     assert done.status == 0, done.err
     rows = read(people / "lba.csv")
-    assert list(rows[0]) == ["bag", "constant", "x", "y_sum"] and [row["bag"] for row in rows] == list("00112233")
-    assert "the weights are secret and thrown away" in done.out
+    assert list(rows[0]) == ["bag", "records", "constant", "x", "y_sum"] and [row["bag"] for row in rows] == list(
+        "00112233"
+    )
+    assert "the weights are secret and thrown away" in done.out and "4 public bags" in done.out
+    assert {row["records"] for row in rows} == {"150"}
+
+
+def test_bags_of_a_column(labeldp: Callable[..., Ran], people: Path) -> None:
+    lines = [f"{i},town {i % 7},{i % 5}" for i in range(70)]
+    people.joinpath("towns.csv").write_text("\n".join(["x,town,y", *lines]) + "\n")
+    order = (
+        "release", "towns.csv", "--label", "y", "--range", "0,4", "--ledger", "l.ledger", "--dataset", "towns",
+        "--mechanism", "bag-sum", "--bags", "town", "--epsilon", "1", "--out", "sums.csv",
+    )  # fmt: skip
+    done = labeldp(*order, "--size", "11")
+    assert done.status == 1 and "at least size = 11 records each" in done.err
+    done = labeldp(*order, "--size", "10")
+    assert done.status == 0 and "the column 'town' is public" in done.out, done.err
+    assert [row["bag"] for row in read(people / "sums.csv")] == [str(i % 7) for i in range(70)]
+
+
+def test_a_certificate_remembers_its_delta(labeldp: Callable[..., Ran], people: Path) -> None:
+    order = (*COMMON, "--dataset", "people", "--mechanism", "noisy-weighted-llp", "--size", "20")
+    assert labeldp(*order, "--epsilon", "1", "--delta", "1e-5", "--out", "llp.csv").status == 0
+    shown = labeldp("certificate", "llp.csv").out
+    assert "epsilon = 1 and delta = 1e-05" in shown or "epsilon = 1 and delta = 0.00001" in shown, shown
+    assert "epsilon 1 at delta" in labeldp("ledger", "show", "l.ledger").out
 
 
 @pytest.mark.parametrize(
@@ -130,11 +155,16 @@ def test_secret_weights_stay_secret(labeldp: Callable[..., Ran], people: Path) -
     [
         (("--mechanism", "bag-sum", "--epsilon", "1"), "--size must be given"),
         (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--in-place"), "--in-place is for one"),
-        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "100000"), "size must be at most the number"),
-        (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "20"), "delta must be positive"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "100000"), "--size must be at most the number"),
+        (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "20"), "--delta must be positive for noisy"),
+        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20"), "--delta must be positive for weighted"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--delta", "-1"), "--delta must lie in [0, 1)"),
+        (("--mechanism", "noisy-weighted-llp", "--epsilon", "1e-8", "--size", "20", "--delta", "1e-9"), "less noise"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--bags", "bought"), "--bags must be median"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--id", "bought"), "--id must be another column"),
         (("--mechanism", "noisy-weighted-llp", "--epsilon", "1", "--size", "9", "--noisy", "0", "--delta", "1e-5"),
          "a bag without a noisy label reveals"),
-        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20"), "holds categories"),
+        (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20", "--delta", "1e-5"), "holds categories"),
         (("--mechanism", "weighted-lba", "--epsilon", "1", "--size", "20", "--weights", "gaussian"),
          "those of weighted-lba must stay secret"),
         (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--rows", "2"), "--rows is for weighted-lba"),

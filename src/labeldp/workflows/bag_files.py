@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,11 @@ from labeldp.mechanisms import (
     Bagged,
     BagSum,
     Domain,
-    Interval,
     NoisyWeightedLLP,
     WeightedLBA,
-    llp_calibrate,
-    median_bags,
-    random_bags,
 )
 from labeldp.privacy import Budget, Certificate, InputError, Public, decimal
-from labeldp.tables import TableEncoder, TableFile, open_table, release_writer
+from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, release_writer
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.fit_data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import domain_in_file
@@ -31,9 +26,6 @@ from labeldp.workflows.ledger_file import LedgerFile
 
 BAG_MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
 """What `release_bags` offers."""
-
-MARGIN = Fraction(1, 1 << 49)
-"""Part of a delta that is kept for integers and doubles."""
 
 
 def release_bags(
@@ -61,8 +53,8 @@ def release_bags(
     Noise is as small as (epsilon, delta) allows. All columns but label and ids are public features: bags are made of
     them, and `weighted-lba` sums them, so there they must be numbers. The table has a row for each record (its id or
     row number, its bag, its bag's noisy sum in LABEL_sum; `noisy-weighted-llp` adds its weight and whether it counts
-    as noisy), or for `weighted-lba` a row for each weighted sum of features and labels, the labels less the middle of
-    their range. The same command on the same file costs nothing again.
+    as noisy), or for `weighted-lba` a row for each weighted sum of features and labels (its bag, how many records that
+    has, and the sums, of labels less the middle of their range). The same command on the same file costs nothing again.
 
     Args:
         data: the file.
@@ -71,7 +63,8 @@ def release_bags(
         mechanism: one of `BAG_MECHANISMS`.
         size: records in the smallest bag.
         epsilon, delta: what the release costs; of `bag-sum` delta = 0 asks for Laplace noise.
-        bags: "median" or "random"; by default "median" for `bag-sum`.
+        bags: "median", "random", or a public column with a value for each bag, which then is no feature; by default
+            "median" for `bag-sum`, else "random".
         noisy: labels of each bag that count as noisy; all of the smallest bag by default.
         weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
         rows: of `weighted-lba`: weighted sums of each bag.
@@ -85,19 +78,21 @@ def release_bags(
         BudgetExceeded: nothing was charged and nothing published.
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
+    budget = Budget(epsilon, delta)
     if mechanism not in BAG_MECHANISMS:
         raise InputError(f"mechanism must be one of {', '.join(BAG_MECHANISMS)}")
-    records = _Records.read(open_table(data), label, id_column, domain)
-    features = Public(records.features, why="the columns beside the label are public features")
+    if mechanism != "bag-sum" and not decimal(delta, "delta"):
+        raise InputError(f"delta must be positive for {mechanism}, such as 1e-6: its noise is Gaussian")
+    records = _Records.read(open_table(data), label, id_column, domain, bags)
+    design = _Design(domain, size, records, bags, epsilon, delta)
     made: Bagged
     if mechanism == "bag-sum":
-        made = _bag_sum(domain, size, features, bags or "median", epsilon, delta)
+        made = design.bag_sum()
     elif mechanism == "noisy-weighted-llp":
-        made = _llp(domain, size, _bags(bags or "random", features, size), epsilon, delta, noisy, weights)
+        made = design.llp(noisy, weights)
     else:
-        _require_numbers(records.encoder)
-        made = _lba(domain, size, features, bags or "random", epsilon, delta, rows)
-    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=Budget(epsilon, delta))
+        made = design.lba(rows)
+    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=budget)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("out and ledger must be different files")
     released, is_new = f"{label}_sum", account.is_new
@@ -125,6 +120,7 @@ class _Records:
         ids: record ids, or None for row numbers.
         names: what stands for each record in the output, in the order of the file.
         places: for each row of the file the place of its record here, shape (n,).
+        bags: the bag of each record, where a column says it.
     """
 
     encoder: TableEncoder = field(repr=False)
@@ -133,11 +129,13 @@ class _Records:
     ids: Any = field(repr=False)
     names: pa.Array = field(repr=False)
     places: NDArray[np.intp] = field(repr=False)
+    bags: Public[NDArray[np.int64]] | None = field(repr=False)
 
     @classmethod
-    def read(cls, table: TableFile, label: str, id_column: str | None, domain: Domain) -> "_Records":
+    def read(cls, table: TableFile, label: str, id_column: str | None, domain: Domain, bags: str | None) -> "_Records":
         """Read and check everything: what is wrong is refused here."""
-        columns = _feature_columns(table, label, id_column)
+        own = bags if bags not in (None, "median", "random") else None
+        columns = _feature_columns(table, label, id_column, own)
         content = table.read()
         codes, ids = codes_in(content, label, domain_in_file(domain)), None
         names, order = pa.array(np.arange(len(codes))), np.arange(len(codes))
@@ -147,81 +145,83 @@ class _Records:
             content, codes = content.take(pa.array(order)), codes[order]
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         encoder = TableEncoder.fit(content.select(columns))
-        return cls(encoder, encoder.transform(content), codes, ids, names, np.argsort(order))
+        return cls(encoder, encoder.transform(content), codes, ids, names, np.argsort(order), _bags_in(content, own))
 
 
-def _feature_columns(table: TableFile, label: str, id_column: str | None) -> list[str]:
-    """All columns but label and ids."""
+def _bags_in(content: pa.Table, column: str | None) -> Public[NDArray[np.int64]] | None:
+    """A bag for each value of a column, in the order of their texts; none without a column."""
+    if column is None:
+        return None
+    texts = as_text(plain(content.column(column).combine_chunks()), column)
+    if texts.null_count:
+        raise InputError(f"bags must be a column without gaps: {column!r} has a missing value")
+    _, numbers = np.unique(np.array(texts.to_pylist(), dtype=np.str_), return_inverse=True)
+    return Public(numbers.astype(np.int64), why=f"the column {column!r} is public")
+
+
+def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: str | None) -> list[str]:
+    """All columns but label, ids and bags."""
     table.require(label, "label")
     if id_column is not None:
         table.require(id_column, "id_column")
     if id_column == label:
         raise InputError("id_column must be another column than label: ids are published")
-    columns = [name for name in table.columns if name not in (label, id_column)]
+    if bags is not None and (bags not in table.columns or bags in (label, id_column)):
+        raise InputError("bags must be median, random, or a column beside label and ids")
+    columns = [name for name in table.columns if name not in (label, id_column, bags)]
     if not columns:
         raise InputError("the table must have feature columns beside the label: bags are made of them")
     return columns
 
 
-def _bags(bags: str, features: Public[NDArray[np.float64]], size: int) -> Any:
-    if bags not in ("median", "random"):
-        raise InputError("bags must be median or random")
-    return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size)
+@dataclass(frozen=True)
+class _Design:
+    """What all mechanisms are made of."""
 
+    domain: Domain
+    size: int
+    records: _Records
+    bags: str | None
+    epsilon: Any
+    delta: Any
 
-def _bag_sum(domain: Domain, size: int, features: Any, bags: str, epsilon: Any, delta: Any) -> BagSum:
-    noise = "gaussian" if decimal(delta, "delta") else "laplace"
-    return BagSum(size, bags=bags, noise=noise, domain=domain, epsilon=epsilon, delta=delta, features=features)
+    def common(self, bags: str) -> dict[str, Any]:
+        """Arguments of all of them, and which bags they have by default."""
+        own = self.records.bags
+        given = {"epsilon": self.epsilon, "delta": self.delta, "domain": self.domain}
+        features = Public(self.records.features, why="the columns beside the label are public features")
+        return {**given, "bags": (self.bags or bags) if own is None else own, "features": features}
 
+    def bag_sum(self) -> BagSum:
+        """With Gaussian noise where a delta may be spent."""
+        noise = "gaussian" if decimal(self.delta, "delta") else "laplace"
+        return BagSum(self.size, noise=noise, **self.common("median"))
 
-def _llp(
-    domain: Domain, size: int, bags: Any, epsilon: Any, delta: Any, noisy: int | None, weights: str
-) -> NoisyWeightedLLP:
-    """With the smallest standard deviation that keeps (epsilon, delta)."""
-    each = size if noisy is None else noisy
-    width = domain.high - domain.low if isinstance(domain, Interval) else 1.0
-    probe = NoisyWeightedLLP(size, each, width, weights, domain=domain, bags=bags)
-    share = decimal(delta, "delta") - MARGIN
-    if share <= 0:
-        raise InputError("delta must be positive for noisy-weighted-llp, such as 1e-6: its noise is Gaussian")
-    found = llp_calibrate(
-        "stddev",
-        epsilon=epsilon,
-        delta=share,
-        size=probe.law.size,
-        noisy_fraction=probe.law.noisy_fraction,
-        label_range=probe.law.label_range,
-        weights=weights,
-    )
-    stddev = float(found.stddev) * (1 + 1e-9)
-    return NoisyWeightedLLP(size, each, stddev, weights, domain=domain, bags=bags)
+    def llp(self, noisy: int | None, weights: str) -> NoisyWeightedLLP:
+        """With the smallest standard deviation that keeps (epsilon, delta)."""
+        each = self.size if noisy is None else noisy
+        return NoisyWeightedLLP(self.size, each, "auto", weights, **self.common("random"))
 
+    def lba(self, rows: int) -> WeightedLBA:
+        """With a constant feature before the others, and as little noise on each bag as keeps (epsilon, delta).
 
-def _require_numbers(encoder: TableEncoder) -> None:
-    """Refuse categories: a sum of their codes says nothing.
-
-    Raises:
-        InputError: a column holds categories.
-    """
-    if found := [name for name, is_one in zip(encoder.names, encoder.categorical, strict=True) if is_one]:
-        raise InputError(
-            f"weighted-lba sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
-        )
-
-
-def _lba(
-    domain: Domain, size: int, features: Public[NDArray[np.float64]], bags: str, epsilon: Any, delta: Any, rows: int
-) -> WeightedLBA:
-    """With a constant feature before the others, and as little noise on each bag as keeps (epsilon, delta)."""
-    matrix = np.column_stack([np.ones(len(features.value)), features.value])
-    table = Public(matrix, why=features.why)
-    return WeightedLBA(size, rows, domain=domain, bags=bags, features=table, epsilon=epsilon, delta=delta)
+        Raises:
+            InputError: a column holds categories: a sum of their codes says nothing.
+        """
+        encoder = self.records.encoder
+        if found := [name for name, is_one in zip(encoder.names, encoder.categorical, strict=True) if is_one]:
+            raise InputError(
+                f"weighted-lba sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
+            )
+        common = self.common("random")
+        matrix = np.column_stack([np.ones(len(self.records.features)), self.records.features])
+        return WeightedLBA(self.size, rows, **common | {"features": Public(matrix, why=common["features"].why)})
 
 
 def _columns(made: Bagged, released: str, id_column: str | None, features: tuple[str, ...]) -> tuple[str, ...]:
     """The columns of the output, the released one last."""
     if isinstance(made, WeightedLBA):
-        names: tuple[str, ...] = ("bag", "constant", *features, released)
+        names: tuple[str, ...] = ("bag", "records", "constant", *features, released)
     else:
         weighted = ("weight", "noisy") if isinstance(made, NoisyWeightedLLP) else ()
         names = ("row" if id_column is None else id_column, "bag", *weighted, released)
@@ -234,7 +234,8 @@ def _published(made: Bagged, value: Any, records: _Records) -> list[Any]:
     """The columns of the output in order."""
     if isinstance(made, WeightedLBA):
         sums, labels = made.opened(value)
-        return [np.repeat(np.arange(made.partition.count), made.rows), *sums.T, labels]
+        bags = np.repeat(np.arange(made.partition.count), made.rows)
+        return [bags, made.sizes[bags], *sums.T, labels]
     places, of_record = records.places, made.partition.of_record
     if isinstance(made, BagSum):
         return [records.names, of_record[places], made.totals(value)[of_record][places]]
