@@ -9,6 +9,7 @@ from typing import Any
 from labeldp.online.accounting import (
     doubling_regret_bound,
     gaussian_mu,
+    ones,
     softmax_rate,
     softmax_regret_bound,
     switches_bound,
@@ -59,11 +60,11 @@ def _switching(promise: Promise, found: Tuned) -> Choice:
     return Choice(found.batch, found.rate, found.redraw, None, found.bound, moves)
 
 
-def _softmax(promise: Promise, stddev: float, deviation: float) -> Choice:
+def _softmax(promise: Promise, stddev: float, deviation: float, missing: float = 0.0) -> Choice:
     """A learner that draws in every round, by noisy sums."""
     d, rounds = promise.experts, promise.horizon
-    rate = few_bits(softmax_rate(d, rounds, deviation))
-    bound = softmax_regret_bound(d, rounds, float(rate), deviation)
+    rate = few_bits(softmax_rate(d, rounds, deviation, missing))
+    bound = softmax_regret_bound(d, rounds, float(rate), deviation, missing)
     return Choice(1, rate, Fraction(1), stddev, bound, float(rounds - 1))
 
 
@@ -99,7 +100,9 @@ def _tree(promise: Promise) -> Choice:
 
     start = reach * math.sqrt(nodes(promise.horizon)) / gaussian_mu(promise.epsilon, promise.delta)
     stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
-    return _softmax(promise, stddev, sums(stddev).deviation)
+    deviation = sums(stddev).deviation
+    # A sum has as many nodes as its number of rounds has ones, so its noise grows and falls.
+    return _softmax(promise, stddev, deviation, promise.horizon * deviation**2 - stddev**2 * ones(promise.horizon))
 
 
 def _doubling(promise: Promise) -> Choice:
