@@ -240,5 +240,5 @@ def check(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], nam
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {digits_above(spent.epsilon(delta), 12)}; "
             f"this would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta. "
-            "A larger budget is a decision of its own: the worst that may ever be revealed of one label"
+            "A larger budget is a decision of its own: the worst that may ever be revealed of one label or round"
         )
