@@ -126,6 +126,8 @@ def test_a_sampler_of_ones_own_answers_for_its_distance() -> None:
         learner("sampler")
     with pytest.raises(InputError, match="sampler is for"):
         learner("redraw", sampler=Uniform())
+    with pytest.raises(InputError, match="states its total variation"):
+        learner("sampler", sampler=object())
     poor = Uniform()
     poor.distance = 0.1
     with pytest.raises(InputError, match="worse than delta admits"):
@@ -147,6 +149,7 @@ def test_a_sampler_of_ones_own_answers_for_its_distance() -> None:
         ({"method": "best"}, "method"),
         ({"rng": KeyedRandomness(b"0" * 32)}, "keyed"),
         ({"rng": 3}, "rng"),
+        ({"method": "redraw", "body": Ball(3000, 1.0)}, "at most 2048"),
     ],
 )
 def test_what_is_out_of_range_is_refused_and_nothing_is_charged(options: dict[str, Any], message: str) -> None:

@@ -195,7 +195,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(InputError, match="too narrow"):
         grid_step(Ball(2, 1e12), 1e3)
     with pytest.raises(InputError, match="at most 2048"):
-        draw_point(Ball(3000, 1.0), np.zeros(3000), 1.0, 2.0**-20, rng=source(np.random.default_rng(0)))
+        grid_step(Ball(3000, 1.0), 1.0)
 
 
 def test_failures_are_those_of_every_number() -> None:

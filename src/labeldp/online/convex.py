@@ -235,13 +235,13 @@ def checked_gradients(gradients: Any, dimension: int, lipschitz: float, *, clip:
     rows = rows[np.newaxis] if rows.ndim == 1 else rows
     if rows.shape[1] != dimension:
         raise InputError(f"gradients must have {dimension} numbers a round, one for each coordinate")
-    # Lengths of huge numbers overflow, so each row is first divided by its largest number.
+    # Squares of huge numbers overflow, so each row is first divided by its largest number.
     largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
     scaled = rows / np.where(largest > 0, largest, 1.0)
-    norms = largest * np.linalg.norm(scaled, axis=1, keepdims=True)
-    if not clip and bool((norms > lipschitz * (1 + NORM_SLACK / 2)).any()):
+    sizes = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
+    if not clip and bool((largest > lipschitz / sizes * (1 + NORM_SLACK / 2)).any()):
         raise InputError(f"gradients must not be longer than lipschitz = {lipschitz:g}: scale losses, or clip=True")
-    return np.where(norms > lipschitz, scaled * (lipschitz / np.maximum(norms, lipschitz)) * largest, rows)
+    return np.where(largest > lipschitz / sizes, scaled * (lipschitz / sizes), rows)
 
 
 def gradient_units(gradients: Floats, lipschitz: float) -> Integers:

@@ -237,7 +237,9 @@ def _redrawn(question: _Question, method: str) -> ConvexPlan:
 def _failure(question: _Question, method: str) -> Fraction:
     """What one draw adds to delta."""
     if method == "sampler":
-        distance = decimal(getattr(question.sampler, "distance", 1), "the sampler's distance")
+        if getattr(question.sampler, "distance", None) is None:
+            raise InputError(REFUSED)
+        distance = decimal(getattr(question.sampler, "distance", None), "the sampler's distance")
         return distance * (2 + exp_bounds(question.epsilon)[1])
     if not question.linear:
         raise InputError(REFUSED)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import binom
 
 from labeldp.online.checks import one_loss, share, whole
-from labeldp.online.convex import GRADIENT_BITS, Body, ConvexKernel, Floats, Integers, Space, gradient_units, real
+from labeldp.online.convex import GRADIENT_BITS, Body, ConvexKernel, Floats, Integers, gradient_units, real
 from labeldp.online.l2p import LazyState, begin, play
 from labeldp.online.samplers import draw_failure, draw_point, grid_step
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
@@ -152,16 +152,12 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
             raise InputError("redraw must be 1 without bounds on points: no bound of what a coin reveals is proved")
         if self.redraw == 1 and self.reference:
             raise InputError("reference must be False where redraw = 1: no coin would read it")
+        _ = self.measure.step  # refuses what cannot be drawn
 
     @cached_property
     def measure(self) -> LinearMeasure:
         """The weights."""
         return LinearMeasure(self.body, self.lipschitz, self.beta, self.strength)
-
-    @property
-    def published(self) -> str:
-        """What leaves, in words."""
-        return "the point that is played in each round"
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
         """A point from the regularization alone."""
@@ -246,13 +242,10 @@ def coin_worst(tilt: Any, redraw: Any, shift: Any) -> Any:
 def regularized_regret(body: Body, horizon: int, lipschitz: float, beta: float, strength: float, batch: int) -> float:
     """Expected regret of `RegularizedWeights` on linear losses that do not follow the points, against any fixed point.
 
-    strength R² + T B L² / (4 strength) + (d / beta) (1 + ln⁺(beta T L R / d)); without a body no third term, since
-    the mean of the points is then that of the regularized leader.
+    strength R² + T B L² / (4 strength) + (d / beta) (1 + ln⁺(beta T L R / d)).
 
     Source: `docs/proofs/online_convex.md`, equation (6).
     """
     radius, dimension = body.radius, body.dimension
     leader = strength * radius**2 + horizon * batch * lipschitz**2 / (4 * strength)
-    if isinstance(body, Space):
-        return leader
     return leader + dimension / beta * (1 + math.log(max(1.0, beta * horizon * lipschitz * radius / dimension)))

@@ -44,8 +44,10 @@ def grid_step(body: Body, curvature: float) -> float:
     """The power of two that points on a body are multiples of: far below the law's standard deviation, and public.
 
     Raises:
-        InputError: the law is too narrow for a grid of 2**40 steps.
+        InputError: the law is too narrow for a grid of 2**40 steps, or a ball has more than `MAX_BALL` dimensions.
     """
+    if isinstance(body, Ball) and body.dimension > MAX_BALL:
+        raise InputError(f"dimension of a ball must be at most {MAX_BALL} for draws of points")
     narrow = min(body.half.min(), body.radius) if isinstance(body, Box) else body.radius
     step = 2.0 ** (math.floor(math.log2(min(narrow, 1 / math.sqrt(2 * curvature)))) - FINE)
     if body.radius > MAX_STEPS * step:
@@ -109,8 +111,6 @@ def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: 
     Along the axis through the law's center its coordinate is drawn by what is left of the ball around it, then the
     distance from the axis, then a direction.
     """
-    if len(center) > MAX_BALL:
-        raise InputError(f"dimension of a ball must be at most {MAX_BALL} here")
     distance = float(np.linalg.norm(center))
     gap = _one(_axis(len(center), radius, distance, curvature), rng)
     left = gap * (2 * Fraction(radius) - gap)
