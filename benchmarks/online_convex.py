@@ -124,14 +124,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--horizons", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     command, about = __doc__.split("\n\n")[1:]
     lines = ["# Convex losses: regret of private learners", "", command, "", about.rstrip()]
     for horizon in options.horizons:
-        for dimension in (10, 100):
+        for dimension in options.dimensions:
             for shape, body in bodies(dimension).items():
-                if shape == "box" and horizon > min(options.horizons):
+                if shape == "box" and horizon > 10_000:
                     continue
                 title = f"## T = {horizon:,}, {dimension} dimensions, {shape}"
                 print(title, flush=True)

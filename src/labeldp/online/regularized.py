@@ -32,7 +32,7 @@ class LinearMeasure:
         beta: inverse temperature, positive.
         strength: of the regularization, positive.
 
-    Source: Asi, Section 3.3.
+    Source: Asi, equation (3).
     """
 
     body: Body
@@ -124,8 +124,8 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     Guarantee: Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 * strength)), and
         a coin that the losses of one round tilt once, by no more than a public bound.
 
-    Source: Asi, Section 3.3 and Algorithm 1; Gopi, Theorem 4.1, for the draws. The published proof for these
-    losses has gaps; proof: `docs/proofs/online_convex.md`.
+    Source: Asi, equation (3) and Algorithm 1; Gopi, Gaussian privacy of strongly log-concave laws, for the draws. The
+    published proof for these losses has gaps; proof: `docs/proofs/online_convex.md`.
     """
 
     body: Body

@@ -65,7 +65,7 @@ class SampledWeights(ConvexKernel[SampledState]):
     Guarantee: on condition that losses are convex and Lipschitz and the sampler is as good as it says, Gaussian
         differential privacy of all draws and (1 + e^epsilon) times their distances in delta.
 
-    Source: Gopi, Theorem 4.1. Proof: `docs/proofs/online_convex.md`.
+    Source: Gopi, Gaussian privacy of strongly log-concave laws. Proof: `docs/proofs/online_convex.md`.
     """
 
     body: Body

@@ -76,7 +76,7 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
 
     Guarantee: the law of what is drawn is that of the real point, rounded, but with probability `draw_failure`.
 
-    Source: Asi, Section 3.3, for the law. Proof: `docs/proofs/online_convex.md`.
+    Source: Asi, equation (3), for the law. Proof: `docs/proofs/online_convex.md`.
     """
     if isinstance(body, Ball) and body.dimension > 1:
         return _on_ball(body.radius, center, curvature, step, rng)
