@@ -117,7 +117,7 @@ if TYPE_CHECKING:
         SystemRandomness,
         gather,
     )
-    from labeldp.workflows import Curator, LedgerFile
+    from labeldp.workflows import Curator, LedgerFile, read_bags
 
 _ROOMS = {
     "labeldp.privacy": (
@@ -144,7 +144,7 @@ _ROOMS = {
         "OnlineGradientDescent PlainRedraw PrivateExperts PrivateOnlineConvex RegularizedWeights "
         "ShrinkingDartboard Space TreeNoise plan_convex plan_experts"
     ),
-    "labeldp.workflows": "Curator LedgerFile",
+    "labeldp.workflows": "Curator LedgerFile read_bags",
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names.split()}
 
@@ -252,6 +252,7 @@ __all__ = [
     "plan_experts",
     "posterior",
     "random_bags",
+    "read_bags",
 ]
 
 

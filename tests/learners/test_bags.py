@@ -144,6 +144,8 @@ def test_any_regressor_learns_from_means(estimator: Any) -> None:
         ({"release": "sums"}, "release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA"),
         ({"features": np.ones((7, 3))}, "features"),
         ({"features": np.full((40, 3), np.nan)}, "features must be finite"),
+        ({"features": np.ones(40)}, r"features must be finite numbers, shape \(n, d\)"),
+        ({"features": np.full((40, 3), "text")}, "features must be numbers"),
         ({"ridge": -1}, "ridge must be at least 0"),
     ],
 )
@@ -154,6 +156,10 @@ def test_what_is_refused(change: dict[str, Any], words: str) -> None:
         fit_bags(**{"features": features, "release": release, **change})
     with pytest.raises(ldp.InputError, match="released by BagSum"):
         BagRegressor().fit(features, labels)
+    with pytest.raises(ldp.InputError, match="estimator must be a regressor"):
+        BagRegressor("x").fit(features, release)
+    with pytest.raises(ldp.InputError, match="features must be a table"):
+        BagRegressor().fit(features[:, 0], release)
 
 
 def test_what_bags_say_is_public_but_for_its_noise() -> None:

@@ -8,6 +8,7 @@ import torch
 
 import labeldp as ldp
 from labeldp import BagSum, Interval, NoisyWeightedLLP
+from labeldp.mechanisms import ShownBags
 from labeldp.networks import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.privacy import InputError, Public
 
@@ -92,6 +93,18 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(InputError, match=words):
             next(train_bags(*arguments))
-    for change in ({"epochs": 0}, {"held_out": 1}, {"peak": 0}, {"micro": 0}):
-        with pytest.raises(InputError, match="must be positive"):
+    for change in ({"epochs": 0}, {"peak": 0}, {"micro": 0}, {"batch": -1}):
+        with pytest.raises(InputError, match=f"^{next(iter(change))} must be positive"):
             next(train_bags(module, features, release, **change))
+    with pytest.raises(InputError, match=r"^held_out must lie in"):
+        next(train_bags(module, features, release, held_out=1))
+    with pytest.raises(InputError, match=r"^features must be numbers"):
+        next(train_bags(module, np.full((64, 2), "text"), release))
+
+
+def test_it_learns_from_what_a_file_says() -> None:
+    _, _, release = made(64, sums)
+    read = ldp.Release(ShownBags.of(release), release.certificate)
+    first, second = BagTargets.of(release), BagTargets.of(read)
+    assert torch.equal(first.sums, second.sums) and torch.equal(first.order, second.order)
+    assert torch.equal(first.weights, second.weights)

@@ -1,6 +1,5 @@
 """Learning from released sums over bags: what they say in rows, exact least squares, and any regressor of bag means."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from labeldp.learners.features import check_numbers, check_rows
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
 from labeldp.learners.smoothed import CellTreesRegressor
-from labeldp.mechanisms import BagSum, Interval, NoisyWeightedLLP, WeightedLBA
+from labeldp.mechanisms import Interval, ShownBags
 from labeldp.privacy import InputError, Release
 
 Floats = NDArray[np.float64]
@@ -68,51 +67,39 @@ def bag_rows(features: Any, release: Release[Any]) -> BagRows:
     Args:
         features: public, numbers, shape (n, d). Of a `WeightedLBA` the released sums of features count, and labels are
             those less the middle of their range; a constant feature is there only if it was.
-        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`.
+        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
 
     Raises:
         InputError: another release, or features that do not fit it.
     """
-    kinds: dict[type, Callable[[Any, Any, Any], BagRows]] = {
-        BagSum: _of_sums,
-        NoisyWeightedLLP: _of_published,
-        WeightedLBA: _of_hidden,
-    }
-    read = next(
-        (read for kind, read in kinds.items() if isinstance(release, Release) and isinstance(release.mechanism, kind)),
-        None,
-    )
-    if read is None:
-        raise InputError("release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA")
-    check_rows(features, release.mechanism.records)
-    check_numbers(features)
-    table = np.asarray(features, dtype=np.float64)
-    if not np.isfinite(table).all():
-        raise InputError("features must be finite numbers: fill gaps first")
-    return read(table, release.mechanism, release.value)
-
-
-def _of_sums(table: Floats, mechanism: BagSum, value: Any) -> BagRows:
-    sizes = mechanism.sizes.astype(np.float64)
-    rows = bag_product(mechanism.partition.of_record) @ table
-    variances = np.full(len(sizes), mechanism.noise_stddev**2)
-    return BagRows(np.column_stack([sizes, rows]), mechanism.totals(value), sizes, variances)
-
-
-def _of_published(table: Floats, mechanism: NoisyWeightedLLP, value: Any) -> BagRows:
-    shown = mechanism.opened(value)
+    shown = ShownBags.of(release)
+    table = _table(features, shown)
+    variances = np.asarray(shown.noise_stddev, dtype=np.float64) ** 2
+    if shown.bags is None or shown.weights is None:
+        assert shown.features is not None
+        if shown.features.shape[1] != table.shape[1]:
+            raise InputError("features must have the columns that were released")
+        return BagRows(shown.features, shown.sums, shown.sizes, variances)
     product = bag_product(shown.bags, shown.weights)
-    squares = np.bincount(shown.bags, weights=shown.weights**2)
+    squares = np.bincount(shown.bags, weights=np.square(shown.weights))
     rows = np.column_stack([product.sum(axis=1), product @ table])
-    return BagRows(rows, shown.sums, squares.astype(np.float64), shown.noise_stddev**2)
+    return BagRows(rows, shown.sums, squares.astype(np.float64), variances)
 
 
-def _of_hidden(table: Floats, mechanism: WeightedLBA, value: Any) -> BagRows:
-    rows, sums = mechanism.opened(value)
-    if rows.shape[1] != table.shape[1]:
-        raise InputError("features must have the columns that were released")
-    sizes = np.repeat(mechanism.sizes.astype(np.float64), mechanism.rows)
-    return BagRows(rows, sums, sizes, np.full(len(sums), mechanism.noise_stddev**2))
+def _table(features: Any, shown: ShownBags) -> Floats:
+    """Public features as finite numbers, one row for each record of the bags.
+
+    Raises:
+        InputError: anything else.
+    """
+    check_rows(features, shown.records)
+    try:
+        table = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers: map tables to numbers first, as TableEncoder does") from None
+    if table.ndim != 2 or not np.isfinite(table).all():
+        raise InputError("features must be finite numbers, shape (n, d): fill gaps first")
+    return table
 
 
 def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Release[Model]:
@@ -123,8 +110,8 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     the fit included, which is estimated from what is left of the released sums.
 
     Args:
-        features: public, numbers, shape (n, d), in the order of the labels.
-        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`.
+        features: public, numbers, shape (n, d), in the order of the labels, or of the rows of a file.
+        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
         ridge: penalty on squared coefficients of columns of unit variance, as a share of the bags' weight.
 
     Raises:
@@ -134,11 +121,10 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     """
     if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0 <= ridge < np.inf:
         raise InputError("ridge must be at least 0")
-    rows = bag_rows(features, release)
-    hidden = isinstance(release.mechanism, WeightedLBA)
+    rows, shown = bag_rows(features, release), ShownBags.of(release)
+    hidden = shown.bags is None
     coefficients = least_squares(rows, ridge, constant=not hidden)
-    domain = release.mechanism.domain
-    middle = float(release.mechanism.low + release.mechanism.width / 2)
+    domain, middle = shown.domain, sum(shown.range) / 2
     offset, slopes = (middle, coefficients) if hidden else (coefficients[0], coefficients[1:])
     estimator = LinearRegressor(FunctionTransformer(), slopes[:, None], np.array([offset]))
     bounds = domain if isinstance(domain, Interval) else Interval(0, 1)
@@ -200,20 +186,24 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: no release of `BagSum`, or features that do not fit it.
         """
-        if not isinstance(release, Release) or not isinstance(release.mechanism, BagSum):
-            raise InputError("release must be what a curator released by BagSum")
-        check_rows(X, release.mechanism.records)
+        if self.estimator is not None and not hasattr(self.estimator, "fit"):
+            raise InputError("estimator must be a regressor of scikit-learn, or None for boosted trees")
+        shown = ShownBags.of(release)
+        if not shown.plain:
+            raise InputError("release must be what a curator released by BagSum: weighted sums have no means")
+        check_rows(X, shown.records)
         check_numbers(X)
-        mechanism, table = release.mechanism, np.asarray(X, dtype=np.float64)
-        self.range_ = float(mechanism.low), float(mechanism.low + mechanism.width)
-        sizes = mechanism.sizes.astype(np.float64)
-        means = mechanism.means(release.value)
-        variances = (mechanism.noise_stddev / sizes) ** 2 + (float(mechanism.width) / 4) ** 2 / sizes
+        bags, table = np.asarray(shown.bags), np.asarray(X, dtype=np.float64)
+        if table.ndim != 2:
+            raise InputError("features must be a table of numbers, shape (n, d)")
+        self.range_, sizes = shown.range, shown.sizes
+        means, width = shown.sums / sizes, self.range_[1] - self.range_[0]
+        variances = (shown.noise_stddev / sizes) ** 2 + (width / 4) ** 2 / sizes
         if self.estimator is None:
             trees = CellTreesRegressor(leaves=(LEAVES,))
-            self.estimator_ = trees.learn(table, mechanism.partition.of_record, means[:, None], variances)
+            self.estimator_ = trees.learn(table, bags, means[:, None], variances)
         else:
-            centers = bag_product(mechanism.partition.of_record, 1 / sizes[mechanism.partition.of_record]) @ table
+            centers = bag_product(bags, 1 / sizes[bags]) @ table
             weighted = has_fit_parameter(self.estimator, "sample_weight")
             given = {"sample_weight": variances.min() / variances} if weighted else {}
             self.estimator_ = clone(self.estimator).fit(centers, means, **given)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from labeldp.mechanisms import BagSum, NoisyWeightedLLP
+from labeldp.mechanisms import ShownBags
 from labeldp.networks.training import Record
 from labeldp.privacy import InputError, Release
 
@@ -33,20 +33,18 @@ class BagTargets:
 
     @classmethod
     def of(cls, release: Release[Any]) -> "BagTargets":
-        """What `BagSum` or `NoisyWeightedLLP` released.
+        """What `BagSum` or `NoisyWeightedLLP` released, or `read_bags` read of them.
 
         Raises:
             InputError: another release.
         """
-        mechanism = release.mechanism if isinstance(release, Release) else None
-        if isinstance(mechanism, BagSum):
-            bags, sums = mechanism.partition.of_record, mechanism.totals(release.value)
-            weights = np.ones(len(bags))
-        elif isinstance(mechanism, NoisyWeightedLLP):
-            shown = mechanism.opened(release.value)
-            bags, sums, weights = shown.bags, shown.sums, shown.weights
-        else:
-            raise InputError("release must be what a curator released by BagSum or NoisyWeightedLLP")
+        shown = ShownBags.of(release)
+        if shown.bags is None:
+            raise InputError(
+                "release must be what a curator released by BagSum or NoisyWeightedLLP: sums with secret weights say "
+                "nothing of a module's predictions"
+            )
+        bags, sums, weights = shown.bags, shown.sums, shown.weights
         starts = np.concatenate([[0], np.cumsum(np.bincount(bags, minlength=len(sums)))])
         order = np.argsort(bags, kind="stable")
         numbers = (torch.tensor(each, dtype=torch.float32) for each in (weights, sums))
@@ -131,7 +129,7 @@ def train_bags(
     Args:
         module: any that maps rows to one number each.
         features: public, a tensor or an array, one row for each record.
-        release: of `BagSum` or `NoisyWeightedLLP`.
+        release: of `BagSum` or `NoisyWeightedLLP`, or what `read_bags` read of them.
         epochs: at most.
         batch: records in a step, rounded to whole bags.
         peak: first rate.
@@ -145,11 +143,10 @@ def train_bags(
 
     Source: Brahmbhatt, Appendix K.
     """
-    targets, rows = BagTargets.of(release), torch.as_tensor(np.asarray(features), dtype=torch.float32)
+    _check({"epochs": epochs, "batch": batch, "patience": patience, "micro": micro, "peak": peak}, held_out)
+    targets, rows = BagTargets.of(release), _rows(features)
     if len(rows) != len(targets.order):
         raise InputError(f"features must hold {len(targets.order)} records")
-    if min(epochs, batch, patience, micro) < 1 or not 0 <= held_out < 1 or not peak > 0:
-        raise InputError("epochs, batch, patience, micro and peak must be positive, and held_out in [0, 1)")
     order = torch.Generator().manual_seed(seed)
     mixed = torch.randperm(len(targets), generator=order)
     held, learnt = mixed[: int(held_out * len(mixed))], mixed[int(held_out * len(mixed)) :]
@@ -171,6 +168,27 @@ def train_bags(
             break
     if len(held):
         module.load_state_dict(kept)
+
+
+def _check(positive: dict[str, float], held_out: float) -> None:
+    """Refuse a number out of range, by its name."""
+    for name, value in positive.items():
+        if not value > 0:
+            raise InputError(f"{name} must be positive")
+    if not 0 <= held_out < 1:
+        raise InputError("held_out must lie in [0, 1)")
+
+
+def _rows(features: Any) -> Tensor:
+    """Public features as a tensor.
+
+    Raises:
+        InputError: not numbers.
+    """
+    try:
+        return torch.as_tensor(np.asarray(features), dtype=torch.float32)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError("features must be numbers, a row for each record") from None
 
 
 def _step(module: nn.Module, optimizer: Any, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from labeldp.workflows.bag_files import release_bags
+    from labeldp.workflows.bag_reading import read_bags
     from labeldp.workflows.certificates import verify
     from labeldp.workflows.curator import Curator
     from labeldp.workflows.demo import run_demo
@@ -78,6 +79,7 @@ _FILES = {
     "predict": "predict_file",
     "release": "release_file verify_file",
     "bag_files": "release_bags",
+    "bag_reading": "read_bags",
     "reproduce": (
         "AggregationGrid AggregationResult AutoChoice ClassCurve Grid OnlineCell OnlineGrid OnlinePoint OnlineResult "
         "RateGrid RateResult Result Run Slope auto_choices class_curves online_cells reproduce_aggregation "
@@ -152,6 +154,7 @@ __all__ = [
     "plan_lines",
     "plan_online",
     "predict_file",
+    "read_bags",
     "read_features",
     "release_bags",
     "release_file",

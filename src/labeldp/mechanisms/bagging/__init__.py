@@ -5,12 +5,14 @@ from labeldp.mechanisms.bagging.bagsum import BagSum
 from labeldp.mechanisms.bagging.hidden import WeightedLBA
 from labeldp.mechanisms.bagging.naive import NaiveBags
 from labeldp.mechanisms.bagging.published import NoisyWeightedLLP, WeightedSums
+from labeldp.mechanisms.bagging.shown import ShownBags
 
 __all__ = [
     "BagSum",
     "Bagged",
     "NaiveBags",
     "NoisyWeightedLLP",
+    "ShownBags",
     "WeightedLBA",
     "WeightedSums",
     "median_bags",
