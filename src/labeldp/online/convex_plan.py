@@ -221,8 +221,9 @@ def _redrawn(question: _Question, method: str) -> ConvexPlan:
     if not len(batches):
         raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
     ratio = (1 - 1e-5) * 2 * (mu / (question.reach * question.lipschitz)) ** 2 / draws
-    ratio /= (1 + question.horizon * (question.body.dimension + 16) * 2.0**-50) ** 2
     strengths = _strengths(question)[:, np.newaxis]
+    sizes = question.horizon + 2 * strengths.max() * question.body.radius / question.lipschitz
+    ratio /= (1 + sizes * (question.body.dimension + 16) * 2.0**-50) ** 2
     bounds = _bounds(question, ratio * strengths, strengths, batches)
     at, which = np.unravel_index(bounds.argmin(), bounds.shape)
     strength = float(strengths[at, 0])

@@ -182,7 +182,8 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     @property
     def mu(self) -> float:
         """The Gaussian parameter of one draw; doubles know where the law lies up to the share that is added."""
-        rounding = 1 + self.horizon * (self.body.dimension + 16) * 2.0**-50
+        sizes = self.horizon + 2 * self.strength * self.body.radius / self.lipschitz
+        rounding = 1 + sizes * (self.body.dimension + 16) * 2.0**-50
         return self.sensitivity * rounding * math.sqrt(self.beta / (2 * self.strength))
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
