@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from labeldp.online.accounting import batching_excess
 from labeldp.privacy import InputError
 from labeldp.workflows import OnlineGrid, OnlineResult, auto_choices, online_cells, reproduce_online
 from labeldp.workflows.reproduce import online_tables
@@ -31,6 +32,8 @@ def test_the_excess_of_batches_is_that_of_the_counterexample() -> None:
     for (rounds, epsilon), measured in zip(online_tables.EXCESSES, (112, 522), strict=False):
         found = {point.name: point.value for point in online_tables.excess(rounds, epsilon)}
         assert found["measured"] == pytest.approx(measured, abs=0.6)
+        batch, rate = round(1 / epsilon), epsilon ** (2 / 3) * rounds ** (-1 / 3)
+        assert found["measured"] == pytest.approx(batching_excess(rounds, batch, rate), rel=1e-4)
         assert 0.85 < found["measured"] / found["η T B / 8"] < 1
     assert found["measured"] > 2.4 * found["claimed, T B² η²"]
 
@@ -64,7 +67,7 @@ def test_the_adversary_of_the_lower_bound_is_left_out_where_its_epochs_are_too_s
 
 def test_runs_are_made_once(folder: Path) -> None:
     stamps = {path: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(stamps) == 4 and not list((folder / "unfinished").iterdir())
+    assert len(stamps) == 4 and not (folder / "unfinished").exists()
     shown = list[str]()
     again = reproduce_online(
         grid(2, tables="regret"), data=None, out=str(folder), progress=lambda t, s: shown.append(t)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import log, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +16,7 @@ from labeldp.online import (
     expected_weights,
     measured_regret,
 )
+from labeldp.online.accounting import batch_lower_bound
 from labeldp.privacy import as_randomness
 from labeldp.workflows.reproduce.online_data import RealLosses
 from labeldp.workflows.reproduce.online_methods import BLIND, Learner, learners
@@ -86,7 +86,7 @@ def bounds(rounds: int, experts: int, epsilon: float) -> list[OnlinePoint]:
         OnlinePoint(each.name, each.value(rounds, experts, epsilon), setting=each.source) for each in bounds_of(EXPERTS)
     ]
     batch = min(max(1, round(1 / epsilon)), rounds)
-    table.append(OnlinePoint("floor of batches of 1/ε", sqrt(rounds * batch * log(experts) / 2), setting="proven"))
+    table.append(OnlinePoint("floor of batches of 1/ε", batch_lower_bound(experts, rounds, batch), setting="proven"))
     planned = [each for each in learners(experts, rounds, epsilon) if each.name != BLIND]
     return table + [OnlinePoint(each.name, min(each.bound, rounds), setting="planned") for each in planned]
 
