@@ -35,8 +35,9 @@ class SoftmaxState(Generic[S]):
 class NoisySoftmax(Kernel[SoftmaxState[S]]):
     """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
 
-    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Noise with standard
-    deviation s in a sum raises the regret's bound as T/4 becomes T/4 + s^2: to ln d / rate + rate · (T/8 + s^2/2).
+    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Noise whose standard
+    deviation in a sum rises to s and never falls makes the regret's bound ln d / rate + rate · (T/8 + s^2/2); that of
+    a tree falls again, and pays for it: `docs/proofs/online.md`, equation (11).
     """
 
     horizon: int
