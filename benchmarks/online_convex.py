@@ -11,6 +11,13 @@ seeds, of data and learner alike, with its standard deviation (of one, not of th
 rate that would be best if the bound for monotone noise held for it, which is not proved. "Doing nothing" stays at the
 center. The earlier figures are those of the theory before this library; its bound of matrix factorization was
 R (L sqrt T + s sqrt d) where it is R sqrt(T L^2 + d s^2) now, and that of lazy draws an estimate.
+
+What it shows: on linear losses noise on sums with matrix factorization has at most four times the regret of gradient
+descent where directions lean, and no more than it at T = 100,000 in 10 dimensions; where directions are held, descent
+gains by following them, which no private learner does. Every draw from regularized weights has several times that
+regret, in bounds as where it is measured. Keeping a point for longer, by the dartboard or by Algorithm 1, gains
+nothing in bounds over a draw after every batch, with what can be proved of its coins. On random directions the best
+fixed point is hardly better than the center, so every learner looks alike.
 """
 
 import argparse
@@ -127,8 +134,8 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    command, about = __doc__.split("\n\n")[1:]
-    lines = ["# Convex losses: regret of private learners", "", command, "", about.rstrip()]
+    command, about, shows = __doc__.split("\n\n")[1:]
+    lines = ["# Convex losses: regret of private learners", "", command, "", about, "", shows.rstrip()]
     for horizon in options.horizons:
         for dimension in options.dimensions:
             for shape, body in bodies(dimension).items():
