@@ -14,7 +14,7 @@ R (L sqrt T + s sqrt d) where it is R sqrt(T L^2 + d s^2) now, and that of lazy 
 
 What it shows: on linear losses noise on sums with matrix factorization has at most four times the regret of gradient
 descent where directions lean, and no more than it at T = 100,000 in 10 dimensions; where directions are held, descent
-gains by following them, which no private learner does. Every draw from regularized weights has several times that
+gains by following them, as no private learner here does. Every draw from regularized weights has several times that
 regret, in bounds as where it is measured. Keeping a point for longer, by the dartboard or by Algorithm 1, gains
 nothing in bounds over a draw after every batch, with what can be proved of its coins. On random directions the best
 fixed point is hardly better than the center, so every learner looks alike.
