@@ -130,7 +130,13 @@ def rates(out: str, **options: Any) -> None:
     type=click.Path(path_type=str),
     help="Your file of Criteo Sponsored Search or the 1940 census, or a folder with stand-ins; default LABELDP_DATA.",
 )
-@click.option("--tables", default="lba,llp", show_default=True, metavar="NAMES", help="llp needs torch.")
+@click.option(
+    "--tables",
+    default="lba,llp",
+    show_default=True,
+    metavar="NAMES",
+    help="llp needs torch, and is left out without it.",
+)
 @click.option("--bag-size", metavar="NUMBERS", help="Records in a bag, k; by default what suits each table.")
 @click.option("--bags", metavar="NUMBERS", help="How many bags, m; by default what suits each table.")
 @click.option("--noisy-fraction", metavar="NUMBERS", help="Of labels in llp, ρ; by default 0,0.01,0.1,0.5,1.")

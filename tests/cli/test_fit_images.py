@@ -89,7 +89,7 @@ def test_networks_without_torch_are_refused_in_a_sentence(
         raise ModuleNotFoundError("no torch", name="torch")
 
     monkeypatch.setattr(optional, "import_module", missing)
-    refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install 'labeldp[torch]'")
+    refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")
     refused(labeldp(*CENTRAL, "--method", "best"), people, "networks need torch")
     assert not (people / "model.training").exists()
 

@@ -72,5 +72,5 @@ def test_a_mistake_gets_one_line(
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is here")
 def test_networks_without_torch_are_refused_before_anything_is_run(labeldp: Callable[..., Ran], digits: Path) -> None:
     ran = labeldp(*arguments(method="linear,lp-2st"))
-    assert ran.status == 1 and ran.err.count("\n") == 1 and "pip install 'labeldp[torch]'" in ran.err
+    assert ran.status == 1 and ran.err.count("\n") == 1 and "pip install '.[torch]'" in ran.err
     assert not list(Path("runs").rglob("*.json"))

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Ran
-from labeldp.workflows.reproduce import aggregation_data
+from labeldp.privacy import InputError
+from labeldp.workflows.reproduce import aggregation, aggregation_data
 
 
 def arguments(**changes: str) -> list[str]:
@@ -25,6 +26,21 @@ def test_a_grid_ends_in_a_table_and_a_figure(labeldp: Callable[..., Ran], people
     ran = labeldp(*arguments())
     assert ran.status == 0 and ran.out.splitlines() == ["bags/aggregation.md", "bags/generated.svg"], ran
     assert "| 100 |" in (people / "bags" / "aggregation.md").read_text()
+    assert not (people / "bags" / "unfinished").exists()
+
+
+def test_without_torch_the_other_tables_are_run(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise InputError("networks need torch: pip install '.[torch]'")
+
+    monkeypatch.setattr(aggregation, "networks", missing)
+    ran = labeldp(*arguments(tables="lba,llp"))
+    assert ran.status == 0 and "bags/aggregation.md" in ran.out, ran
+    assert "the tables of llp are left out: networks need torch: pip install '.[torch]'" in ran.err
+    ran = labeldp(*arguments(tables="llp", out="none"))
+    assert ran.status == 1 and ran.err.splitlines()[-1].startswith("Error: networks need torch")
 
 
 WRONG = [

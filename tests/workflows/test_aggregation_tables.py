@@ -70,7 +70,7 @@ def test_a_run_is_made_once_and_shared(tmp_path: Path) -> None:
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     name, said = first[0].run.name, list[str]()
     (out / "runs" / f"{name}.json").unlink()
-    (out / "unfinished" / name).mkdir()
+    (out / "unfinished" / name).mkdir(parents=True)
     handle = os.open(out / "unfinished" / name, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert len(reproduce_aggregation(small, out=str(out), told=said.append)) == 1 and "left to" in said[0]
@@ -169,7 +169,7 @@ def test_stand_ins_are_found_in_a_folder(tmp_path: Path) -> None:
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is there")
 def test_networks_without_torch_get_one_sentence_and_nothing_is_made(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="networks need torch"):
-        reproduce_aggregation(grid(tables="lba,llp"), out=str(tmp_path / "out"))
+        reproduce_aggregation(grid(tables="llp"), out=str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 

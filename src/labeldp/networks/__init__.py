@@ -1,9 +1,9 @@
-"""Networks on released labels: needs torch (`pip install labeldp[torch]`)."""
+"""Networks on released labels: needs torch (`pip install '.[torch]'`)."""
 
 from importlib.util import find_spec
 
 if not find_spec("torch"):
-    raise ModuleNotFoundError("labeldp.networks needs torch: pip install 'labeldp[torch]'", name="torch")
+    raise ModuleNotFoundError("labeldp.networks needs torch: pip install '.[torch]'", name="torch")
 
 from labeldp.networks.appendix import appendix_predictions
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters

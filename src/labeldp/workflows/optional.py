@@ -17,4 +17,4 @@ def networks() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-    raise InputError("networks need torch: pip install 'labeldp[torch]'; linear models do without it")
+    raise InputError("networks need torch: pip install '.[torch]'; linear models do without it")

@@ -5,7 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -218,11 +218,11 @@ def reproduce_aggregation(
         All results in the folder, of other grids too.
 
     Raises:
-        InputError: no such data, torch is missing, or the folder holds something else. Nothing was run.
+        InputError: no such data, torch is missing where nothing else was asked for, or the folder holds something
+            else. Nothing was run.
     """
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
-    if "llp" in grid.tables:
-        networks()
+    grid = _possible(grid, say)
     loaders, folder = problems(data), results_folder(out)
     aggregation_in(folder)
     loaded: dict[str, Problem] = {}
@@ -242,6 +242,20 @@ def reproduce_aggregation(
         if publish is not None:
             publish(aggregation_in(folder))
     return aggregation_in(folder)
+
+
+def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
+    """The grid, without llp where torch is missing and something else was asked for, too."""
+    if "llp" not in grid.tables:
+        return grid
+    try:
+        networks()
+    except InputError as error:
+        if grid.tables == ("llp",):
+            raise
+        say(f"the tables of llp are left out: {error}")
+        return replace(grid, tables=tuple(name for name in grid.tables if name != "llp"))
+    return grid
 
 
 def aggregation_in(folder: Path) -> list[AggregationResult]:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labeldp.privacy import InputError
@@ -32,8 +32,7 @@ def results_folder(out: str) -> Path:
 @contextmanager
 def claimed(place: Path) -> Iterator[bool]:
     """Hold the folder of a run; the claim goes with the process, however that ends. False where another holds it."""
-    place.mkdir(parents=True, exist_ok=True)
-    handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    handle = _opened(place)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -43,3 +42,13 @@ def claimed(place: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(handle)
+        with suppress(OSError):  # others are at work
+            place.parent.rmdir()
+
+
+def _opened(place: Path) -> int:
+    """A folder that was made if need be, open; again where another command removed it meanwhile."""
+    while True:
+        with suppress(FileNotFoundError):
+            place.mkdir(parents=True, exist_ok=True)
+            return os.open(place, os.O_RDONLY | os.O_DIRECTORY)
