@@ -12,7 +12,7 @@ from labeldp.online.descent import OnlineGradientDescent
 from labeldp.online.draws import source
 from labeldp.online.ftrl import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.noise import ToeplitzSums
-from labeldp.online.tree import GaussianTree
+from labeldp.online.tree import GaussianTree, LaplaceTree
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss
 
 SECRET = 54321.5
@@ -188,6 +188,8 @@ def test_leaders_that_do_not_fit_are_refused() -> None:
         NoisyLeader(Ball(3, 1.0), 1.0, -0.1, ToeplitzSums(10, 3, 1.0))
     with pytest.raises(InputError, match="neighbors"):
         NoisyLeader(Ball(3, 1.0), 1.0, 0.1, ToeplitzSums(10, 3, 1.0), Neighbors.FULL)
+    with pytest.raises(InputError, match="Gaussian noise"):  # a gradient of length 1 has numbers up to sqrt(3) in sum
+        NoisyLeader(Ball(3, 1.0), 1.0, 0.1, LaplaceTree(10, 3, 0.1, 255))
 
 
 @pytest.mark.parametrize("body", [Ball(5, 0.5), Box((0.0,) * 5, (1.0,) * 5)])

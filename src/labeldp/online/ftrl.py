@@ -9,6 +9,7 @@ import numpy as np
 from labeldp.online.checks import one_loss
 from labeldp.online.convex import Body, ConvexKernel, Floats, real
 from labeldp.online.noise import HasRounds, NoisySums
+from labeldp.online.tree import LaplaceTree
 from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
 
 S = TypeVar("S", bound=HasRounds)
@@ -39,7 +40,8 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         body: where points lie.
         lipschitz: no gradient is longer.
         rate: positive; `linear_rate` and `convex_rate` give those with the least bounds of regret.
-        sums: the noisy sums of as many numbers as the body has dimensions, of gradients divided by `lipschitz`.
+        sums: the noisy sums of as many numbers as the body has dimensions, of gradients divided by `lipschitz`, with
+            Gaussian noise: gradients are bounded in Euclidean length, which Laplace noise does not pay for.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
     Guarantee: all points together are post-processing of the noisy sums, of which one round's vector is replaced by
@@ -70,6 +72,8 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         object.__setattr__(self, "neighbors", one_loss(self.neighbors))
         if self.sums.width != self.body.dimension:
             raise InputError(f"sums must have a width of {self.body.dimension}, the dimension of the body")
+        if isinstance(self.sums, LaplaceTree):
+            raise InputError("sums must have Gaussian noise, such as those of ToeplitzSums or GaussianTree")
 
     @property
     def horizon(self) -> int:  # type: ignore[override]

@@ -210,7 +210,12 @@ class LaplaceTree(TreeSums):
         return wide_laplace(rng, count, self.rate)
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
+        """What the sums of so many rounds reveal of one vector; nothing where there are none.
+
+        Args:
+            reach: unlike with Gaussian noise, how far the numbers of a vector may move in sum, once they are multiples
+                of 1 / levels.
+        """
         return PrivacyLoss.pure(self.epsilon * Fraction(reach) * nodes(rounds)) if rounds else PrivacyLoss.zero()
 
 
