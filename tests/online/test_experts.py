@@ -114,6 +114,8 @@ WRONG_LOSSES = [
     (([0, 1], [0.5]), "one shape"),
     (([0], [0.5], [0.5]), "a pair"),
     (([0], [1.5]), "numbers in .0, 1."),
+    (([0], ["0.7"]), "numbers of one shape"),
+    (([0, [1]], [0.5, 0.7]), "numbers of one shape"),
 ]
 
 
@@ -263,8 +265,9 @@ def test_a_learner_is_not_copied() -> None:
 def test_a_fork_of_the_process_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     made = learner()
     monkeypatch.setattr(experts.os, "getpid", lambda: -1)
-    with pytest.raises(ldp.InputError, match="its fork"):
-        made.update(losses(1))
+    for further in (lambda: made.update(losses(1)), made.state_dict):
+        with pytest.raises(ldp.InputError, match="its fork"):
+            further()
 
 
 def test_reprs_show_sizes_only() -> None:
@@ -283,6 +286,10 @@ def test_experts_may_have_names() -> None:
     assert choice.learner.rounds == 3
     with pytest.raises(ldp.InputError, match="for each expert by its name"):
         choice.update({"a": 1.0})
+    for wrong in ("0.73 or so", None, [0.5, 0.7]):
+        with pytest.raises(ldp.InputError, match=r"losses must be (finite )?numbers") as refused:
+            choice.update({"a": wrong, "b": 0.5, "c": 0.5, "d": 0.5})
+        assert "0.7" not in str(refused.value)
     for names in (["a", "b"], ["a", "a", "b", "c"]):
         with pytest.raises(ldp.InputError, match="names must be different, one for each of 4 experts"):
             NamedExperts(names, learner())

@@ -94,6 +94,8 @@ BAD = {
     "sparse above one": sp.csr_array([[0.0, 1.5]]),
     "sparse integers": sp.csr_array([[0, 1]]),
     "sparse wide": sp.csr_array([[0.5, 0.5, 0.5]]),
+    "sparse beyond its width": sp.csr_array((np.array([SECRET]), np.array([7]), np.array([0, 1])), shape=(1, 2)),
+    "sparse before its first": sp.csr_array((np.array([SECRET]), np.array([-1]), np.array([0, 1])), shape=(1, 2)),
 }
 
 

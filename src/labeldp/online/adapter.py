@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-import numpy as np
-
+from labeldp.online.convex import finite_array
 from labeldp.online.experts import PrivateExperts
 from labeldp.privacy import InputError
 
@@ -37,4 +36,4 @@ class NamedExperts:
         """Take in the losses of the round, in [0, 1], by name."""
         if set(losses) != set(self.names):
             raise InputError("losses must be given for each expert by its name")
-        self.learner.update(np.array([losses[name] for name in self.names], dtype=np.float64))
+        self.learner.update(finite_array([losses[name] for name in self.names], "losses", 1))

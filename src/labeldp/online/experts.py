@@ -193,6 +193,7 @@ class PrivateExperts:
         on first, this learner or one made by `from_state_dict`, uses the snapshot up.
         """
         with self._lock:
+            self._check_process()
             self._snapped = True
             place = (self._settings, self._ledger.name, self._run, self._rounds, self._simulated, self._epoch)
             return Snapshot(*place).to_dict()
@@ -284,13 +285,17 @@ class PrivateExperts:
 
     def _claim(self) -> None:
         """Take the one right to go on from the state at hand, where somebody else may have it, too."""
-        if os.getpid() != self._pid:
-            raise InputError("this learner belongs to the process that made it: its fork would release losses again")
+        self._check_process()
         if self._snapped:
             place = (self._rounds, self._owner)
             if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.course, *place)):
                 raise InputError(_USED)
             self._snapped = False
+
+    def _check_process(self) -> None:
+        """Refuse in a fork of the process: it would go on beside the learner itself."""
+        if os.getpid() != self._pid:
+            raise InputError("this learner belongs to the process that made it: its fork would release losses again")
 
     def __reduce__(self) -> NoReturn:
         raise InputError(_COPIED)
@@ -312,9 +317,14 @@ def _row(losses: Any, d: int) -> Any:
         return losses
     if len(losses) != 2:
         raise InputError("losses must be an array, or a pair (indices, values) for one round")
-    indices, values = np.asarray(losses[0]), np.asarray(losses[1])
-    if indices.ndim != 1 or indices.dtype.kind not in "iu" or indices.shape != values.shape:
-        raise InputError("indices and values must have one shape (n,), with integers for indices")
+    wrong = InputError("indices and values must be numbers of one shape (n,), with integers for indices")
+    try:
+        indices, values = np.asarray(losses[0]), np.asarray(losses[1])
+    except (TypeError, ValueError):
+        raise wrong from None
+    kinds = indices.dtype.kind in "iu" and values.dtype.kind in "fiub"
+    if not kinds or indices.ndim != 1 or indices.shape != values.shape:
+        raise wrong
     if indices.size and not (indices.min() >= 0 and indices.max() < d and len(np.unique(indices)) == indices.size):
         raise InputError(f"indices must be different numbers of experts from 0 to {d - 1}")
     return sparse.csr_array((values, (np.zeros(len(indices), np.intp), indices.astype(np.intp))), shape=(1, d))

@@ -105,7 +105,12 @@ def _matrix(losses: Any, experts: int | None, wrong: InputError) -> tuple[NDArra
         rows = rows[np.newaxis]
     if rows.ndim != 2 or 0 in rows.shape or rows.shape[1] != (experts or rows.shape[1]):
         raise wrong
-    return (rows, None) if isinstance(rows, np.ndarray) else (rows.data, rows)
+    if isinstance(rows, np.ndarray):
+        return rows, None
+    # A sparse array may be made of columns that it does not have: scipy does not look.
+    if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
+        raise wrong
+    return rows.data, rows
 
 
 def _canonical(losses: Any) -> Any:
