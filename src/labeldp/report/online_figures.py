@@ -25,6 +25,9 @@ SHOWN = {
 FAR = 20.0
 """Regrets are shown on a logarithmic scale from this ratio on."""
 
+APART = 0.08
+"""Of learners on the same losses, where losses are 1 apart."""
+
 TITLES = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
 EXPONENT = Axis("exponent β of the regret T^β"), Axis("α of ε = T^−α")
 REGRET, EPSILON = Axis("regret", powers=True), Axis("ε, logarithmic scale", log=True)
@@ -70,9 +73,10 @@ def _by_losses(results: Sequence[OnlineResult], epsilon: float) -> Markup:
     kinds = tuple(dict.fromkeys(each.run.data for each in results))
     cells, size = online_cells(results), results[0].size
     series = []
-    for name, label in SHOWN.items():
+    for aside, (name, label) in enumerate(SHOWN.items()):
         own = {each.data: fmean(each.values) for each in cells if each.name == name}
-        points = tuple(Point(place, log10(own[k])) for place, k in enumerate(kinds) if own.get(k, 0.0) >= 1)
+        places = [(place + APART * aside, kind) for place, kind in enumerate(kinds) if own.get(kind, 0.0) >= 1]
+        points = tuple(Point(place, log10(own[kind])) for place, kind in places)
         series += [Series(label, points, joined=False)] if points else []
     title = f"T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}"
     return panel(title, series, Axis("losses", names=kinds), REGRET)

@@ -203,7 +203,7 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Ma
     for value in _ticks(up, y):
         pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
         pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
-    at = values if x.names else apart(values, across, 52) if x.log else _ticks(across, x, 9)
+    at = [*range(len(x.names))] or (apart(values, across, 52) if x.log else _ticks(across, x, 9))
     for value in at:
         place = across(value)
         pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=BOTTOM, y2=BOTTOM + 5))
