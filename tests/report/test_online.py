@@ -87,7 +87,7 @@ def test_plays_and_switches_stand_beside_the_mean() -> None:
     table = rows(online_markdown(FOUND))
     assert ["dartboard", "12", "13 ± 1.4", "7.0", "3.0", "4.0 ± 1.4", "7.0"] in table
     assert ["blind", "33", "–", "–", "33", "–", "–"] in table
-    assert "A plan takes by itself: dartboard at ε = 1, dartboard at ε = 4." in online_markdown(FOUND)
+    assert "that it may take: dartboard at ε = 1 (1.00), dartboard at ε = 4 (1.00)." in online_markdown(FOUND)
 
 
 def test_every_figure_is_a_whole_picture() -> None:

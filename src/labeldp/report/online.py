@@ -103,8 +103,13 @@ def _regrets(results: Sequence[OnlineResult]) -> Iterator[str]:
 
 def _auto(choices: Sequence[AutoChoice], kinds: Sequence[str]) -> str:
     """What a plan takes, over the best of the learners with a bound for any losses."""
-    ratios = {each.data: "–" if each.ratio is None else fixed(each.ratio, 2) for each in choices}
+    ratios = {each.data: _ratio(each) for each in choices}
     return f"| auto ({choices[0].method}) / best | | {' | '.join(ratios[kind] for kind in kinds)} |"
+
+
+def _ratio(choice: AutoChoice) -> str:
+    """Two digits, where there is a ratio."""
+    return "–" if choice.ratio is None else fixed(choice.ratio, 2)
 
 
 def _real(results: Sequence[OnlineResult]) -> Iterator[str]:
@@ -119,8 +124,8 @@ def _real(results: Sequence[OnlineResult]) -> Iterator[str]:
         for name in dict.fromkeys(each.name for each in cells):
             own = {each.epsilon: each for each in cells if each.name == name}
             yield f"| {name} | {' | '.join(_three(own.get(epsilon)) for epsilon in epsilons)} |"
-        taken = ", ".join(f"{each.method} at ε = {each.epsilon:g}" for each in auto_choices(group))
-        yield from ("", f"A plan takes by itself: {taken}.", "")
+        taken = ", ".join(f"{each.method} at ε = {each.epsilon:g} ({_ratio(each)})" for each in auto_choices(group))
+        yield from ("", f"A plan takes by itself, with its regret over the best that it may take: {taken}.", "")
 
 
 def _three(cell: OnlineCell | None) -> str:
