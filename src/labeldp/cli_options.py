@@ -40,7 +40,7 @@ def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def _typed(sentence: str, flags: dict[str, str]) -> str:
     """A sentence with flags for the argument that it begins with, and for every name that is no word of English."""
-    first = sentence.split(" ", 1)[0]
+    first = sentence.split(" ", 1)[0].rstrip(":")
     sentence = flags.get(first, first) + sentence[len(first) :]
     names = [re.escape(name) for name in flags if "_" in name]
     return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
