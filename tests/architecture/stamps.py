@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROOFS = ROOT / "docs" / "proofs"
-LINE = re.compile(r"^proves: (?P<module>[\w.]+):(?P<name>[\w.]+)(?: (?P<stamp>[0-9a-f]{16}))?$", re.M)
+LINE = re.compile(r"^proves: (?P<module>[\w.]+):(?P<name>[\w.]+)(?: (?P<stamp>\S+))?$", re.M)
 
 
 def canonical(node: object) -> object:

@@ -29,3 +29,9 @@ def test_any_change_of_code_changes_the_stamp(edit: tuple[str, str]) -> None:
 
 def test_every_proof_lies_where_the_stamps_are_checked() -> None:
     assert set(PROOFS.rglob("*.md")) - {PROOFS / "README.md"} == set(pages())
+
+
+@pytest.mark.parametrize("stamped", ["", " 0", " 0123456789abcdef", " later"])
+def test_what_is_no_stamp_of_the_code_is_stale(stamped: str) -> None:
+    page = f"---\nproves: labeldp.privacy.exact:WORD{stamped}\n---\n"
+    assert renewed(page) != page and renewed(renewed(page)) == renewed(page)
