@@ -169,7 +169,7 @@ def test_a_certificate_remembers_its_delta(labeldp: Callable[..., Ran], people: 
          "those of weighted-lba must stay secret"),
         (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--rows", "2"), "--rows is for weighted-lba"),
         (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--noisy", "2"), "--noisy is for noisy-weighted"),
-        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--label", "none"), "Error: --label: people.csv has"),
+        (("--mechanism", "bag-sum", "--epsilon", "1", "--size", "20", "--label", "none"), "--label: people.csv has"),
         (("--epsilon", "1", "--size", "20"), "--size is for mechanisms on bags"),
     ],
 )  # fmt: skip
