@@ -116,8 +116,49 @@ def test_its_loss_is_that_of_the_accountant() -> None:
     assert (measure.failure, measure.distance) == (0, 0)
 
 
+@dataclass(frozen=True)
+class Capped:
+    """Weights on losses that count no more than a cap: another measure on experts."""
+
+    cap: int
+    distance: Fraction = Fraction(0)
+    failure: Fraction = Fraction(0)
+    experts, levels, unit = 3, 255, Fraction(1, 2 * 255)
+    bound = property(lambda self: self.cap)
+
+    def start(self) -> Any:
+        """The sums of all losses."""
+        return np.zeros(3, dtype=np.int64)
+
+    def costs(self, losses: Any, point: Any) -> Any:
+        """An expert's loss, or the cap."""
+        return np.minimum(losses.values[:, point].astype(np.int64), self.cap)
+
+    def add(self, history: Any, losses: Any) -> Any:
+        """Sums."""
+        return history + np.minimum(losses.values.astype(np.int64), self.cap).sum(axis=0)
+
+    def draw(self, history: Any, *, rng: Any) -> Any:
+        """An expert by its weight."""
+        return l2p.draw_index(history, self.unit, rng=rng)
+
+
+def test_any_measure_on_experts_will_do() -> None:
+    """Its unit times its bound is the rate that is paid for; draws that are not exact are paid for, too."""
+    kernel = L2P(Capped(51), 2, Fraction(1, 4))
+    check_law(paths(kernel, LOSSES, 4), law(rate=0.1), law())
+    same = L2P(MultiplicativeWeightsMeasure(3, Fraction(1, 10), 255), 2, Fraction(1, 4))
+    for rounds_seen in (0, 1, 2, 9):
+        assert kernel.privacy_loss(rounds_seen) == same.privacy_loss(rounds_seen)
+    inexact = L2P(Capped(51, distance=Fraction(1, 1000)), 2, Fraction(1, 4)).privacy_loss(9)
+    added = inexact.delta(0.5) - same.privacy_loss(9).delta(0.5)
+    assert added == pytest.approx(2 * 4 / 1000, rel=1e-6), "four batches ended, and two points may be drawn after each"
+
+
 def test_what_is_refused() -> None:
     measure = KERNEL.measure
+    with pytest.raises(InputError, match="a bound that never fails"):
+        L2P(Capped(51, failure=Fraction(1, 10**6)), 2, Fraction(1, 4))
     for arguments, message in [
         ((measure, 0, 0.5), "batch must be an integer of at least 1"),
         ((measure, 1, 0.0), "redraw must lie in"),

@@ -24,7 +24,7 @@ from labeldp.online.experts import PrivateExperts
 from labeldp.online.factor import square_root_norm, toeplitz_factor
 from labeldp.online.ftrl import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.kernel import Actions, Kernel, Losses
-from labeldp.online.l2p import L2P, LazyState, Measure, MultiplicativeWeightsMeasure
+from labeldp.online.l2p import L2P, ExpertMeasure, LazyState, Measure, MultiplicativeWeightsMeasure
 from labeldp.online.losses import check_levels, quantize
 from labeldp.online.meta import BetterOfTwo
 from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
@@ -55,6 +55,7 @@ __all__ = [
     "Course",
     "DoublingExponential",
     "Epochs",
+    "ExpertMeasure",
     "Gap",
     "GaussianTree",
     "Kernel",

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.accounting import l2p_loss
+from labeldp.online.accounting import batches_seen, l2p_loss
 from labeldp.online.checks import one_loss, positive, share, whole
 from labeldp.online.draws import draw_index, keep_coins, source
 from labeldp.online.kernel import Actions, Kernel, Losses
@@ -51,7 +51,7 @@ class Measure(Protocol[H]):
 
     @property
     def distance(self) -> Fraction:
-        """Total variation between one draw and nu: 0 where draws are exact."""
+        """A draw has the law nu but with this probability, which it adds to delta: 0 where draws are exact."""
 
     def start(self) -> H:
         """The history before the first round."""
@@ -64,6 +64,18 @@ class Measure(Protocol[H]):
 
     def draw(self, history: H, *, rng: Randomness) -> Any:
         """A fresh point from nu after this history: an integer, or an array of the measure's shape."""
+
+
+class ExpertMeasure(Measure[H], Protocol[H]):
+    """A measure on experts; a round in which nobody loses anything costs all of them the same."""
+
+    @property
+    def experts(self) -> int:
+        """How many: points are 0 to experts - 1."""
+
+    @property
+    def levels(self) -> int:
+        """255 or 65535, the level of a loss of 1."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +231,8 @@ class L2P(Kernel[LazyState[Any]]):
     the method whose regret the paper states: `docs/corrections.md`.
 
     Args:
-        measure: on experts, such as `MultiplicativeWeightsMeasure`.
+        measure: on experts, such as `MultiplicativeWeightsMeasure`, with a bound that never fails: what coins reveal
+            where it can, delta_0 > 0, is not proved.
         batch: rounds that are played with one action, at least 1.
         redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
@@ -229,7 +242,7 @@ class L2P(Kernel[LazyState[Any]]):
     Source: Asi, Algorithm 1.
     """
 
-    measure: MultiplicativeWeightsMeasure
+    measure: ExpertMeasure[Any]
     batch: int
     redraw: Fraction
     neighbors: Neighbors = Neighbors.ONE_LOSS
@@ -237,6 +250,8 @@ class L2P(Kernel[LazyState[Any]]):
     levels: int = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.measure.failure:
+            raise InputError("measure must have a bound that never fails: what coins reveal where it can is not proved")
         whole("batch", self.batch, 1)
         object.__setattr__(self, "redraw", share("redraw", self.redraw))
         object.__setattr__(self, "neighbors", one_loss(self.neighbors))
@@ -257,5 +272,8 @@ class L2P(Kernel[LazyState[Any]]):
         return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What the actions reveal of one round's losses, both sequences released."""
-        return l2p_loss(self.measure.rate, self.batch, self.redraw, rounds, self.neighbors)
+        """What the actions reveal of one round's losses, both sequences released, and what draws add to delta."""
+        rate, draws = self.measure.unit * self.measure.bound, 2 * (batches_seen(rounds, self.batch) - 1)
+        loss = l2p_loss(rate, self.batch, self.redraw, rounds, self.neighbors)
+        inexact = min(draws * self.measure.distance, Fraction(1))
+        return loss + PrivacyLoss.failure(inexact) if inexact else loss
