@@ -285,6 +285,14 @@ def test_a_folder_of_somebody_else_is_left_alone() -> None:
     assert (folder / "thesis.txt").read_text() == "mine"
 
 
+def test_a_run_that_died_at_its_first_step_is_begun_again() -> None:
+    folder = Path("out.parquet.unfinished")
+    folder.mkdir()
+    (folder / ".run.json.partial").write_text("{")
+    play()
+    assert len(decisions()) == ROUNDS and not folder.exists()
+
+
 def test_one_expert_is_no_choice() -> None:
     table()[["a"]].to_parquet("one.parquet")
     with pytest.raises(ldp.InputError, match="d must be an integer of at least 2"):

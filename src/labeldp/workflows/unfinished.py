@@ -141,16 +141,21 @@ def _found(folder: Path, request: str) -> Unfinished:
             return waiting
         if waiting.losses is not None:
             raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
-    elif any(folder.iterdir()):
+    elif any(left.name != _hidden(place).name for left in folder.iterdir()):
         raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
     new = Unfinished(folder, request, secrets.token_hex(8), secrets.token_hex(32))
     new.note()
     return new
 
 
+def _hidden(place: Path) -> Path:
+    """Where a file is written before it is there; all that is left where a run died at its first step."""
+    return place.with_name(f".{place.name}.partial")
+
+
 def _keep(place: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole or not at all, and wait until it is on disk."""
-    hidden = place.with_name(f".{place.name}.partial")
+    hidden = _hidden(place)
     handle = os.open(hidden, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
