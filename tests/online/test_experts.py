@@ -188,6 +188,19 @@ def test_what_was_spent_is_a_function_of_the_number_of_rounds() -> None:
     assert one.spent == one.certificate.loss == one.ledger.spent
 
 
+def test_every_action_counts_and_the_losses_of_the_last_round_are_never_seen() -> None:
+    made = learner(method="shrinking-dartboard")
+    loss = made.plan.kernel().privacy_loss
+    assert made.ledger.spent == loss(T - 1) and loss(T - 1).epsilon(1e-6) > loss(T - 2).epsilon(1e-6)
+    assert made.spent == ldp.PrivacyLoss.zero()
+    made.update(losses(2))
+    assert made.spent == loss(2) and loss(2).epsilon(1e-6) > loss(1).epsilon(1e-6), "the action of round 3 is known"
+    made.update(losses(T - 3))
+    assert made.spent == loss(T - 1)
+    made.update(losses(1))
+    assert made.spent == loss(T - 1)
+
+
 @pytest.mark.parametrize(("neighbors", "kind"), [("replace", Neighbors.ONE_LOSS), ("zero-out", Neighbors.ZERO_OUT)])
 def test_the_certificate_speaks_of_rounds(neighbors: str, kind: Neighbors) -> None:
     made = PrivateExperts(D, T, 1, neighbors=neighbors, dataset="clicks")
