@@ -159,6 +159,11 @@ def test_what_is_out_of_range_is_refused_and_nothing_is_charged(options: dict[st
     assert ledger.charges == ()
 
 
+def test_a_budget_is_no_ledger() -> None:
+    with pytest.raises(InputError, match="ledger must be one, such as"):
+        learner(ledger=Budget(1.0, 1e-6))
+
+
 def test_a_learner_is_not_copied_and_shows_nothing() -> None:
     one = learner()
     one.update(np.full((5, 3), 0.25))

@@ -97,6 +97,28 @@ def test_enumeration_catches_an_account_without_the_coin() -> None:
     assert any(hockey(truth, other, e) > draws.delta(e) for e in np.linspace(0, 1.5, 31))
 
 
+@pytest.mark.parametrize(("neighbors", "swing"), [(Neighbors.ONE_LOSS, 1.0), (Neighbors.ZERO_OUT, 0.5)])
+@pytest.mark.parametrize(("reference", "longest"), [(False, 1), (True, 3)])
+def test_the_loss_of_lazy_draws_by_hand(reference: bool, longest: int, neighbors: Neighbors, swing: float) -> None:
+    """Equations (4) and (5): with a reference the coin tilts twice as far, and redraws come with e^(-3 B eta)."""
+    redraw, batch, batches = 0.125, 4, 60
+    kernel = RegularizedWeights(
+        Ball(2, 1.0), 240, 1.0, 0.01, 3.0, batch, Fraction(1, 8), reference, neighbors, tail=1e-3
+    )
+    eta = 2 * 0.01  # 2 beta L R
+    heads = (1 - redraw) * math.exp(-batch * eta if reference else 0.0)
+    tilt = (2 if reference else 1) * swing * eta
+    coin = max(tilt, math.log((1 - heads * math.exp(-tilt)) / (1 - heads)))
+    often = 1 - (1 - redraw) * math.exp(-longest * batch * eta)
+    chains = [(batches - 1, often), (batches, redraw)][: 1 + reference]
+    draws = 1 + sum(min(k for k in range(n) if stats.binom.sf(k, n, q) <= 1e-3 / 4) for n, q in chains)
+    missed = sum(stats.binom.sf(stats.binom.isf(1e-3 / 4, n, q), n, q) for n, q in chains)
+    by_hand = PrivacyLoss.pure(Fraction(coin)) + PrivacyLoss.gaussian(kernel.mu * math.sqrt(draws))
+    loss = kernel.privacy_loss(batch * batches + 3)
+    for epsilon in (0.0, 0.2, 0.5):
+        assert loss.delta(epsilon) == pytest.approx(by_hand.delta(epsilon) + missed, rel=1e-4)
+
+
 def test_coins_within_their_bounds_never_lose_more() -> None:
     rng = np.random.default_rng(1)
     for _ in range(2000):

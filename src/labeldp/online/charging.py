@@ -8,7 +8,18 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from labeldp.online.kernel import Kernel
-from labeldp.privacy import Certificate, Charge, LedgerLike, Path, PrivacyLoss, Randomness, Request, Trust, decimal
+from labeldp.privacy import (
+    Certificate,
+    Charge,
+    InputError,
+    LedgerLike,
+    Path,
+    PrivacyLoss,
+    Randomness,
+    Request,
+    Trust,
+    decimal,
+)
 
 NAME = "PrivateExperts"
 CLAIM = "going on from a snapshot"
@@ -23,6 +34,13 @@ class OnlineLedger(LedgerLike, Protocol):
     @property
     def charges(self) -> tuple[Charge, ...]:
         """Every charge so far, oldest first."""
+
+
+def checked_ledger(ledger: OnlineLedger) -> OnlineLedger:
+    """A ledger, and not the budget of one."""
+    if not callable(getattr(ledger, "draw", None)):
+        raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
+    return ledger
 
 
 @final

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 from scipy import sparse
 
-from labeldp.online.charging import CLAIM, Course, OnlineLedger, claim, claimed
+from labeldp.online.charging import CLAIM, Course, OnlineLedger, checked_ledger, claim, claimed
 from labeldp.online.draws import source
 from labeldp.online.epochs import Epoch, Settings, Snapshot
 from labeldp.online.kernel import Actions, Losses
@@ -108,9 +108,7 @@ class PrivateExperts:
 
     def _begin(self, settings: Settings, rng: Randomness, ledger: OnlineLedger, run: str) -> None:
         """What a new learner and one that goes on have in common."""
-        if not callable(getattr(ledger, "draw", None)):
-            raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
-        self._settings, self._rng, self._ledger, self._run = settings, rng, ledger, run
+        self._settings, self._rng, self._ledger, self._run = settings, rng, checked_ledger(ledger), run
         self._simulated = rng.kind is RandomnessKind.SIMULATION
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._rounds, self._snapped, self._owner = 0, False, secrets.token_bytes(16)

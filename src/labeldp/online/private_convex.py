@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 
 import numpy as np
 
-from labeldp.online.charging import Course, OnlineLedger
+from labeldp.online.charging import Course, OnlineLedger, checked_ledger
 from labeldp.online.convex import Body, Floats, checked_gradients
 from labeldp.online.convex_plan import ConvexPlan, plan_convex
 from labeldp.online.draws import source
@@ -87,7 +87,7 @@ class PrivateOnlineConvex:
         self._plan = plan_convex(body, horizon, epsilon, delta, lipschitz, method, losses, neighbors, sampler)
         self._kernel, self._clip = self._plan.kernel, clip
         self._rng = source(SystemRandomness() if rng is None else rng)
-        self._ledger = ledger or Ledger(Budget(epsilon, delta), dataset)
+        self._ledger = checked_ledger(Ledger(Budget(epsilon, delta), dataset) if ledger is None else ledger)
         plan = self._plan.to_json()
         kernel: Any = self._kernel  # of points; a course asks it for nothing else than a kernel of experts
         self._course = Course(kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
@@ -154,8 +154,8 @@ class PrivateOnlineConvex:
             )
         with self._lock:
             rows = self._checked(gradients)
-            self._state, points = self._kernel.update(self._state, rows, rng=self._rng)
-            self._rounds += len(rows)
+            state, points = self._kernel.update(self._state, rows, rng=self._rng)
+            self._rounds, self._state = self._rounds + len(rows), state  # an interrupt in between forgets no round
         return points
 
     def _checked(self, gradients: Any) -> Any:
