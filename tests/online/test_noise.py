@@ -164,6 +164,16 @@ def test_the_released_integers_move_as_the_proof_says(monkeypatch: pytest.Monkey
     assert np.linalg.norm(moved) / 2**36 <= mu_of(sums.privacy_loss(reach, 500))
 
 
+def test_vectors_that_hardly_differ_may_be_rounded_apart(no_noise: None) -> None:
+    """On a coarse grid nearly all of the move is rounding: what is charged covers it."""
+    sums, width = ToeplitzSums(1, 4, 0.3 * 2**36), 4
+    half = 0.5 / (dense(1, 1)[1][0, 0] * sums.scale)
+    low, high = (sums.step(sums.init(), np.full((1, width), half * share), rng=rng(0))[1] for share in (0.999, 1.001))
+    assert (low == 0).all() and (high > half).all(), "each number moves by a step of the grid"
+    reach = 0.002 * half * math.sqrt(width)
+    assert mu_of(sums.privacy_loss(reach, 1)) >= math.sqrt(width) / 2**36
+
+
 def test_a_prefix_costs_less_and_nothing_costs_nothing() -> None:
     sums = ToeplitzSums(1000, 4, 5.0)
     costs = [sums.privacy_loss(2.0, rounds).epsilon(1e-6) for rounds in (0, 1, 10, 1000)]

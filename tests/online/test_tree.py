@@ -121,6 +121,16 @@ def test_mu_is_that_of_the_worst_pair(rounds: int) -> None:
     assert worst <= mu <= worst * 1.000001
 
 
+def test_vectors_that_hardly_differ_may_be_rounded_apart() -> None:
+    """On a coarse grid nearly all of the move is rounding: what is charged covers it."""
+    sums, width = GaussianTree(1, 4, 0.3 * 2**36), 4
+    moved = sums.grid(np.full(width, 0.1501)) - sums.grid(np.full(width, 0.1499))
+    assert moved.tolist() == [1] * width
+    loss = sums.privacy_loss(0.0002 * math.sqrt(width), 1)
+    [mu] = [atom.mu for atom, _ in loss.alternatives[0] if hasattr(atom, "mu")]
+    assert mu >= np.linalg.norm(moved) / 2**36
+
+
 def test_a_sum_depends_on_the_vectors_before_it_alone() -> None:
     sums, vectors = GaussianTree(100, 3, 1.0), np.random.default_rng(0).uniform(size=(60, 3))
     whole = played(sums, vectors, [60], 5)
