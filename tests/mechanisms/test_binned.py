@@ -102,6 +102,22 @@ def test_gaussian_integers_have_their_law_and_not_another() -> None:
         check_law(lambda n: gaussian_cells(1.02 * wide_gaussian(source, n)), law, wrong)
 
 
+def test_a_zero_is_counted_under_one_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen where the standard deviation is 8: at that of `wide_gaussian` zeros are too rare."""
+    monkeypatch.setattr(module, "_half_normal", lambda: BinnedLaw(Fraction(1, 2 * 8**2), 2, 0))
+    values = np.arange(-20, 21)
+    law, source = np.exp(-((values / 8.0) ** 2) / 2), rng(10)
+    twice = np.where(values == 0, 2, 1) * law
+    check_law(lambda n: wide_gaussian(source, n).clip(-21, 21) + 21, cells(law), cells(twice))
+
+
+def cells(masses: np.ndarray) -> np.ndarray:
+    """The law on -20 … 20 of a normal law with standard deviation 8, and both tails."""
+    tail = np.exp(-((np.arange(21, 200) / 8.0) ** 2) / 2).sum()
+    whole = np.concatenate([[tail], masses, [tail]])
+    return whole / whole.sum()
+
+
 @pytest.mark.parametrize("rate", [Fraction(1, 10**4), Fraction(3, 10), Fraction(2)])
 def test_laplace_integers_have_their_law_and_not_another(rate: Fraction) -> None:
     reach = max(int(6 / rate), 3)
