@@ -14,6 +14,7 @@ from labeldp.online.snapshots import Tickets
 from labeldp.workflows import LedgerFile
 
 D, T = 3, 200
+FIELDS = ("settings", "dataset", "run", "rounds", "simulated", "epoch")
 BUDGET = ldp.Budget(1, 1e-6)
 
 
@@ -169,6 +170,8 @@ def test_going_on_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
         {"state": {"tree": {"kind": "os:system", "fields": {}}, "arrays": []}},
         {"state": {"tree": {"kind": "labeldp.online.experts:PrivateExperts", "fields": {}}, "arrays": []}},
         {"state": {"tree": {"kind": "labeldp.online.nowhere:State", "fields": {}}, "arrays": []}},
+        {"state": {"tree": {"kind": "labeldp.online.snapshots:Tickets", "fields": {}}, "arrays": []}},
+        {"state": {"tree": {"kind": "labeldp.online.experts:Snapshot", "fields": dict.fromkeys(FIELDS)}, "arrays": []}},
         {"state": {"tree": {"array": 3}, "arrays": []}},
     ],
 )
