@@ -30,7 +30,7 @@ from labeldp.online.meta import BetterOfTwo
 from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
 from labeldp.online.planning import METHODS, Alternative, Plan, plan_experts
 from labeldp.online.private_convex import PrivateOnlineConvex
-from labeldp.online.regret import Regret, expected_doubling, expected_softmax, expected_weights, measured_regret
+from labeldp.online.regret import Blocks, Regret, expected_doubling, expected_softmax, expected_weights, measured_regret
 from labeldp.online.regularized import LinearMeasure, RegularizedWeights, regularized_regret
 from labeldp.online.sampled import SampledWeights, Sampler
 from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
@@ -48,6 +48,7 @@ __all__ = [
     "Ball",
     "BatchedDartboard",
     "BetterOfTwo",
+    "Blocks",
     "Body",
     "Box",
     "ConvexKernel",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from labeldp.online.methods import METHODS
+from labeldp.online import METHODS
 from labeldp.workflows.reproduce.online import OnlineResult
 
 SAFE = tuple(name for name, method in METHODS.items() if method.worst_case)

@@ -11,21 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online import (
+    METHODS,
     BetterOfTwo,
+    Blocks,
     DoublingExponential,
     Kernel,
     MatrixFactorization,
     MultiplicativeWeights,
+    Plan,
     Regret,
     TreeNoise,
     expected_doubling,
     expected_softmax,
     expected_weights,
+    mw_regret_bound,
+    nonprivate_bound,
+    plan_experts,
+    theorem_3_2_epsilon,
 )
-from labeldp.online.accounting import mw_regret_bound, nonprivate_bound, theorem_3_2_epsilon
-from labeldp.online.methods import METHODS
-from labeldp.online.planning import Plan, plan_experts
-from labeldp.online.regret import Blocks
 
 DELTA = 1e-6
 FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"

@@ -13,10 +13,10 @@ from labeldp.online import (
     Regret,
     Shift,
     Trap,
+    batch_lower_bound,
     expected_weights,
     measured_regret,
 )
-from labeldp.online.accounting import batch_lower_bound
 from labeldp.privacy import as_randomness
 from labeldp.workflows.reproduce.online_data import RealLosses
 from labeldp.workflows.reproduce.online_methods import BLIND, Learner, learners
