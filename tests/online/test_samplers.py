@@ -11,9 +11,10 @@ from scipy import stats
 from labeldp.online import lines, samplers
 from labeldp.online.convex import Ball, Body, Box, Space
 from labeldp.online.draws import source
-from labeldp.online.lines import draw_numbers, rounded
+from labeldp.online.lines import Lines, draw_numbers, rounded
 from labeldp.online.samplers import BALL_FAILURE, draw_failure, draw_point, grid_step, log_gamma_share, normal_lines
 from labeldp.privacy import InputError
+from mechanisms.words import ChosenWords
 
 FALSE_ALARM = 1e-12
 
@@ -170,6 +171,16 @@ def test_doubles_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> N
     slow = drawn()
     assert calls
     assert np.array_equal(fast[0], slow[0]) and np.array_equal(fast[1], slow[1])
+
+
+def test_a_number_beyond_the_end_by_less_than_doubles_know_is_refused() -> None:
+    """The end is half a width away: a share of 1/2 + 2^-100 lies outside, one of 1/2 just inside."""
+    law = Lines(np.zeros(1), np.ones(1), np.full((2, 1), 0.5), lambda _, offsets: 0.0 * offsets, lambda *_: Fraction(0))
+    right, further, beyond = 1 << 63, [(1 << 64) - 1, 0], 1 << 27
+    for low, words in ((0, further), (beyond, [*further, right | 1 << 61, 0, *further])):
+        source_ = ChosenWords([right | 1 << 62, low, *words])
+        drawn = draw_numbers(law, rng=source_)
+        assert drawn.offset(0) == Fraction(1, 4 if low else 2) and not source_.rest
 
 
 def test_points_of_a_ball_are_turned_alike_in_sixty_digits() -> None:
