@@ -17,8 +17,8 @@ from labeldp.privacy import InputError, Randomness
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-BALL_FAILURE = Fraction(1, 10**11)
-"""What each point of a ball adds to delta: doubles know its two potentials up to a third of this (tested against 50
+BALL_FAILURE = Fraction(2, 10**11)
+"""What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
 digits)."""
 
 MAX_BALL = 2048
