@@ -92,6 +92,23 @@ def test_losses_may_come_dense_sparse_as_a_pair_or_as_levels() -> None:
     assert after[0] != learner(epsilon=50).update(losses(200)).tolist()
 
 
+def test_clicks_are_losses_and_a_level_of_one_is_not_a_loss_of_one() -> None:
+    """Integers and truth values are numbers in [0, 1] where they are 0 or 1."""
+    clicks = np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
+    forms = [clicks, clicks.tolist(), clicks == 1, clicks.astype(np.uint8), sparse.csr_array(clicks), clicks * 1.0]
+    made = [learner(epsilon=50) for _ in range(7)]
+    for one, form in zip(made, forms, strict=False):
+        one.update(form)
+    made[6].update_levels(clicks * 255)
+    for one in made:
+        one.update(([2], [1]))
+        one.update(([], []))
+        one.update_levels(([], []))
+    after = [one.update(losses(200)).tolist() for one in made]
+    assert after == [after[0]] * 7 and made[0].rounds == 205
+    assert {one.update_levels(np.ones((1, D), int)).size for one in made} == {1}
+
+
 def test_a_learner_learns() -> None:
     played = learner(horizon=20_000, epsilon=10).update(losses(20_000))
     assert (played[10_000:] == 0).mean() > 0.9
@@ -101,10 +118,11 @@ WRONG_LOSSES = [
     (np.full(D, 1.5), "numbers in .0, 1."),
     (np.full(D, -0.1), "numbers in .0, 1."),
     (np.full(D, np.nan), "none of them missing"),
-    (np.zeros(D + 1), "each of 4 experts"),
-    (np.zeros((2, 2, 2)), "one row for each round"),
-    (np.zeros((0, D)), "one row for each round"),
-    (np.ones(D, dtype=np.int64), "numbers in .0, 1."),
+    (np.zeros(D + 1), "losses have 5 columns, but there are 4 experts"),
+    (np.zeros((2, 3, 4)), r"losses have shape \(2, 3, 4\)"),
+    (np.zeros((0, D)), r"losses have shape \(0, 4\)"),
+    (np.array(["0.5"] * D), "these are text"),
+    (np.array([0, 1, 1, 2]), "integers: levels that are rounded already go to update_levels"),
     (np.zeros((T + 1, D)), "at most 300 more rounds"),
     (sparse.csr_array(np.full((1, D), 2.0)), "numbers in .0, 1."),
     (([0, 0], [0.5, 0.5]), "different numbers of experts"),
@@ -112,7 +130,8 @@ WRONG_LOSSES = [
     (([-1], [0.5]), "different numbers of experts"),
     (([0.5], [0.5]), "integers for indices"),
     (([0, 1], [0.5]), "one shape"),
-    (([0], [0.5], [0.5]), "a pair"),
+    (([0], [0.5], [0.5]), "a tuple .indices, values."),
+    (([0], [2]), "go to update_levels"),
     (([0], [1.5]), "numbers in .0, 1."),
     (([0], ["0.7"]), "numbers of one shape"),
     (([0, [1]], [0.5, 0.7]), "numbers of one shape"),
@@ -132,7 +151,7 @@ def test_of_a_refused_update_nothing_is_used(wrong: Any, words: str) -> None:
 @pytest.mark.parametrize("wrong", [[[0, 1, 2, 256]], [[0.0] * D], [[0, 1, 2]], [[-1, 0, 0, 0]]])
 def test_levels_are_checked(wrong: Any) -> None:
     made = learner()
-    with pytest.raises(ldp.InputError, match="integers from 0 to 255"):
+    with pytest.raises(ldp.InputError, match=r"integers from 0 to 255|3 columns"):
         made.update_levels(wrong)
     assert made.rounds == 0
 
@@ -170,10 +189,9 @@ def test_a_budget_is_no_ledger() -> None:
 def test_after_the_horizon_there_is_nothing_to_predict() -> None:
     made = learner()
     made.update(losses(T))
-    with pytest.raises(ldp.InputError, match="the horizon of 300 rounds is over"):
-        made.predict()
-    with pytest.raises(ldp.InputError, match="at most 0 more rounds"):
-        made.update(losses(1))
+    for further in (made.predict, lambda: made.update(losses(1)), lambda: made.update_levels([[0] * D])):
+        with pytest.raises(ldp.InputError, match=r"^the horizon of 300 rounds is over$"):
+            further()
 
 
 def test_what_was_spent_is_a_function_of_the_number_of_rounds() -> None:

@@ -61,6 +61,11 @@ class Epoch:
         """How many rounds are to come."""
         return self.course.rounds - self.seen
 
+    def check_left(self) -> None:
+        """Refuse to go on after the last round."""
+        if not self.left:
+            raise InputError(f"the horizon of {self.course.rounds:,} rounds is over")
+
     def played(self, levels: Losses, rng: Randomness) -> tuple["Epoch", Actions]:
         """After more rounds, and what was played in them."""
         state, actions = self.course.kernel.update(self.state, levels, rng=rng)

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Any, NoReturn, final
 
 import numpy as np
-from scipy import sparse
 
 from labeldp.online.charging import CLAIM, Course, OnlineLedger, checked_ledger, claim, claimed
 from labeldp.online.draws import source
 from labeldp.online.epochs import Epoch, Settings, Snapshot
 from labeldp.online.kernel import Actions, Losses
-from labeldp.online.losses import check_levels, quantize
+from labeldp.online.losses import check_levels, paired, quantize
 from labeldp.online.planning import Plan
 from labeldp.online.snapshots import Tickets
 from labeldp.privacy import (
@@ -158,16 +157,16 @@ class PrivateExperts:
             InputError: the horizon is over.
         """
         epoch = self._epoch
-        if not epoch.left:
-            raise InputError(f"the horizon of {epoch.course.rounds:,} rounds is over")
+        epoch.check_left()
         return epoch.course.kernel.predict(epoch.state)
 
     def update(self, losses: Any) -> Actions:
         """Take in the losses of one or more rounds, and play them.
 
         Args:
-            losses: numbers in [0, 1], shape (d,) for one round or (rounds, d), dense or scipy.sparse; or a pair
-                (indices, values), a tuple, for one round in which all other experts lose nothing.
+            losses: numbers in [0, 1], integers 0 and 1 as well, shape (d,) for one round or (rounds, d), dense or
+                scipy.sparse; or a pair (indices, values), a tuple, for one round in which all other experts lose
+                nothing: `([], [])` where nobody loses.
 
         Returns:
             The experts that were played in these rounds, shape (rounds,).
@@ -177,12 +176,15 @@ class PrivateExperts:
             BudgetExceeded: the ledger, which others have charged meanwhile, does not admit the next epoch.
         """
         s = self._settings
-        return self._advance(quantize(_row(losses, s.d), s.loss_bits, experts=s.d))
+        return self._advance(quantize(paired(losses, s.d), s.loss_bits, experts=s.d))
 
     def update_levels(self, levels: Any) -> Actions:
-        """As `update`, with losses that are rounded already: integers from 0 to 2^loss_bits - 1."""
+        """As `update`, with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
+
+        Here 1 means 1/255, or 1/65535: losses that are 0 or 1, as clicks are, go to `update`.
+        """
         s = self._settings
-        return self._advance(check_levels(_row(levels, s.d), s.loss_bits, experts=s.d))
+        return self._advance(check_levels(paired(levels, s.d), s.loss_bits, experts=s.d))
 
     def state_dict(self) -> dict[str, Any]:
         """A snapshot: the learner as plain values and arrays, from which it can be gone on from once.
@@ -267,6 +269,7 @@ class PrivateExperts:
         """Play rounds whose losses were checked; all of them or none."""
         with self._lock:
             rounds, epoch, played = levels.shape[0], self._epoch, []
+            epoch.check_left()
             if self._settings.horizon is not None and rounds > epoch.left:
                 raise InputError(
                     f"losses must have at most {epoch.left:,} more rounds: the horizon is {epoch.course.rounds:,}"
@@ -307,22 +310,3 @@ class PrivateExperts:
     def __repr__(self) -> str:
         s = self._settings
         return f"PrivateExperts(d={s.d}, horizon={s.horizon}, rounds={self._rounds}, method={self.plan.method!r})"
-
-
-def _row(losses: Any, d: int) -> Any:
-    """Losses as they are; a pair of indices and values as one sparse row."""
-    if not isinstance(losses, tuple):
-        return losses
-    if len(losses) != 2:
-        raise InputError("losses must be an array, or a pair (indices, values) for one round")
-    wrong = InputError("indices and values must be numbers of one shape (n,), with integers for indices")
-    try:
-        indices, values = np.asarray(losses[0]), np.asarray(losses[1])
-    except (TypeError, ValueError):
-        raise wrong from None
-    kinds = indices.dtype.kind in "iu" and values.dtype.kind in "fiub"
-    if not kinds or indices.ndim != 1 or indices.shape != values.shape:
-        raise wrong
-    if indices.size and not (indices.min() >= 0 and indices.max() < d and len(np.unique(indices)) == indices.size):
-        raise InputError(f"indices must be different numbers of experts from 0 to {d - 1}")
-    return sparse.csr_array((values, (np.zeros(len(indices), np.intp), indices.astype(np.intp))), shape=(1, d))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from labeldp.privacy import InputError
 
@@ -14,9 +15,9 @@ BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)
 CELLS = 1 << 16
 """Losses that are rounded at a time: they stay in cache."""
 
-_SHAPE = "one round, or a matrix with one row for each round and one column for each {experts}, dense or scipy.sparse"
-_WRONG = "losses must be numbers in [0, 1], none of them missing: " + _SHAPE
-_WRONG_LEVELS = "losses that are levels must be integers from 0 to {most}: " + _SHAPE
+_FLOATS = "losses must be numbers in [0, 1], none of them missing"
+_INTEGERS = "losses must be numbers in [0, 1]; these are integers: levels that are rounded already go to update_levels"
+_KINDS = {"f": "floats", "b": "truth values", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
 
 
 def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
@@ -25,8 +26,8 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Level
     Rounding moves a loss by at most half a level, so it moves the regret by at most T levels in T rounds.
 
     Args:
-        losses: floats, or truth values; (experts,) for one round, or (rounds, experts); where most are zero any
-            scipy.sparse array of that shape.
+        losses: numbers in [0, 1] of any type, integers and truth values as well; (experts,) for one round, or
+            (rounds, experts); where most are zero any scipy.sparse array of that shape.
         bits: 8 or 16.
         experts: d, the only width that is right; any by default.
 
@@ -36,23 +37,26 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Level
     Guarantee: a loss becomes a level that is nearest to it; an error shows no loss and not where it stands.
 
     Raises:
-        InputError: losses outside of [0, 1], missing, of another width, none at all, or not floats: integers are
-            levels, `check_levels`.
+        InputError: no numbers, another width or shape, or losses outside of [0, 1] or missing. Integers above 1 may
+            be levels: those are for `check_levels`.
 
     Examples:
         >>> quantize([0.0, 0.25, 1.0])
         array([[  0,  64, 255]], dtype=uint8)
     """
-    dtype, wrong = _dtype(bits), InputError(_WRONG.format(experts=_each(experts)))
-    values, sparse = _matrix(losses, experts, wrong)
-    if values.dtype.kind not in "fb":
-        raise wrong
-    levels = _rounded(values, dtype, wrong)
+    dtype = _dtype(bits)
+    values, sparse = _matrix("losses", losses, experts)
+    kind = values.dtype.kind
+    if kind not in "fbiu":
+        raise InputError(f"losses must be numbers in [0, 1]; these are {_KINDS.get(kind, 'objects of another kind')}")
+    levels = _rounded(values, dtype, InputError(_INTEGERS if kind in "iu" else _FLOATS))
     return levels if sparse is None else _csr(sparse, levels)
 
 
 def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
     """Integers that are levels already, one row for each round; without a copy where their type fits.
+
+    A level of 1 is a loss of 1 / (2**bits - 1): losses that are 0 or 1 are for `quantize`.
 
     Args:
         levels: integers from 0 to 2**bits - 1 of any integer type, shaped as for `quantize`.
@@ -63,7 +67,7 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
         As `quantize`.
 
     Raises:
-        InputError: other numbers, another width, none at all, or not integers: losses in [0, 1] are for `quantize`.
+        InputError: no integers, another width or shape, or other integers: losses in [0, 1] are for `quantize`.
 
     Examples:
         >>> check_levels([[0, 255], [255, 0]])
@@ -71,19 +75,44 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
                [255,   0]], dtype=uint8)
     """
     dtype, most = _dtype(bits), (1 << bits) - 1
-    wrong = InputError(_WRONG_LEVELS.format(most=most, experts=_each(experts)))
-    values, sparse = _matrix(levels, experts, wrong)
-    if values.dtype.kind not in "iu":
-        raise wrong
+    values, sparse = _matrix("levels", levels, experts)
+    kind = values.dtype.kind
+    if kind not in "iu":
+        found = _KINDS.get(kind, "objects of another kind")
+        raise InputError(f"levels must be integers from 0 to {most}; these are {found}, and losses go to update")
     if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= most:
-        raise wrong
+        raise InputError(f"levels must be integers from 0 to {most}")
     checked = values.astype(dtype, copy=False)
     return checked if sparse is None else _csr(sparse, checked)
 
 
-def _each(experts: int | None) -> str:
-    """What has a column."""
-    return f"of {experts} experts" if experts else "expert"
+def paired(losses: Any, experts: int) -> Any:
+    """Losses as they are; of a tuple, the indices and values of one round, a sparse array of that round.
+
+    Raises:
+        InputError: a tuple of something else. The message shows neither losses nor experts.
+    """
+    if not isinstance(losses, tuple):
+        return losses
+    if len(losses) != 2:
+        raise InputError("losses must be an array or a list, or a tuple (indices, values) for one round")
+    wrong = InputError(
+        "losses that are a tuple must be (indices, values) of one round: numbers of one shape (n,), with integers for "
+        "indices. Without indices give an array or a list"
+    )
+    try:
+        indices, values = np.asarray(losses[0]), np.asarray(losses[1])
+    except (TypeError, ValueError):
+        raise wrong from None
+    if indices.shape == values.shape == (0,):  # nobody loses; an empty list is one of floats
+        indices, values = indices.astype(np.intp), values.astype(np.uint8)
+    kinds = indices.dtype.kind in "iu" and values.dtype.kind in "fiub"
+    if not kinds or indices.ndim != 1 or indices.shape != values.shape:
+        raise wrong
+    if indices.size and not (indices.min() >= 0 and indices.max() < experts and len(np.unique(indices)) == len(values)):
+        raise InputError(f"indices must be different numbers of experts from 0 to {experts - 1}")
+    places = np.zeros(len(indices), np.intp), indices.astype(np.intp)
+    return csr_array((values, places), shape=(1, experts))
 
 
 def _dtype(bits: int) -> np.dtype[Any]:
@@ -93,23 +122,31 @@ def _dtype(bits: int) -> np.dtype[Any]:
     return BITS[bits]
 
 
-def _matrix(losses: Any, experts: int | None, wrong: InputError) -> tuple[NDArray[Any], Any]:
+def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], Any]:
     """All losses as a matrix; or those that a sparse array holds, and the array in canonical CSR format."""
     if np.ma.isMaskedArray(losses):
-        raise wrong
+        raise InputError(f"{name} must not be a masked array: none of them may be missing")
     try:
         rows = _canonical(losses) if hasattr(losses, "tocsr") else np.asarray(losses)
     except (TypeError, ValueError):
-        raise wrong from None
+        raise InputError(f"{name} must be an array of numbers, as many in every round") from None
+    shape = rows.shape
     if isinstance(rows, np.ndarray) and rows.ndim == 1:
         rows = rows[np.newaxis]
-    if rows.ndim != 2 or 0 in rows.shape or rows.shape[1] != (experts or rows.shape[1]):
-        raise wrong
+    if rows.ndim == 2 and experts and rows.shape[1] != experts:
+        columns = "1 column" if rows.shape[1] == 1 else f"{rows.shape[1]:,} columns"
+        raise InputError(f"{name} have {columns}, but there are {experts:,} experts")
+    if rows.ndim != 2 or 0 in rows.shape:
+        width = experts or "experts"
+        raise InputError(
+            f"{name} have shape {shape}: it must be ({width},) for one round or (rounds, {width}), one round or more; "
+            f"(rounds, {width}) where they are sparse"
+        )
     if isinstance(rows, np.ndarray):
         return rows, None
     # A sparse array may be made of columns that it does not have: scipy does not look.
     if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
-        raise wrong
+        raise InputError(f"{name} must not be a sparse array with entries outside of its columns")
     return rows.data, rows
 
 
