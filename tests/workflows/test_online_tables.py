@@ -100,7 +100,7 @@ def test_seeds_are_put_together(folder: Path) -> None:
 
 def test_other_constants_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("labeldp.workflows.reproduce.online.DELTA", 1e-5)
-    with pytest.raises(InputError, match="other constants or losses"):
+    with pytest.raises(InputError, match="other data or constants"):
         reproduce_online(grid(2, tables="regret"), data=None, out=str(folder))
 
 

@@ -161,12 +161,12 @@ def test_wrong_options_are_refused(changes: dict[str, object], words: str) -> No
 def test_other_files_and_other_constants_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
     reproduce_rates(grid(), out=str(out))
-    with pytest.raises(InputError, match="other records or constants"):
+    with pytest.raises(InputError, match="other data or constants"):
         reproduce_rates(grid(records="1e3,1e5"), out=str(out))
     path = sorted((out / "runs").iterdir())[0]
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "constants": {**content["constants"], "MARGIN": 0.7}}))
-    with pytest.raises(InputError, match="other records or constants"):
+    with pytest.raises(InputError, match="other data or constants"):
         reproduce_rates(grid(), out=str(out))
     path.write_text("[]")
     with pytest.raises(InputError, match="is not a result of labeldp reproduce rates"):

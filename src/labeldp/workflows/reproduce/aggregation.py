@@ -1,11 +1,8 @@
 """Run the tables of Brahmbhatt et al.: a JSON file for each cell, so that commands may stop, go on, and share."""
 
 import hashlib
-import json
-import shutil
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from labeldp.privacy import InputError, all_digits
-from labeldp.tables import whole_or_nothing
 from labeldp.workflows.optional import networks
 from labeldp.workflows.reproduce import aggregation_runs
 from labeldp.workflows.reproduce.aggregation_data import FILES, GENERATED, Problem, problems
 from labeldp.workflows.reproduce.aggregation_runs import Cell, lba, llp, training_records, whole_sample
 from labeldp.workflows.reproduce.experiment import Progress, Told
-from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
+from labeldp.workflows.reproduce.folder import results_folder
 from labeldp.workflows.reproduce.results import now, versions
+from labeldp.workflows.reproduce.stored import Stored, make, timed
 
 TABLES = "lba", "llp"
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
@@ -150,7 +147,7 @@ def _numbers(text: str, option: str, kind: Callable[[str], Any]) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class AggregationResult:
+class AggregationResult(Stored):
     """What one run found, and what it came from.
 
     Args:
@@ -162,6 +159,9 @@ class AggregationResult:
         date: when it ended.
     """
 
+    COMMAND = "reproduce aggregation"
+    NOTE = "SIMULATION: bags, weights and noise come from public seeds"
+
     run: AggregationRun
     cell: Cell
     constants: dict[str, Any]
@@ -169,27 +169,10 @@ class AggregationResult:
     versions: dict[str, str]
     date: str
 
-    def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
-        content = {**asdict(self), "simulation": "SIMULATION: bags, weights and noise come from public seeds"}
-        with whole_or_nothing(path, overwrite=True) as hidden:
-            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
     @classmethod
-    def read(cls, path: Path) -> "AggregationResult":
-        """The inverse of `write`.
-
-        Raises:
-            InputError: not such a file.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            given = {name: content[name] for name in cls.__dataclass_fields__}
-            return cls(**{**given, "run": AggregationRun(**content["run"]), "cell": Cell(**content["cell"])})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not a result of labeldp reproduce aggregation: name another folder, or remove it"
-            ) from error
+    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Run and cell."""
+        return {"run": AggregationRun(**content["run"]), "cell": Cell(**content["cell"])}
 
 
 def reproduce_aggregation(
@@ -224,7 +207,7 @@ def reproduce_aggregation(
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     grid = _possible(grid, say)
     loaders, folder = problems(data), results_folder(out)
-    aggregation_in(folder)
+    AggregationResult.all_in(folder)
     loaded: dict[str, Problem] = {}
     for place, (seed, name) in enumerate(product(range(grid.seeds), loaders)):
         start, whole = place / grid.seeds / len(loaders), grid.seeds * len(loaders)
@@ -240,8 +223,8 @@ def reproduce_aggregation(
             show(run.title, start + done / len(fitting) / whole)
             _make(folder, loaded[name], run, say)
         if publish is not None:
-            publish(aggregation_in(folder))
-    return aggregation_in(folder)
+            publish(AggregationResult.all_in(folder))
+    return AggregationResult.all_in(folder)
 
 
 def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
@@ -258,49 +241,19 @@ def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
     return grid
 
 
-def aggregation_in(folder: Path) -> list[AggregationResult]:
-    """All finished runs of a folder, by name.
-
-    Raises:
-        InputError: one of the files is something else.
-    """
-    return [AggregationResult.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
-
-
 def _make(folder: Path, problem: Problem, run: AggregationRun, say: Told) -> None:
     """One run, unless it stands or somebody else is at it.
 
     Raises:
         InputError: it was made with other data or constants.
     """
-    if _standing(folder, problem, run):
-        return
-    place = folder / UNFINISHED / run.name
-    with claimed(place) as free:
-        if not free:
-            say(f"{run.title}: left to the command that is at work on it")
-            return
-        if not _standing(folder, problem, run):  # it may have been made since
-            start = time.perf_counter()
-            cell = _cell(problem, run)
-            seconds, network = round(time.perf_counter() - start, 2), run.table == "llp"
-            result = AggregationResult(run, cell, _constants(problem, run), seconds, versions(network), now())
-            result.write(folder / RUNS / f"{run.name}.json")
-        shutil.rmtree(place)
+    constants = _constants(problem, run)
 
+    def measured(place: Path) -> AggregationResult:
+        cell, seconds = timed(lambda: _cell(problem, run))
+        return AggregationResult(run, cell, constants, seconds, versions(run.table == "llp"), now())
 
-def _standing(folder: Path, problem: Problem, run: AggregationRun) -> bool:
-    """Whether a run was made before.
-
-    Raises:
-        InputError: with other data or constants.
-    """
-    path = folder / RUNS / f"{run.name}.json"
-    if not path.exists():
-        return False
-    if AggregationResult.read(path).constants != _constants(problem, run):
-        raise InputError(f"{path} was made with other data or constants: name another folder, or remove it")
-    return True
+    make(folder, run, lambda: AggregationResult.standing(folder, run, constants), measured, say)
 
 
 def _cell(problem: Problem, run: AggregationRun) -> Cell:

@@ -1,7 +1,6 @@
 """Run a grid, leave a file for each run, and go on where an earlier command stopped."""
 
 import json
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,11 +11,12 @@ from typing import Any
 from labeldp.privacy import Budget, InputError
 from labeldp.tables import whole_or_nothing
 from labeldp.workflows.curator import Curator
-from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
+from labeldp.workflows.reproduce.folder import results_folder
 from labeldp.workflows.reproduce.grid import Grid, Run
 from labeldp.workflows.reproduce.methods import constants, perform, recipes, refuse_small, refuse_unknown
 from labeldp.workflows.reproduce.observed import ObservedCurator, Seen
 from labeldp.workflows.reproduce.results import Result, hardware, now, versions
+from labeldp.workflows.reproduce.stored import make, path_of
 from labeldp.workflows.reproduce.tasks import Task, load_task
 
 Progress = Callable[[str, float], None]
@@ -56,7 +56,7 @@ def reproduce_multistage(
     """
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     folder = results_folder(out)
-    known = results_in(folder)
+    known = Result.all_in(folder)
     for run in grid.runs:
         refuse_unknown(run)
     show("reading", 0.0)
@@ -68,22 +68,13 @@ def reproduce_multistage(
         _standing(folder, run)
     for place, run in enumerate(grid.runs):
         if _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs))) and publish is not None:
-            publish(results_in(folder))
-    return results_in(folder)
+            publish(Result.all_in(folder))
+    return Result.all_in(folder)
 
 
 def _shown(show: Progress, done: int, count: int, text: str, share: float) -> None:
     """The progress of one run as a share of all."""
     show(text, (done + share) / count)
-
-
-def results_in(folder: Path) -> list[Result]:
-    """All finished runs of a folder, by name.
-
-    Raises:
-        InputError: one of the files is something else.
-    """
-    return [Result.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
 
 
 def _standing(folder: Path, run: Run) -> Result | None:
@@ -92,7 +83,7 @@ def _standing(folder: Path, run: Run) -> Result | None:
     Raises:
         InputError: it was made by another recipe of the same name, or by a method whose constants were others.
     """
-    path = folder / RUNS / f"{run.name}.json"
+    path = path_of(folder, run)
     if not path.exists():
         return None
     result = Result.read(path)
@@ -106,20 +97,16 @@ def _standing(folder: Path, run: Run) -> Result | None:
 
 def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool:
     """One run, unless it stands or somebody else is at it; whether it was made."""
-    place = folder / UNFINISHED / run.name
     if (result := _standing(folder, run)) is not None:
         say(f"{run.title}: {_said(result)}, from before")
         return False
-    with claimed(place) as free:
-        if not free:
-            say(f"{run.title}: left to the command that is at work on it")
-            return False
-        if _standing(folder, run) is None:  # it may have been made since
-            result = _performed(place, task, run, show)
-            result.write(folder / RUNS / f"{run.name}.json")
-            say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
-        shutil.rmtree(place)
-    return True
+
+    def measured(place: Path) -> Result:
+        result = _performed(place, task, run, show)
+        say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
+        return result
+
+    return make(folder, run, lambda: _standing(folder, run) is not None, measured, say)
 
 
 def _said(result: Result) -> str:

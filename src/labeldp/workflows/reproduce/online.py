@@ -1,18 +1,13 @@
 """Tables and figures on online learning: a file for each sequence of losses, with every learner."""
 
-import json
-import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from labeldp.privacy import InputError
-from labeldp.tables import whole_or_nothing
 from labeldp.workflows.reproduce import online_tables as tables
 from labeldp.workflows.reproduce.experiment import Progress, Told
-from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
+from labeldp.workflows.reproduce.folder import results_folder
 from labeldp.workflows.reproduce.online_data import RealLosses, real_losses
 from labeldp.workflows.reproduce.online_grid import (
     BOUNDS,
@@ -26,14 +21,13 @@ from labeldp.workflows.reproduce.online_grid import (
 from labeldp.workflows.reproduce.online_methods import DELTA, chosen, learners
 from labeldp.workflows.reproduce.online_tables import OnlinePoint
 from labeldp.workflows.reproduce.results import now, versions
-
-SIMULATED = "SIMULATION: coins come from a public seed, and regret is no private output"
+from labeldp.workflows.reproduce.stored import Stored, make, timed
 
 Losses = Mapping[str, Callable[[], RealLosses]]
 
 
 @dataclass(frozen=True)
-class OnlineResult:
+class OnlineResult(Stored):
     """What one run found, and what it came from.
 
     Args:
@@ -47,6 +41,9 @@ class OnlineResult:
         date: when it ended.
     """
 
+    COMMAND = "reproduce online"
+    NOTE = "SIMULATION: coins come from a public seed, and regret is no private output"
+
     run: RegretRun
     points: tuple[OnlinePoint, ...]
     auto: str
@@ -56,29 +53,11 @@ class OnlineResult:
     versions: dict[str, str]
     date: str
 
-    def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
-        content = {**asdict(self), "simulation": SIMULATED}
-        with whole_or_nothing(path, overwrite=True) as hidden:
-            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
     @classmethod
-    def read(cls, path: Path) -> "OnlineResult":
-        """The inverse of `write`.
-
-        Raises:
-            InputError: not such a file.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            given = {name: content[name] for name in cls.__dataclass_fields__}
-            points = tuple(OnlinePoint(**point) for point in content["points"])
-            size = tuple(content["size"])
-            return cls(**{**given, "run": RegretRun(**content["run"]), "points": points, "size": size})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not a result of labeldp reproduce online: name another folder, or remove it"
-            ) from error
+    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Run, points and size."""
+        points = tuple(OnlinePoint(**point) for point in content["points"])
+        return {"run": RegretRun(**content["run"]), "points": points, "size": tuple(content["size"])}
 
 
 def reproduce_online(
@@ -129,42 +108,21 @@ def online_in(folder: Path) -> list[OnlineResult]:
     Raises:
         InputError: one of the files is something else.
     """
-    found = [OnlineResult.read(path) for path in (folder / RUNS).glob("*.json")]
-    return sorted(found, key=lambda each: each.run.order)
-
-
-def _standing(path: Path, constants: dict[str, Any]) -> bool:
-    """Whether a run was made before.
-
-    Raises:
-        InputError: it was made with other constants.
-    """
-    if not path.exists():
-        return False
-    if OnlineResult.read(path).constants != json.loads(json.dumps(constants)):
-        raise InputError(f"{path} was made with other constants or losses: name another folder, or remove it")
-    return True
+    return sorted(OnlineResult.all_in(folder), key=lambda each: each.run.order)
 
 
 def _make(folder: Path, run: RegretRun, losses: Losses, say: Told) -> None:
     """One run, unless it stands or somebody else is at it."""
-    path, place = folder / RUNS / f"{run.name}.json", folder / UNFINISHED / run.name
     given = losses[run.data]() if run.data in losses else None
     size = given.levels.shape if given is not None else (run.rounds, run.experts)
     constants = _constants(run, size, given)
-    if _standing(path, constants):
-        return
-    with claimed(place) as free:
-        if not free:
-            say(f"{run.title}: left to the command that is at work on it")
-            return
-        if not _standing(path, constants):  # it may have been made since
-            start = time.perf_counter()
-            points = tuple(_points(run, given))
-            auto = chosen(size[1], size[0], run.epsilon) if run.epsilon and run.table != EXCESS else ""
-            seconds = round(time.perf_counter() - start, 2)
-            OnlineResult(run, points, auto, size, constants, seconds, versions(False), now()).write(path)
-        shutil.rmtree(place)
+
+    def measured(place: Path) -> OnlineResult:
+        points, seconds = timed(lambda: tuple(_points(run, given)))
+        auto = chosen(size[1], size[0], run.epsilon) if run.epsilon and run.table != EXCESS else ""
+        return OnlineResult(run, points, auto, size, constants, seconds, versions(False), now())
+
+    make(folder, run, lambda: OnlineResult.standing(folder, run, constants), measured, say)
 
 
 def _points(run: RegretRun, given: RealLosses | None) -> list[OnlinePoint]:

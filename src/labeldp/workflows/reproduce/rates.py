@@ -1,11 +1,8 @@
 """Run Table I: a file for each row, dimension, epsilon and noise, each with all numbers of records."""
 
 import hashlib
-import json
-import shutil
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -14,19 +11,17 @@ from typing import Any
 import numpy as np
 
 from labeldp.privacy import InputError, all_digits
-from labeldp.tables import whole_or_nothing
 from labeldp.workflows.reproduce import rates_classes, rates_rows
 from labeldp.workflows.reproduce.experiment import Progress, Told
-from labeldp.workflows.reproduce.folder import RUNS, UNFINISHED, claimed, results_folder
+from labeldp.workflows.reproduce.folder import results_folder
 from labeldp.workflows.reproduce.rates_classes import CLASSES, METHODS_OF_CLASSES, excess_of_classes
 from labeldp.workflows.reproduce.rates_rows import DIMENSIONS, RECORDS, ROWS, measure
 from labeldp.workflows.reproduce.results import now, versions
+from labeldp.workflows.reproduce.stored import Stored, make, timed
 from labeldp.workflows.settings import epsilon_of
 
 OF_CLASSES = {f"classes-{method}": method for method in METHODS_OF_CLASSES}
 """Rows that vary the number of classes in place of the records, and how they randomize."""
-
-SIMULATED = "SIMULATION: labels are made up, and noise comes from a public seed"
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ class RatePoint:
 
 
 @dataclass(frozen=True)
-class RateResult:
+class RateResult(Stored):
     """What one run found, and what it came from.
 
     Args:
@@ -154,6 +149,9 @@ class RateResult:
         date: when it ended.
     """
 
+    COMMAND = "reproduce rates"
+    NOTE = "SIMULATION: labels are made up, and noise comes from a public seed"
+
     run: RateRun
     points: tuple[RatePoint, ...]
     constants: dict[str, Any]
@@ -161,28 +159,11 @@ class RateResult:
     versions: dict[str, str]
     date: str
 
-    def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
-        content = {**asdict(self), "simulation": SIMULATED}
-        with whole_or_nothing(path, overwrite=True) as hidden:
-            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
     @classmethod
-    def read(cls, path: Path) -> "RateResult":
-        """The inverse of `write`.
-
-        Raises:
-            InputError: not such a file.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            given = {name: content[name] for name in cls.__dataclass_fields__}
-            points = tuple(RatePoint(**point) for point in content["points"])
-            return cls(**{**given, "run": RateRun(**content["run"]), "points": points})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path} is not a result of labeldp reproduce rates: name another folder, or remove it"
-            ) from error
+    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Run and points."""
+        points = tuple(RatePoint(**point) for point in content["points"])
+        return {"run": RateRun(**content["run"]), "points": points}
 
 
 def reproduce_rates(
@@ -213,55 +194,24 @@ def reproduce_rates(
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     folder = results_folder(out)
     for run in grid.runs:
-        _standing(folder, run, grid.records)
+        RateResult.standing(folder, run, _constants(run, grid.records))
     for place, run in enumerate(grid.runs):
         show(run.title, place / len(grid.runs))
         if publish is not None and place and run.seed > grid.runs[place - 1].seed:
-            publish(rates_in(folder))
+            publish(RateResult.all_in(folder))
         _make(folder, run, grid.records, say)
-    return rates_in(folder)
-
-
-def rates_in(folder: Path) -> list[RateResult]:
-    """All finished runs of a folder, by name.
-
-    Raises:
-        InputError: one of the files is something else.
-    """
-    return [RateResult.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
-
-
-def _standing(folder: Path, run: RateRun, records: tuple[int, ...]) -> RateResult | None:
-    """The result of a run that was made before.
-
-    Raises:
-        InputError: it was made with other constants.
-    """
-    path = folder / RUNS / f"{run.name}.json"
-    if not path.exists():
-        return None
-    result = RateResult.read(path)
-    if result.constants != json.loads(json.dumps(_constants(run, records))):
-        raise InputError(f"{path} was made with other records or constants: name another folder, or remove it")
-    return result
+    return RateResult.all_in(folder)
 
 
 def _make(folder: Path, run: RateRun, records: tuple[int, ...], say: Told) -> None:
     """One run, unless it stands or somebody else is at it."""
-    if _standing(folder, run, records) is not None:
-        return
-    place = folder / UNFINISHED / run.name
-    with claimed(place) as free:
-        if not free:
-            say(f"{run.title}: left to the command that is at work on it")
-            return
-        if _standing(folder, run, records) is None:  # it may have been made since
-            start = time.perf_counter()
-            points = tuple(_points(run, records))
-            seconds = round(time.perf_counter() - start, 2)
-            result = RateResult(run, points, _constants(run, records), seconds, versions(False), now())
-            result.write(folder / RUNS / f"{run.name}.json")
-        shutil.rmtree(place)
+    constants = _constants(run, records)
+
+    def measured(place: Path) -> RateResult:
+        points, seconds = timed(lambda: tuple(_points(run, records)))
+        return RateResult(run, points, constants, seconds, versions(False), now())
+
+    make(folder, run, lambda: RateResult.standing(folder, run, constants), measured, say)
 
 
 def _points(run: RateRun, records: tuple[int, ...]) -> list[RatePoint]:

@@ -1,24 +1,22 @@
 """A finished run as its file tells it."""
 
-import json
 import os
 import platform
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from labeldp.privacy import InputError
-from labeldp.tables import whole_or_nothing
 from labeldp.workflows.reproduce.grid import Run
+from labeldp.workflows.reproduce.stored import Stored
 
 PACKAGES = ("labeldp", "numpy", "scikit-learn", "torch")
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Stored):
     """One number and everything that it came from; no field holds a label.
 
     Args:
@@ -40,6 +38,9 @@ class Result:
         date: when it ended.
         constants: what the code of the method fixed; None, unknown, in files of before this was noted.
     """
+
+    COMMAND = "reproduce multistage"
+    NOTE = "SIMULATION: noise comes from a public seed"
 
     run: Run
     metric: str
@@ -73,32 +74,20 @@ class Result:
         found = [each[name] for each in self.releases if each[name] is not None]
         return found[-1] if found else None
 
-    def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
-        content = {**asdict(self), "mean candidates": self.candidates, "stage-1 top-k accuracy": self.covered}
-        content["run"]["settings"] = dict(self.run.settings)
-        with whole_or_nothing(path, overwrite=True) as hidden:
-            hidden.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    def content(self) -> dict[str, Any]:
+        """As plain JSON values, and what is often asked of them."""
+        found = {**super().content(), "mean candidates": self.candidates, "stage-1 top-k accuracy": self.covered}
+        found["run"]["settings"] = dict(self.run.settings)
+        return found
 
     @classmethod
-    def read(cls, path: Path) -> "Result":
-        """The inverse of `write`.
-
-        Raises:
-            InputError: not such a file.
-        """
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            run = content["run"]
-            given = {name: content[name] for name in cls.__dataclass_fields__ if name != "constants"}
-            given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
-            given["constants"] = content.get("constants")
-            lists = ("steps", "recipe", "releases", "curve", "records")
-            return cls(**{**given, **{name: tuple(given[name]) for name in lists}})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(
-                f"{path} is not a result of labeldp reproduce: name another folder, or remove it"
-            ) from error
+    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Run, lists, and constants, which old files do not tell."""
+        run = content["run"]
+        lists = ("steps", "recipe", "releases", "curve", "records")
+        given: dict[str, Any] = {name: tuple(content[name]) for name in lists}
+        given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
+        return {**given, "constants": content.get("constants")}
 
 
 def hardware() -> dict[str, Any]:
