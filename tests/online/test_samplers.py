@@ -167,8 +167,8 @@ def test_doubles_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(lines, "PLACE_MARGIN", 2.0)
     calls = []
     monkeypatch.setattr(lines, "EXPONENT_MARGIN", 0.24)
-    decide = lines._decide
-    monkeypatch.setattr(lines, "_decide", lambda *a: calls.append(a) or decide(*a))
+    falls_below = lines.falls_below
+    monkeypatch.setattr(lines, "falls_below", lambda *a: calls.append(a) or falls_below(*a))
     slow = drawn()
     assert calls
     assert np.array_equal(fast[0], slow[0]) and np.array_equal(fast[1], slow[1])

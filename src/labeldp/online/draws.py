@@ -60,11 +60,11 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
     heads: Flags = places + 1 <= chances * (1 - COIN_MARGIN)
     unsure = ~heads & (places <= chances * (1 + COIN_MARGIN))
     for i in zip(*np.nonzero(unsure), strict=True):
-        heads[i] = _decide(int(words[i]), unit * int(costs[i]), keep, rng)
+        heads[i] = falls_below(int(words[i]), unit * int(costs[i]), keep, rng)
     return heads
 
 
-def _decide(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) -> bool:
+def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) -> bool:
     """Is the uniform number that begins with these 64 bits below keep · e^-exponent?"""
     bits = 64
     while True:

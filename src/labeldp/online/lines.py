@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.draws import _decide, fresh_words, keep_coins
+from labeldp.online.draws import falls_below, fresh_words, keep_coins
 from labeldp.privacy import WORD, Randomness, Words
 
 Floats = NDArray[np.float64]
@@ -131,7 +131,7 @@ def _accepted(lines: Lines, left: Places, tried: Numbers, rng: Randomness) -> Fl
         real = Fraction(float(exponents[i]))
         if lines.exact is not None:
             real = lines.exact(int(left[i]), offset) - int(tried.cells[i])
-        heads[i] = abs(offset) <= ends[i] and _decide(int(coins[i]), max(real, Fraction(0)), Fraction(1), rng)
+        heads[i] = abs(offset) <= ends[i] and falls_below(int(coins[i]), max(real, Fraction(0)), Fraction(1), rng)
     return heads
 
 
