@@ -30,6 +30,9 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     assert shown.status == 0 and ran.out.splitlines()[0] == shown.out.splitlines()[0]
     assert "PrivateExperts, epsilon" in labeldp("ledger", "show", "l.db").out
     again = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "again.csv", *account)
+    assert again.status == 0 and "charged for this plan before: the decisions are the same" in again.err
+    assert pd.read_csv("again.csv")["expert"].tolist() == pd.read_parquet("out.parquet")["expert"].tolist()
+    again = labeldp("online", "run", "losses.csv", "--epsilon", "19", "--out", "other.csv", *account)
     assert again.status == 1 and "labeldp ledger add l.db --dataset clicks --change" in again.err
 
 

@@ -207,3 +207,14 @@ def test_no_records_need_no_words() -> None:
     for source in (SystemRandomness(), KeyedRandomness(KEY), as_randomness(np.random.default_rng())):
         assert drawn(source, None, 0) == []
     assert drawn(KeyedRandomness(KEY), [], 0) == []
+
+
+def test_a_stream_is_the_same_each_time() -> None:
+    """A word depends on key, context and how many words were drawn before it alone."""
+    source = KeyedRandomness(KEY, b"round 1")
+    whole, parts = drawn(source.stream(), count=3 * BLOCK), source.stream()
+    assert [word for size in (1, 2, BLOCK, 2 * BLOCK - 3) for word in drawn(parts, count=size, lane=size)] == whole
+    assert len(set(whole)) == len(whole)
+    others = [KeyedRandomness(KEY, b"round 2").stream(), KeyedRandomness(KEY[::-1], b"round 1").stream(), source]
+    assert all(not set(drawn(other, count=100)) & set(whole) for other in others)
+    assert source.stream().kind is RandomnessKind.KEYED and repr(source.stream()) == "KeyedStream(key=<secret>)"

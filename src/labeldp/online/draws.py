@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, InputError, Randomness, RandomnessKind, Words, as_randomness, exp_bounds
+from labeldp.privacy import WORD, InputError, KeyedRandomness, Randomness, Words, as_randomness, exp_bounds
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -20,13 +20,13 @@ EDGE_ERROR = 2.0**-51
 
 
 def source(rng: Any) -> Randomness:
-    """The randomness of an online learner: fresh words in every round.
+    """The randomness of an online learner: words that come one after another.
 
     Raises:
-        InputError: keyed randomness, whose words would be those of the round before.
+        InputError: randomness by records, whose words would be those of the round before.
     """
     randomness = as_randomness(rng)
-    if randomness.kind is RandomnessKind.KEYED:
+    if isinstance(randomness, KeyedRandomness):
         raise InputError(
             "rng must be SystemRandomness() or, for a simulation, a numpy.random.Generator: "
             "keyed randomness would repeat its words in every round"

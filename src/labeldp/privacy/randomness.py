@@ -33,7 +33,9 @@ class RandomnessKind(Enum):
     """Where the noise of a release came from; the certificate names it."""
 
     SYSTEM = "cryptographic, seeded by the operating system"
-    KEYED = "cryptographic, a pseudo-random function of a secret key and of the record, group or bag that it is for"
+    KEYED = (
+        "cryptographic, a pseudo-random function of a secret key and of the record, group, bag or round that it is for"
+    )
     SIMULATION = "a seeded generator: this is a SIMULATION and protects nothing"
     NONE = "none: nothing random was drawn"
 
@@ -151,6 +153,10 @@ class KeyedRandomness(Randomness):
         """The randomness of one release under this key."""
         return KeyedRandomness(self._key, context)
 
+    def stream(self) -> "KeyedStream":
+        """Words one after another, for what has no records: the same ones from the beginning each time."""
+        return KeyedStream(derive(self._key, b"stream"))
+
     def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
         """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
         scheme = b"integer" if ids.ndim == 1 else b"text"
@@ -186,6 +192,33 @@ class KeyedRandomness(Randomness):
 
     def __repr__(self) -> str:
         return "KeyedRandomness(key=<secret>)"
+
+
+@final
+class KeyedStream(Randomness):
+    """The words of one key, one after another; get one from `KeyedRandomness.stream`, for one thread.
+
+    Guarantee: a word depends on key, context and how many words were drawn before it alone.
+    """
+
+    kind = RandomnessKind.KEYED
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+
+    def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
+        """Fill `words` (n,) with the next ones; ids and lanes do not matter here."""
+        buffer = memoryview(words.data).cast("B")
+        for start in range(0, len(buffer), len(_ZEROS)):
+            part = buffer[start : start + len(_ZEROS)]
+            self._cipher.update_into(_ZEROS[: len(part)], part)
+
+    def record_ids(self, ids: Any, count: int) -> Ids:
+        """Ids are not used: words come one after another."""
+        return np.broadcast_to(np.uint64(0), (count,))
+
+    def __repr__(self) -> str:
+        return "KeyedStream(key=<secret>)"
 
 
 def derive(key: bytes, *parts: bytes) -> bytes:

@@ -14,17 +14,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.online import Course, Plan, check_levels, freeze, plan_experts, quantize, thaw
-from labeldp.privacy import Budget, Certificate, InputError, LabelDPError, Ledger, SystemRandomness, decimal
+from labeldp.privacy import Budget, Certificate, InputError, KeyedRandomness, LabelDPError, Ledger, decimal
 from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.release import Progress
 from labeldp.workflows.unfinished import Unfinished, unfinished
 
 BLOCK_CELLS = 1 << 22
-"""Losses that are read at a time."""
+"""Losses that are played at a time; other blocks are another request, with other coins."""
 
 COLUMNS = ("round", "expert")
-KEPT = 1
+KEPT = 2
 """The version of what waits in OUT.unfinished."""
 
 
@@ -66,7 +66,9 @@ class OnlineRun:
     def request(self, names: tuple[str, ...], *account: Any) -> str:
         """A digest of all that is asked for, and of the account that pays."""
         asked = {name: str(value) for name, value in vars(self).items()}
-        return hashlib.sha256(json.dumps([KEPT, asked, names, [str(each) for each in account]]).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([KEPT, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
+        ).hexdigest()
 
 
 def run_online(
@@ -91,8 +93,9 @@ def run_online(
         run: what is asked for.
         out: the output, .parquet or .csv (.csv.gz …), which must not exist: a row for each round, with its number from
             1 on and the name of the expert.
-        ledger: a ledger file to charge; made if it is not there. Without one nothing remembers a finished run: another
-            run of the same losses is another release.
+        ledger: a ledger file to charge; made if it is not there. The same plan for the same losses is then the same
+            release: its decisions are the same again, and cost nothing. Without one nothing remembers a finished run,
+            and another run of the same losses is another release.
         dataset: the name of the losses in it. One that the ledger does not know is added with this run's epsilon and
             delta as its whole budget, and `note` is told.
         revision: names another file of losses; see `LedgerFile.dataset`.
@@ -100,7 +103,8 @@ def run_online(
         note: called with a sentence that the user should read.
 
     Guarantee: a run is charged before its first action is drawn, and once, however often it is interrupted; actions
-        leave when all rounds are played, and no round is played again after its action was kept.
+        leave when all rounds are played; whoever goes on from what was kept, or from a copy of it, makes the same
+        decisions. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument or a loss is wrong, or the output exists; nothing was charged.
@@ -121,15 +125,15 @@ def run_online(
     ):
         digest, rows = losses.checked()
         plan, rounds = run.plan(len(table.columns), rows)
-        new = isinstance(account, DatasetLedger) and account.is_new
-        trace = keyed(account.digest_key or place.key, digest)
-        traces = (("row numbers", f"losses of {run.loss_bits} bits", trace),)
-        course = Course(plan.kernel(), rounds, plan.to_json(), place.run, traces)
+        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
+        new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
         with place.charging(keyed(place.key, digest)):
-            certificate = course.pay(account, SystemRandomness())
-        if new and note:
+            certificate = course.pay(account, coins)
+        if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
-        losses.play(course, place, digest, rows)
+        if note and certificate.entries[0] in before:
+            note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
+        losses.play(course, place, digest, rows, coins)
         publish(place, table.columns, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
@@ -142,6 +146,23 @@ def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Le
     return LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
 
 
+def _course(
+    account: Ledger | DatasetLedger, place: Unfinished, plan: Plan, rounds: int, digest: bytes, block_rows: int
+) -> tuple[Course, KeyedRandomness]:
+    """What is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
+
+    Name and key are those of a durable ledger, so that it finds the same run again; else of the folder alone.
+    """
+    if isinstance(account, DatasetLedger):
+        name, key, secret = account.enroll(), account.randomness, account.digest_key
+    else:
+        name, key, secret = place.run, KeyedRandomness(place.key), place.key
+    traces = (("row numbers", f"losses of {plan.loss_bits} bits", keyed(secret, digest)),)
+    course = Course(plan.kernel(), rounds, plan.to_json(), name, traces)
+    context = json.dumps([course.specification(), traces, block_rows], sort_keys=True)
+    return course, key.bind(context.encode())
+
+
 @dataclass(frozen=True)
 class LossFile:
     """A file of losses on its way through a learner."""
@@ -149,6 +170,11 @@ class LossFile:
     table: TableFile
     run: OnlineRun
     progress: Progress | None
+
+    @property
+    def block_rows(self) -> int:
+        """Rounds that are played at a time."""
+        return max(1, BLOCK_CELLS // len(self.table.columns))
 
     def checked(self) -> tuple[bytes, int]:
         """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
@@ -159,33 +185,47 @@ class LossFile:
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
         return found.digest(), rows
 
-    def play(self, course: Course, place: Unfinished, digest: bytes, rows: int) -> None:
+    def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
 
         Raises:
-            LabelDPError: the losses are others now.
+            LabelDPError: the losses are others now, or what was kept was played on others.
         """
-        rng, kept = SystemRandomness(), place.load()
-        state = course.kernel.init(rng=rng) if kept is None else thaw(kept["state"])
-        done, start = 0 if kept is None else int(kept["rounds"]), 0
-        found = hashlib.sha256()
+        kept = place.load()
+        done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
+        state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
         for levels in self._blocks():
             found.update(levels.tobytes())
-            start, fresh = start + len(levels), levels[max(0, done - start) :]
-            if len(fresh):
-                state, actions = course.kernel.update(state, fresh, rng=rng)
-                done += len(fresh)
-                place.keep({"rounds": done, "state": freeze(state)}, actions)
+            start += len(levels)
+            if start > done:
+                stream = coins.bind(f"from {done}".encode()).stream()
+                state, actions = course.kernel.update(state, levels, rng=stream)
+                done = start
+                place.keep({"rounds": done, "losses": found.hexdigest(), "state": freeze(state)}, actions)
+            elif kept is not None and start == done and found.hexdigest() != kept["losses"]:
+                raise self._changed(place)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
         if found.digest() != digest:
-            place.forget()
-            raise LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+            raise self._changed(place)
+
+    def _changed(self, place: Unfinished) -> LabelDPError:
+        """What was played on other losses is dropped: the coins are of those that were charged."""
+        place.forget()
+        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
 
     def _blocks(self) -> Iterator[NDArray[Any]]:
-        """The levels of so many rounds at a time, shape (rounds, experts)."""
-        names = self.table.columns
-        for batch in self.table.blocks(block_rows=max(1, BLOCK_CELLS // len(names))):
-            yield levels_of(batch, names, self.run)
+        """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
+        names, held, size = self.table.columns, [], 0
+        for batch in self.table.blocks(block_rows=self.block_rows):
+            levels = levels_of(batch, names, self.run)
+            while len(levels):
+                held.append(levels[: self.block_rows - size])
+                size, levels = size + len(held[-1]), levels[len(held[-1]) :]
+                if size == self.block_rows:
+                    yield np.concatenate(held)
+                    held, size = [], 0
+        if held:
+            yield np.concatenate(held)
 
     def _tell(self, text: str, done: int, before: float, rows: int | None = None) -> None:
         total = rows or self.table.rows
