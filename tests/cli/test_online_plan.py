@@ -28,8 +28,9 @@ def test_the_main_question(labeldp: Run, people: Path) -> None:
     assert lines[2].startswith("Method: dartboard, batches of B = 3 rounds, rate eta = 0.00581")
     assert "Expected regret: at most 1,406, for any losses. Without privacy: at most 588." in lines
     table = lines[lines.index(next(line for line in lines if line.startswith("method "))) + 1 :]
-    assert [line.split()[0] for line in table[:7]] == [
-        *("dartboard", "shrinking-dartboard", "l2p", "doubling", "matrix-factorization", "redraw", "tree")
+    assert [line.split()[0] for line in table[:8]] == [
+        *("dartboard", "shrinking-dartboard", "l2p", "doubling", "better-of-two", "matrix-factorization", "redraw"),
+        "tree",
     ]
     assert "its regret can grow as fast as the number of rounds" in " ".join(lines)
     assert "can add 393 at worst; with --loss-bits 16, 1.53" in " ".join(lines)

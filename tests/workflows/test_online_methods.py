@@ -31,7 +31,7 @@ def learner(name: str) -> Learner:
     return found
 
 
-@pytest.mark.parametrize("name", [FREE, *METHODS])
+@pytest.mark.parametrize("name", [FREE, *(name for name in METHODS if name != BETTER)])
 def test_the_mean_over_coins_is_that_of_played_kernels(name: str) -> None:
     found, rng = learner(name), as_randomness(np.random.default_rng(0))
     assert found.kernel is not None and found.expected is not None
@@ -44,7 +44,7 @@ def test_the_mean_over_coins_is_that_of_played_kernels(name: str) -> None:
 
 
 def test_private_learners_keep_what_they_were_planned_for() -> None:
-    for name in (*METHODS, BETTER):
+    for name in METHODS:
         found = learner(name)
         assert found.kernel is not None
         loss = found.kernel().privacy_loss(ROUNDS)

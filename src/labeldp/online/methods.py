@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from labeldp.online.accounting import (
+    SWINGS,
     doubling_regret_bound,
     gaussian_mu,
     ones,
@@ -18,10 +20,15 @@ from labeldp.online.dartboard import BatchedDartboard
 from labeldp.online.doubling import DoublingExponential
 from labeldp.online.kernel import Kernel
 from labeldp.online.l2p import L2P, MultiplicativeWeightsMeasure
+from labeldp.online.meta import BetterOfTwo
 from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
 from labeldp.online.softmax import MatrixFactorization, TreeNoise
 from labeldp.online.tree import GaussianTree, nodes
 from labeldp.online.tuning import Promise, Tuned, few_bits, least_noise, tuned
+from labeldp.privacy import InputError
+
+DOUBLING, CHOOSER = Fraction(1, 4), Fraction(1, 4)
+"""Shares of epsilon in the better of two; the rest, with half of delta, is that of the learner beside doubling."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +47,15 @@ class Choice:
 class Method:
     """How a learner is tuned and made, and for which losses its bound holds.
 
-    `make` takes a plan. `pure`: delta = 0 will do.
+    `make` takes a plan. `pure`: delta = 0 will do. `by_itself`: "auto" may take it, as its bound holds for any losses
+    and it is no mixture of others.
     """
 
     choose: Callable[[Promise], Choice]
     make: Callable[[Any], Kernel[Any]]
     worst_case: bool = True
     pure: bool = False
+    by_itself: bool = True
 
     @property
     def holds(self) -> str:
@@ -112,6 +121,52 @@ def _doubling(promise: Promise) -> Choice:
     return Choice(1, rate, Fraction(1), None, bound, float(promise.horizon.bit_length() - 1))
 
 
+@lru_cache(maxsize=64)
+def _beside(promise: Promise) -> tuple[str, Promise, Choice]:
+    """The learner beside doubling in the better of two: the one that "auto" takes for its share of the promise."""
+    share = replace(promise, epsilon=promise.epsilon * (1 - DOUBLING - CHOOSER), delta=promise.delta / 2)
+    found = {}
+    for name, method in METHODS.items():
+        if method.by_itself:
+            try:
+                found[name] = method.choose(share)
+            except InputError:  # its noise does not fit
+                continue
+    if not found:
+        raise InputError("epsilon or delta is too small for the better of two: take larger ones")
+    best = min(found, key=lambda name: found[name].regret_bound)
+    return best, share, found[best]
+
+
+@lru_cache(maxsize=64)
+def _chooser(promise: Promise) -> tuple[Promise, Choice]:
+    """The learner on two experts that picks one of the two."""
+    share = replace(promise, experts=2, epsilon=promise.epsilon * CHOOSER, delta=promise.delta / 2)
+    return share, _matrix_factorization(share)
+
+
+def _better(promise: Promise) -> Choice:
+    """Doubling, another learner, and a third one that finds out which of them is better.
+
+    The chooser's experts are the two learners, whose actions do not depend on what it plays: its regret against the
+    second comes on top of the second's own. Source: `docs/proofs/doubling.md`.
+    """
+    (_, _, second), (_, third) = _beside(promise), _chooser(promise)
+    return replace(
+        second, regret_bound=second.regret_bound + third.regret_bound, expected_switches=float(promise.horizon - 1)
+    )
+
+
+def _make_better(plan: Any) -> Kernel[Any]:
+    promise = Promise(plan.experts, plan.horizon, plan.epsilon, plan.delta, SWINGS[plan.neighbors])
+    name, share, choice = _beside(promise)
+    second = replace(plan, method=name, epsilon=share.epsilon, delta=share.delta, **vars(choice))
+    part, third = _chooser(promise)
+    chooser = replace(plan, experts=2, epsilon=part.epsilon, delta=part.delta, **vars(third))
+    first = replace(plan, epsilon=plan.epsilon * DOUBLING)
+    return BetterOfTwo(_make_doubling(first), METHODS[name].make(second), _make_matrix_factorization(chooser))
+
+
 def _make_switching(plan: Any) -> Kernel[Any]:
     return BatchedDartboard(plan.experts, plan.batch, plan.rate, plan.redraw, plan.levels, plan.neighbors)
 
@@ -134,13 +189,14 @@ def _make_doubling(plan: Any) -> Kernel[Any]:
     return DoublingExponential(plan.experts, plan.epsilon, plan.levels, plan.neighbors)
 
 
-METHODS = {
+METHODS: dict[str, Method] = {
     "dartboard": Method(_dartboard, _make_switching),
     "matrix-factorization": Method(_matrix_factorization, _make_matrix_factorization),
     "tree": Method(_tree, _make_tree),
     "redraw": Method(_redraw, _make_switching),
     "shrinking-dartboard": Method(_shrinking, _make_switching),
     "l2p": Method(_l2p, _make_l2p),
-    "doubling": Method(_doubling, _make_doubling, worst_case=False, pure=True),
+    "doubling": Method(_doubling, _make_doubling, worst_case=False, pure=True, by_itself=False),
+    "better-of-two": Method(_better, _make_better, by_itself=False),
 }
 """What `plan_experts` knows, by name."""

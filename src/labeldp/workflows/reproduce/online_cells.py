@@ -7,8 +7,8 @@ from statistics import fmean
 from labeldp.online import METHODS
 from labeldp.workflows.reproduce.online import OnlineResult
 
-SAFE = tuple(name for name, method in METHODS.items() if method.worst_case)
-"""What a plan may take by itself: private, with a bound of regret for any losses."""
+SAFE = tuple(name for name, method in METHODS.items() if method.by_itself)
+"""What a plan may take by itself: private, with a bound of regret for any losses, and no mixture of others."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.online import (
     METHODS,
-    BetterOfTwo,
     Blocks,
-    DoublingExponential,
     Kernel,
     MatrixFactorization,
     MultiplicativeWeights,
@@ -32,11 +30,8 @@ from labeldp.online import (
 
 DELTA = 1e-6
 FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"
-"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and doubling
-or what a plan takes, whichever a third learner finds better."""
-
-DOUBLING, CHOOSER = 0.25, 0.25
-"""Shares of epsilon in the better of two; the rest, with half of delta, is the planned learner's."""
+"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and the one
+planned method whose regret is not computed but played."""
 
 ANY = "for any losses"
 """Losses for which a bound of the worst case holds."""
@@ -76,7 +71,7 @@ def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
     plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
     blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
     own = map(_planned, plans)
-    return (_free(experts, rounds), *own, *(make(experts, rounds, epsilon) for make in (_better, printed)), blind)
+    return (_free(experts, rounds), *own, printed(experts, rounds, epsilon), blind)
 
 
 @lru_cache(maxsize=64)
@@ -95,7 +90,7 @@ def _free(experts: int, rounds: int) -> Learner:
 def _planned(plan: Plan) -> Learner:
     """A learner as it was planned."""
     parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
-    expected = _EXPECTED.get(plan.method, _lazy)(plan)
+    expected = None if plan.method == BETTER else _EXPECTED.get(plan.method, _lazy)(plan)
     return Learner(plan.method, plan.regret_bound, plan.holds, parameters, expected, plan.kernel)
 
 
@@ -143,16 +138,6 @@ _EXPECTED: dict[str, Callable[[Plan], Expected]] = {
     "matrix-factorization": _noisy(_correlated),
     "tree": _noisy(_tree),
 }
-
-
-def _better(experts: int, rounds: int, epsilon: float) -> Learner:
-    """The better of doubling and of a planned learner, by noisy sums; all three together keep the promise."""
-    planned = plan_experts(experts, rounds, epsilon * (1 - DOUBLING - CHOOSER), DELTA / 2)
-    chooser = plan_experts(2, rounds, epsilon * CHOOSER, DELTA / 2, method="matrix-factorization")
-    draws = DoublingExponential(experts, Fraction(epsilon * DOUBLING))
-    parameters = {"second": planned.method, "B": planned.batch, "eta": float(planned.rate), "p": float(planned.redraw)}
-    kernel = lambda: BetterOfTwo(draws, planned.kernel(), chooser.kernel())  # noqa: E731
-    return Learner(BETTER, planned.regret_bound + chooser.regret_bound, ANY, parameters, None, kernel)
 
 
 def printed(experts: int, rounds: int, epsilon: float) -> Learner:
