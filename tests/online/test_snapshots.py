@@ -185,6 +185,9 @@ def test_stored_states_say_that_they_are_secret_and_notice_damage() -> None:
     content = dump_state(learner().state_dict())
     assert content.splitlines()[0] == b"labeldp learner state: as SECRET as the losses themselves"
     assert learner().state_dict()["warning"] == content.splitlines()[0].decode()
+    for other in ("abc", 3, None, learner()):
+        with pytest.raises(ldp.InputError, match="content must be bytes"):
+            load_state(other)  # type: ignore[arg-type]
     for damaged in (b"", b"PK", content[:-1], content + b"x", content.replace(b"SECRET", b"public")):
         with pytest.raises(ldp.InputError, match="not a stored state of labeldp, or it is damaged"):
             load_state(damaged)

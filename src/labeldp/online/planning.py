@@ -62,6 +62,12 @@ class Plan:
     expected_switches: float
     alternatives: tuple[Alternative, ...] = field(default=())
 
+    def __repr__(self) -> str:
+        promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
+        values = f"B={self.batch}, eta={float(self.rate):.4g}, p={float(self.redraw):.4g}"
+        sizes = f"experts={self.experts}, horizon={self.horizon}"
+        return f"Plan({self.method!r}, {sizes}, {promise}, {values}, regret_bound={self.regret_bound:.6g})"
+
     @property
     def levels(self) -> int:
         """The level of a loss of 1."""

@@ -59,6 +59,8 @@ def load_state(content: bytes) -> dict[str, Any]:
     Raises:
         InputError: not such bytes, or damaged ones.
     """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise InputError("content must be bytes, such as dump_state gives")
     head, _, rest = bytes(content).partition(b"\n")
     digest, _, body = rest.partition(b"\n")
     if head != SECRET.encode() or digest != hashlib.sha256(body).hexdigest().encode():
