@@ -86,8 +86,9 @@ def test_rounds_are_charged_first_and_points_shown_before(method: str) -> None:
     assert one.spent.epsilon(1e-6) <= one.certificate.loss.epsilon(1e-6) <= 1
     rest = one.update(gradients[7:])
     assert one.rounds == 200 and np.linalg.norm(rest, axis=1).max() <= 0.5 + 1e-12
-    with pytest.raises(InputError, match="horizon of 200 rounds is over"):
-        one.predict()
+    for further in (one.predict, lambda: one.update(gradients[:1])):
+        with pytest.raises(InputError, match=r"^the horizon of 200 rounds is over$"):
+            further()
     with pytest.raises(BudgetExceeded):
         learner(method, ledger=ledger)
     assert len(ledger.charges) == 1
@@ -111,6 +112,28 @@ def test_gradients_may_come_from_a_function_of_the_point() -> None:
         learner("redraw").update(lambda point: point / 10)
     with pytest.raises(InputError, match="constants"):
         learner("redraw", losses="convex")
+
+
+def test_what_a_gradient_function_raises_is_passed_on_and_nothing_is_used() -> None:
+    """A point that no gradient was given for stays, and no noise is drawn."""
+    one, other = learner(losses="convex"), learner(losses="convex")
+    before = one.predict()
+
+    def fails(point: np.ndarray) -> np.ndarray:
+        raise ZeroDivisionError("the user's own")
+
+    for wrong, raised in (
+        (fails, ZeroDivisionError),
+        (lambda point: "0.73", InputError),
+        (lambda point: 1, InputError),
+    ):
+        with pytest.raises(raised) as error:
+            one.update(wrong)
+        assert "0.73" not in str(error.value)
+    assert one.rounds == 0 and np.array_equal(one.predict(), before) and one.spent == other.spent
+    for _ in range(5):
+        assert np.array_equal(one.update(lambda point: point / 2), other.update(lambda point: point / 2))
+    assert np.array_equal(one.predict(), other.predict())
 
 
 def test_longer_gradients_are_clipped_when_asked() -> None:
@@ -144,8 +167,9 @@ def test_a_sampler_of_ones_own_answers_for_its_distance() -> None:
         ({"delta": 1}, "delta"),
         ({"horizon": 0}, "horizon"),
         ({"lipschitz": -1.0}, "lipschitz"),
-        ({"losses": "quadratic"}, "losses"),
-        ({"neighbors": "add"}, "neighbors"),
+        ({"horizon": None}, "horizon"),
+        ({"losses": "quadratic"}, r"^losses must be 'linear' or 'convex'$"),
+        ({"neighbors": "add"}, r"^neighbors must be 'replace' or 'zero-out'$"),
         ({"method": "best"}, "method"),
         ({"rng": KeyedRandomness(b"0" * 32)}, "keyed"),
         ({"rng": 3}, "rng"),
@@ -169,6 +193,12 @@ def test_a_learner_is_not_copied_and_shows_nothing() -> None:
     one.update(np.full((5, 3), 0.25))
     assert repr(one) == "PrivateOnlineConvex(horizon=200, rounds=5, method='matrix-factorization')"
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InputError, match="copied or pickled"):
+        with pytest.raises(InputError, match=r"copied or pickled: .* no snapshots of PrivateOnlineConvex"):
             copied(one)
     assert isinstance(one.plan, ConvexPlan)
+
+
+def test_a_plan_reads_in_a_line() -> None:
+    assert repr(plan_convex(Ball(10, 0.5), 10_000, "1", "1e-6")) == (
+        "ConvexPlan('matrix-factorization', horizon=10000, epsilon=1.0, delta=1e-06, regret_bound=73.2111)"
+    )

@@ -210,6 +210,8 @@ class ConvexKernel(ABC, Generic[S]):
         Raises:
             InputError: there are more.
         """
+        if more and done >= self.horizon:
+            raise InputError(f"the horizon of {self.horizon:,} rounds is over")
         if done + more > self.horizon:
             raise InputError(f"there are more rounds than the horizon of {self.horizon:,}: plan for more of them")
 

@@ -51,6 +51,10 @@ class ConvexPlan:
     kernel: ConvexKernel[Any]
     alternatives: tuple[tuple[str, float], ...] = ()
 
+    def __repr__(self) -> str:
+        promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
+        return f"ConvexPlan({self.method!r}, horizon={self.horizon}, {promise}, regret_bound={self.regret_bound:.6g})"
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         kernel = self.kernel
@@ -148,8 +152,10 @@ def _checked(
 ) -> _Question:
     if not isinstance(body, Body):
         raise InputError("body must be a Space, a Box or a Ball")
-    if neighbors not in NEIGHBORS or losses not in ("linear", "convex"):
-        raise InputError('neighbors must be "replace" or "zero-out", and losses "linear" or "convex"')
+    if losses not in ("linear", "convex"):
+        raise InputError("losses must be 'linear' or 'convex'")
+    if neighbors not in NEIGHBORS:
+        raise InputError("neighbors must be 'replace' or 'zero-out'")
     share = decimal(delta, "delta")
     if not 0 < share < 1:
         raise InputError("delta must lie between 0 and 1: no method for convex losses is pure")

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn, final
 
-import numpy as np
-
 from labeldp.online.charging import Course, OnlineLedger, checked_ledger
-from labeldp.online.convex import Body, Floats, checked_gradients
+from labeldp.online.convex import Body, Floats, checked_gradients, finite_array
 from labeldp.online.convex_plan import ConvexPlan, plan_convex
 from labeldp.online.draws import source
 from labeldp.online.ftrl import NoisyLeader
@@ -26,6 +24,10 @@ from labeldp.privacy import (
 )
 
 Gradient = Callable[[Floats], Any]
+_COPIED = (
+    "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots of "
+    "PrivateOnlineConvex, so that it lives as long as its process"
+)
 
 
 @final
@@ -35,9 +37,11 @@ class PrivateOnlineConvex:
     The plan is made, and the whole horizon charged, before the first point; both depend on the arguments alone. What is
     released is the sequence of points. Everything else is as secret as the losses.
 
+    The horizon must be known, and there are no snapshots: a learner lives as long as its process.
+
     Args:
         body: where points lie: `Space`, `Box` or `Ball`.
-        horizon: the number of rounds.
+        horizon: the number of rounds; it must be known.
         epsilon, delta: privacy parameters, positive.
         lipschitz: no gradient is longer, in Euclidean length.
         method: see `plan_convex`.
@@ -140,7 +144,8 @@ class PrivateOnlineConvex:
         Args:
             gradients: of the losses, shape (dimension,) for one round or (rounds, dimension) for several linear ones;
                 or a function that gives the gradient of one round at the point that is played. With a sampler of your
-                own, a list of losses as it takes them.
+                own, a list of losses as it takes them. What such a function raises is passed on as it is, with whatever
+                its text tells of the losses; nothing of that update is used, and the point stays.
 
         Returns:
             The points that were played in these rounds, shape (rounds, dimension).
@@ -165,7 +170,7 @@ class PrivateOnlineConvex:
         if callable(gradients):
             if not isinstance(self._kernel, NoisyLeader):
                 raise InputError(REFUSED)
-            gradients = np.asarray(gradients(self.predict()))
+            gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
             if gradients.ndim != 1:
                 raise InputError("gradients must have shape (dimension,) where a function gives them")
         body = self._kernel.body
@@ -174,7 +179,7 @@ class PrivateOnlineConvex:
         return rows
 
     def __reduce__(self) -> NoReturn:
-        raise InputError("a learner cannot be copied or pickled: two of them would each release the same losses")
+        raise InputError(_COPIED)
 
     def __repr__(self) -> str:
         plan = self._plan
