@@ -7,9 +7,10 @@ import pytest
 
 from labeldp.report import plots, write_online
 from labeldp.report.online import online_markdown
-from labeldp.report.online_figures import online_figures
+from labeldp.report.online_figures import SHOWN, online_figures
 from labeldp.workflows import OnlinePoint, OnlineResult
 from labeldp.workflows.reproduce.online_grid import RegretRun
+from labeldp.workflows.reproduce.online_methods import learners
 from labeldp.workflows.reproduce.online_tables import excess, exponents
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -98,6 +99,52 @@ def test_every_figure_is_a_whole_picture() -> None:
     assert "L2P, corrected" in pictures["exponents"] and pictures["exponents"].count('class="title"') == 3
     assert ">trap<" in pictures["regret-T1000-d5"] and ">shift<" in pictures["regret-T1000-d5"]
     assert pictures["djia"].count('class="spread"') == 2
+
+
+def test_figures_show_every_learner_and_name_it_once_above_all_panels() -> None:
+    """So that names beside the last losses are not read as an order."""
+    made = [
+        result(RegretRun("regret", data, 1000, 5, epsilon), [OnlinePoint(name, 50.0) for name in SHOWN])
+        for data in ("trap", "alt100")
+        for epsilon in (0.1, 1.0)
+    ]
+    plays = [
+        result(RegretRun("elec2", "elec2", 0, 0, epsilon), [OnlinePoint(name, 9.0) for name in (*SHOWN, "blind")])
+        for epsilon in (1.0, 4.0)
+    ]
+    assert {*SHOWN, "blind"} == {each.name for each in learners(3, 100, 1.0)}
+    for picture in dict(online_figures([*made, *plays])).values():
+        whole = ElementTree.fromstring(picture)
+        heights = {
+            text.text: float(text.get("y", 0)) for text in whole.iter(f"{SVG}text") if text.text in SHOWN.values()
+        }
+        assert set(heights) == set(SHOWN.values()) and max(heights.values()) < float(
+            whole.get("viewBox", "").split()[3]
+        )
+        assert all(picture.count(f">{label}<") == 1 for label in SHOWN.values())
+        panels = [each for each in whole if each.get("transform")]
+        assert max(heights.values()) < float(panels[0].get("transform", "").split()[1].strip(")"))
+
+
+def test_a_color_that_is_used_again_has_open_dots() -> None:
+    series = [plots.Series(str(n), (plots.Point(1.0, n), plots.Point(2.0, n))) for n in range(plots.COLORS + 1)]
+    whole = ElementTree.fromstring(plots.lines("some", series, plots.Axis("x"), plots.Axis("y"), key=True))
+    kinds = [each.get("class") for each in whole.iter(f"{SVG}g") if each.get("class")]
+    assert kinds == 2 * [*(f"s{n}" for n in range(plots.COLORS)), "s0 open"], "above, and in the panel"
+
+
+def test_a_learner_without_points_keeps_its_color() -> None:
+    """What is below 1 has no place on a logarithmic scale, and the learners after it are drawn as before."""
+    points = [OnlinePoint("multiplicative-weights", -3.0), OnlinePoint("dartboard", 60.0)]
+    picture = dict(online_figures([result(RegretRun("regret", "trap", 1000, 5, 1.0), points)]))["regret-T1000-d5"]
+    dots = [each for each in ElementTree.fromstring(picture).iter(f"{SVG}g") if each.get("class", "").startswith("s")]
+    assert [each.get("class") for each in dots if each.find(f"{SVG}text") is None and len(each)] == ["s1"]
+
+
+def test_the_report_says_what_its_words_mean() -> None:
+    text = online_markdown(FOUND)
+    for word in ("bound", "mean", "played", "switches", "blind", "l2p-printed", "auto / best"):
+        assert f"*{word}*" in text
 
 
 def test_names_stand_in_place_of_numbers() -> None:

@@ -18,7 +18,16 @@ TABLE = "online.md"
 INTRODUCTION = """\
 Regret against the best fixed expert, mean ± standard deviation over seeds, delta = 1e-6, one round's losses replaced by
 any others. Every run is a simulation: losses are made up or public, coins come from public seeds, and regret itself is
-no private output."""
+no private output.
+
+- *bound*: what a plan promises, for any losses that do not answer to the actions (doubling: for independent draws).
+- *mean*: the regret in the mean over all coins of the learner, computed; better-of-two is played a few times instead.
+- *played*: the regret of single plays of the learner, one for each seed, mean ± deviation; – where nothing was played.
+- *switches*: how often a play's action was another one than in the round before.
+- *multiplicative-weights* ("no privacy" in figures): the learner without privacy. *blind*: any expert, at random.
+- *l2p-printed*: Algorithm 1 with the best parameters that the printed formula of Theorem 3.2 allows. Nothing proves its
+  privacy; *l2p* is the same algorithm with parameters that are proved.
+- *auto / best*: the regret of what a plan takes by itself, over the least regret of those that it may take."""
 ALPHAS = {"0": 0.0, "1/6": 1 / 6, "1/4": 1 / 4, "1/3": 1 / 3, "1/2": 1 / 2, "2/3": 2 / 3, "1": 1.0}
 PANELS = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
 

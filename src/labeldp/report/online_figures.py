@@ -19,8 +19,12 @@ SHOWN = {
     "l2p-printed": "l2p-printed",
     "matrix-factorization": "matrix-factorization",
     "doubling": "doubling",
+    "redraw": "redraw",
+    "shrinking-dartboard": "shrinking-dartboard",
+    "tree": "tree",
+    "better-of-two": "better-of-two",
 }
-"""Learners and their names in figures: as many as there are colors; tables have all."""
+"""Learners and their names in figures."""
 
 FAR = 20.0
 """Regrets are shown on a logarithmic scale from this ratio on."""
@@ -30,7 +34,7 @@ APART = 0.08
 
 TITLES = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
 EXPONENT = Axis("exponent β of the regret T^β"), Axis("α of ε = T^−α")
-REGRET, EPSILON = Axis("regret", powers=True), Axis("ε, logarithmic scale", log=True)
+REGRET, EPSILON = Axis("regret; none is shown below 1", powers=True), Axis("ε, logarithmic scale", log=True)
 
 
 def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, Markup]]:
@@ -45,9 +49,10 @@ def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, Marku
             _by_losses([each for each in own if each.run.epsilon == epsilon], epsilon)
             for epsilon in sorted({each.run.epsilon for each in own})
         ]
+        key = [Series(label, (), joined=False) for label in SHOWN.values()]
         yield (
             f"regret-T{size[0]}-d{size[1]}",
-            stacked(f"Regret in {size[0]} rounds with {size[1]} experts, by losses.", panels),
+            stacked(f"Regret in {size[0]} rounds with {size[1]} experts, by losses.", panels, key),
         )
     for data in dict.fromkeys(each.run.data for each in results if each.run.table in ("stocks", "elec2")):
         yield data, _by_epsilon(data, [each for each in results if each.run.data == data])
@@ -69,17 +74,17 @@ def _exponents(points: Sequence[OnlinePoint]) -> Markup:
 
 
 def _by_losses(results: Sequence[OnlineResult], epsilon: float) -> Markup:
-    """Regret on every kind of losses, a series for each learner; what is below 1 is left out."""
+    """Regret on every kind of losses, a series for each learner, with points or without; none is below 1."""
     kinds = tuple(dict.fromkeys(each.run.data for each in results))
     cells, size = online_cells(results), results[0].size
     series = []
     for aside, (name, label) in enumerate(SHOWN.items()):
         own = {each.data: fmean(each.values) for each in cells if each.name == name}
-        places = [(place + APART * aside, kind) for place, kind in enumerate(kinds) if own.get(kind, 0.0) >= 1]
-        points = tuple(Point(place, log10(own[kind])) for place, kind in places)
-        series += [Series(label, points, joined=False)] if points else []
+        shift = APART * (aside - (len(SHOWN) - 1) / 2)
+        places = [(place + shift, kind) for place, kind in enumerate(kinds) if own.get(kind, 0.0) >= 1]
+        series.append(Series(label, tuple(Point(at, log10(own[kind])) for at, kind in places), joined=False))
     title = f"T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}"
-    return panel(title, series, Axis("losses", names=kinds), REGRET)
+    return panel(title, series, Axis("losses", names=kinds), REGRET, named=False)
 
 
 def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> Markup:
@@ -88,10 +93,10 @@ def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> Markup:
     means = [fmean(each.values) for each in cells if each.name in SHOWN or each.name == "blind"]
     far = min(means) > 0 and max(means) > FAR * min(means)
     shown = [(label, [each for each in cells if each.name == name]) for name, label in SHOWN.items()]
-    series = [Series(label, _points(own, far)) for label, own in shown if own]
-    series += [Series("", _points([each for each in cells if each.name == "blind"], far), reference=True)]
+    series = [Series("", _points([each for each in cells if each.name == "blind"], far), reference=True)]
+    series += [Series(label, _points(own, far)) for label, own in shown if own]
     title = "regret; bars: deviation of single plays; dashed: any expert, at random"
-    return lines(f"Regret on {data}", series, EPSILON, Axis(title, powers=far))
+    return lines(f"Regret on {data}", series, EPSILON, Axis(title, powers=far), key=True)
 
 
 def _points(cells: Sequence[OnlineCell], far: bool) -> tuple[Point, ...]:

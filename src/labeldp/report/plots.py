@@ -14,6 +14,7 @@ from labeldp.report.words import fixed
 WIDTH, HEIGHT = 720.0, 380.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 560.0, 64.0, 316.0
 LABEL_GAP = 18.0
+KEY_LEFT, KEY_WIDTH, KEY_LINE, KEY_COLUMNS = 24.0, 172.0, 22.0, 4
 CELL_WIDTH, CELL_HEIGHT = 104.0, 44.0
 
 STYLE = """
@@ -32,11 +33,15 @@ text { font: 14px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-seri
 .dashed { stroke-width: 1; stroke-dasharray: 5 4; }
 .cell { fill: rgb(var(--heat) / calc(var(--tint) * var(--depth))); stroke: var(--paper); stroke-width: 2; }
 """ + "".join(
-    f".s{n} .line, .s{n} .spread {{ stroke: var(--c{n}); }} .s{n} .dot, .s{n} text {{ fill: var(--c{n}); }}\n"
+    f".s{n} .line, .s{n} .spread, .s{n}.open .dot {{ stroke: var(--c{n}); }} "
+    f".s{n} .dot, .s{n} text {{ fill: var(--c{n}); }}\n"
     for n in range(6)
 )
+STYLE += ".open .dot { fill: var(--paper); stroke-width: 1.5; } .open .line:not(.dashed) { stroke-dasharray: 2 3; }\n"
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 COLORS = 6
+"""What has a color a second time has open dots, and dots for a line."""
+
 MOST_DOTS = 12
 
 
@@ -104,36 +109,41 @@ class Axis:
         return f"{100 * value:.6g}%" if self.share else f"{value:.6g}"
 
 
-def lines(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
-    """A picture of series, as an SVG file."""
-    names = ", ".join(each.name for each in series)
-    return _file(f"{title}: {y.title} against {x.title}; {names}.", WIDTH, HEIGHT, panel(title, series, x, y))
+def lines(title: str, series: Sequence[Series], x: Axis, y: Axis, *, key: bool = False) -> Markup:
+    """A picture of series, as an SVG file; with `key` their names stand above it, and not at their last points."""
+    names = ", ".join(each.name for each in series if each.name)
+    shown = panel(title, series, x, y, named=not key)
+    return stacked(f"{title}: {y.title} against {x.title}; {names}.", [shown], series if key else ())
 
 
-def stacked(title: str, panels: Sequence[Markup]) -> Markup:
-    """Panels below each other, as an SVG file."""
-    placed = [tag("g", each, transform=f"translate(0 {HEIGHT * place:g})") for place, each in enumerate(panels)]
-    return _file(title, WIDTH, HEIGHT * len(panels), *placed)
+def stacked(title: str, panels: Sequence[Markup], key: Sequence[Series] = ()) -> Markup:
+    """Panels below each other, as an SVG file; above them the names of series that all of them have, if given."""
+    named = [each for each in key if not each.reference]
+    above = KEY_LINE * -(-len(named) // KEY_COLUMNS) + (16.0 if named else 0.0)
+    names = [_key_entry(place, each) for place, each in enumerate(named)]
+    placed = [tag("g", each, transform=f"translate(0 {above + HEIGHT * place:g})") for place, each in enumerate(panels)]
+    return _file(title, WIDTH, above + HEIGHT * len(panels), *names, *placed)
 
 
-def panel(title: str, series: Sequence[Series], x: Axis, y: Axis) -> Markup:
-    """Axes, series and their names."""
+def panel(title: str, series: Sequence[Series], x: Axis, y: Axis, *, named: bool = True) -> Markup:
+    """Axes, series and, unless these stand elsewhere, their names."""
     points = [point for each in series for point in each.points]
-    across = _across([point.x for point in points], x)
+    right = RIGHT if named else WIDTH - 16.0
+    across = _across([point.x for point in points], x, right)
     up = _up([end for p in points for end in (p.value - p.spread, p.value + p.spread)], y)
-    named = [each for each in series if not each.reference]
-    ends = dict(zip(map(id, named), _placed([up(each.points[-1].value) for each in named]), strict=True))
-    aside = 4.0 if any(point.spread for point in points) else 0.0
+    shown = [each for each in series if named and not each.reference]
+    ends = dict(zip(map(id, shown), _placed([up(each.points[-1].value) for each in shown]), strict=True))
+    aside = min(4.0, 32 / len(series)) if any(point.spread for point in points) else 0.0
     shifts = [aside * (n - (len(series) - 1) / 2) for n in range(len(series))]
     drawn, color = list[Markup](), -1
     for each, shift in zip(series, shifts, strict=True):
         color += not each.reference
-        names = () if each.reference else (_name(each, ends[id(each)]),)
-        drawn.append(tag("g", *_series(each, across, up, shift), *names, class_=f"s{color % COLORS}"))
+        names = (_name(each, ends[id(each)]),) if id(each) in ends else ()
+        drawn.append(tag("g", *_series(each, across, up, shift), *names, class_=_kind(color)))
     return tag(
         "g",
         tag("text", title, class_="title", x=LEFT, y=TOP - 40),
-        _axes(across, up, x, y, sorted({point.x for point in points})),
+        _axes(across, up, x, y, sorted({point.x for point in points}), right),
         *drawn,
     )
 
@@ -185,8 +195,8 @@ def _file(label: str, width: float, height: float, *children: str) -> Markup:
     return figure(label, width, height, style, *children, xmlns="http://www.w3.org/2000/svg")
 
 
-def _across(values: list[float], axis: Axis) -> Scale:
-    return Scale(min(values), max(values), LEFT + 16, RIGHT - 16, log=axis.log)
+def _across(values: list[float], axis: Axis, right: float) -> Scale:
+    return Scale(min(values), max(values), LEFT + 16, right - 16, log=axis.log)
 
 
 def _up(values: list[float], axis: Axis) -> Scale:
@@ -197,19 +207,19 @@ def _up(values: list[float], axis: Axis) -> Scale:
     return Scale(max(low, 0.0), min(high, 1.0), BOTTOM, TOP) if axis.share else Scale(low, high, BOTTOM, TOP)
 
 
-def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float]) -> Markup:
+def _axes(across: Scale, up: Scale, x: Axis, y: Axis, values: list[float], right: float) -> Markup:
     """Hairlines with numbers at the left, ticks below, and what the two directions mean."""
     pieces = [tag("text", y.title, x=LEFT, y=TOP - 16)]
     for value in _ticks(up, y):
-        pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=up(value), y2=up(value)))
+        pieces.append(tag("line", class_="grid", x1=LEFT, x2=right, y1=up(value), y2=up(value)))
         pieces.append(tag("text", y.text(value), x=LEFT - 8, y=up(value) + 5, text_anchor="end"))
     at = [*range(len(x.names))] or (apart(values, across, 52) if x.log else _ticks(across, x, 9))
     for value in at:
         place = across(value)
         pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=BOTTOM, y2=BOTTOM + 5))
         pieces.append(tag("text", x.text(value), x=place, y=BOTTOM + 22, text_anchor="middle"))
-    pieces.append(tag("line", class_="axis", x1=LEFT, x2=RIGHT, y1=BOTTOM, y2=BOTTOM))
-    middle = (LEFT + RIGHT) / 2
+    pieces.append(tag("line", class_="axis", x1=LEFT, x2=right, y1=BOTTOM, y2=BOTTOM))
+    middle = (LEFT + right) / 2
     pieces.append(tag("text", x.title, x=middle, y=BOTTOM + 46, text_anchor="middle"))
     return tag("g", *pieces)
 
@@ -238,6 +248,19 @@ def _series(series: Series, across: Scale, up: Scale, shift: float) -> list[Mark
         if len(places) <= MOST_DOTS and not series.reference:
             pieces.append(tag("circle", class_="dot", cx=x, cy=y, r=3.5))
     return pieces
+
+
+def _kind(color: int) -> str:
+    """The classes of a series: its color, and open dots where another one has this color already."""
+    return f"s{color % COLORS}{' open' if color >= COLORS else ''}"
+
+
+def _key_entry(place: int, series: Series) -> Markup:
+    """A name beside its dot, line by line above all panels."""
+    x, y = KEY_LEFT + KEY_WIDTH * (place % KEY_COLUMNS), KEY_LINE * (place // KEY_COLUMNS + 1)
+    line = [tag("polyline", class_="line", points=f"{x - 8:g},{y:g} {x + 8:g},{y:g}")] if series.joined else []
+    dot = tag("circle", class_="dot", cx=x, cy=y, r=3.5)
+    return tag("g", *line, dot, tag("text", series.name, x=x + 12, y=y + 5), class_=_kind(place))
 
 
 def _name(series: Series, height: float) -> Markup:
