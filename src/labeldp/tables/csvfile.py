@@ -70,8 +70,8 @@ def open_csv(path: Path, head: bytes) -> CsvFile:
     delimiter = _delimiter(path, quietly(lambda: next(_chunks(path, compression), b""), explain))
     quietly(lambda: _scan(path, compression, delimiter), explain)
     draft = CsvFile(path, (), None, delimiter, compression)
-    schema = quietly(lambda: draft._reader(()).schema, explain)
-    table = CsvFile(path, check_names(path, schema.names, declared=False), None, delimiter, compression)
+    names = quietly(lambda: draft._reader(()).schema.names, explain)
+    table = CsvFile(path, check_names(path, names, declared=False), None, delimiter, compression)
     if next(table.blocks(block_rows=1), None) is None:
         raise InputError(f"{path} has a header row but no other row")
     return table
@@ -116,7 +116,7 @@ def _complaint(path: Path, error: Exception) -> str:
     said = str(error)
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
-    if "UTF8" in said or "UTF-8" in said:
+    if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
         return _not_a_table(path)
     if "CSV parse error" in said or "columns" in said:
         return f"{path} is not a well-formed CSV file: a row has more or fewer cells than the header"
