@@ -23,6 +23,7 @@ from labeldp.tables import (
     open_table,
     read_certificate,
     release_writer,
+    whole,
 )
 
 Disk = Callable[[int], AbstractContextManager[None]]
@@ -145,7 +146,7 @@ def test_the_certificate_of_a_csv_file_appears_first(tmp_path: Path, monkeypatch
 
     def spy(source: Path, target: Path) -> Any:
         seen.append((Path(target).name, sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".")))
-        return link(source, target) if target == tmp_path / "r.csv" else replace(source, target)
+        return link(source, target)
 
     monkeypatch.setattr(os, "link", spy)
     monkeypatch.setattr(Path, "replace", spy)
@@ -170,11 +171,26 @@ def test_a_refusal_names_the_output(tmp_path: Path, name: str) -> None:
         release(tmp_path / "no" / name, example_blocks(), [["a", "b"], ["c"]])
 
 
-def test_a_certificate_without_its_file_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    (tmp_path / "r.csv.certificate.json").write_text("of a run that was killed before its file appeared")
-    release(path, example_blocks(), [["c", "b"], ["a"]])
-    assert is_as_certified(path)
+def test_a_certificate_without_its_file_is_not_replaced(tmp_path: Path) -> None:
+    path, beside = tmp_path / "r.csv", tmp_path / "r.csv.certificate.json"
+    beside.write_text("of a file that was moved")
+    with pytest.raises(InputError, match="json exists already: of a file that was moved, or of a run that was killed"):
+        release(path, example_blocks(), [["c", "b"], ["a"]])
+    assert beside.read_text() == "of a file that was moved" and os.listdir(tmp_path) == [beside.name]
+
+
+def test_a_certificate_goes_where_its_file_does_not_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    appear = whole._appear
+
+    def interrupted(hidden: Path, target: Path, overwrite: bool) -> None:
+        if target.name == "r.csv":
+            raise KeyboardInterrupt
+        appear(hidden, target, overwrite)
+
+    monkeypatch.setattr(whole, "_appear", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        release(tmp_path / "r.csv", example_blocks(), [["c", "b"], ["a"]])
+    assert os.listdir(tmp_path) == []
 
 
 def test_bad_writes_are_refused(tmp_path: Path) -> None:

@@ -110,7 +110,8 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
         certificate of a CSV file appears before the file.
 
     Raises:
-        InputError: the target exists or cannot be written, or its name asks for another format.
+        InputError: the target, or a certificate beside it, exists or cannot be written, or its name asks for another
+            format.
         LabelDPError: the disk is full, or no certificate was given.
     """
     target = Path(path)
@@ -118,9 +119,7 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
     if released not in columns or len(set(columns)) != len(columns):
         raise InputError("columns must be different names, with the released column among them")
     refuse_target(target, overwrite=False)
-    if beside is not None:
-        refuse_target(beside, overwrite=True)
-    with whole_or_nothing(target) as hidden:
+    with _cleared(target, beside) as placed, whole_or_nothing(target) as hidden:
         sink = open_sink(target, hidden)
         try:
             writer = ReleaseWriter(sink, columns, released)
@@ -132,12 +131,33 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
             raise
         if beside is not None:
             _certify_first(document, beside, hidden)
+            placed.append(beside)
+
+
+@contextmanager
+def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
+    """Refuse a certificate that stands already; one that was placed goes again where the output does not follow."""
+    placed: list[Path] = []
+    if beside is not None and beside.is_file():
+        raise InputError(
+            f"{beside} exists already: of a file that was moved, or of a run that was killed; choose another name or "
+            "remove it first"
+        )
+    if beside is not None:
+        refuse_target(beside, overwrite=False)
+    try:
+        yield placed
+    except BaseException:
+        for place in placed:
+            if not os.path.lexists(target):
+                place.unlink()
+        raise
 
 
 def _certify_first(document: str, beside: Path, hidden: Path) -> None:
     """Put the certificate in its place while the output is whole but not yet in its own."""
     sync(hidden)
-    with whole_or_nothing(beside, overwrite=True) as draft:
+    with whole_or_nothing(beside) as draft:
         draft.write_text(document + "\n", encoding="utf-8")
 
 
