@@ -40,9 +40,9 @@ from labeldp.workflows.ledger_rows import (
 from labeldp.workflows.ledger_store import Store
 
 _CHANGED = (
-    "these are not the labels that were released before as {}; nothing was charged. Where labels were corrected "
-    "or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
-    "Labels of other people are a dataset of their own"
+    "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
+    "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
+    "Those of other people are a dataset of their own"
 )
 
 
