@@ -197,5 +197,5 @@ def test_the_first_row_of_a_file_without_header_stays_unsaid(tmp_path: Path, rec
 def test_a_header_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "latin.csv"
     path.write_bytes("größe,b\n0.1,0.2\n".encode("latin-1"))
-    with pytest.raises(InputError, match="is not a table: Parquet, or CSV in UTF-8 .* is needed"):
+    with pytest.raises(InputError, match=r"is not a table: Parquet, or CSV in UTF-8 .* is needed"):
         open_table(path)

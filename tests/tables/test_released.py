@@ -142,14 +142,13 @@ def test_a_full_disk_leaves_no_output(tmp_path: Path, name: str, small_disk: Dis
 
 def test_the_certificate_of_a_csv_file_appears_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    link, replace = os.link, Path.replace
+    link = os.link
 
     def spy(source: Path, target: Path) -> Any:
         seen.append((Path(target).name, sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".")))
         return link(source, target)
 
     monkeypatch.setattr(os, "link", spy)
-    monkeypatch.setattr(Path, "replace", spy)
     release(tmp_path / "r.csv", example_blocks(), [["a", "b"], ["c"]])
     assert seen == [("r.csv.certificate.json", []), ("r.csv", ["r.csv.certificate.json"])]
     assert sorted(os.listdir(tmp_path)) == ["r.csv", "r.csv.certificate.json"]
