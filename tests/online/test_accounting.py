@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from labeldp.online import plan_experts
 from labeldp.online.accounting import (
     batches_seen,
     dartboard_loss,
@@ -17,7 +18,6 @@ from labeldp.online.accounting import (
     l2p_rdp,
     mw_regret_bound,
     nonprivate_bound,
-    ones,
     softmax_rate,
     softmax_regret_bound,
     switches_bound,
@@ -167,47 +167,38 @@ def test_regret_with_noise_on_sums() -> None:
     assert softmax_regret_bound(100, 1000, 1.01 * rate, 30.0) > softmax_regret_bound(100, 1000, rate, 30.0)
 
 
-def test_noise_that_falls_and_rises_costs_more() -> None:
-    """4/27 eta^2 for each round and unit of variance, at its best rate; what softmax can move by is no more."""
-    rate = softmax_rate(100, 1000, 30.0, missing=1e6)
-    found = softmax_regret_bound(100, 1000, rate, 30.0, missing=1e6)
-    assert found == pytest.approx(softmax_regret_bound(100, 1000, rate, 30.0) + 4 / 27 * rate**2 * 1e6)
-    assert all(softmax_regret_bound(100, 1000, rate * f, 30.0, missing=1e6) > found for f in (0.99, 1.01))
-    weights = np.random.default_rng(0).dirichlet([0.2] * 4, 100_000)
-    moved = (weights * np.abs((weights**2).sum(axis=1, keepdims=True) - weights)).sum(axis=1) / 2
-    assert 0.11 < moved.max() <= 4 / 27
-
-
-def test_ones() -> None:
-    for count in (0, 1, 2, 3, 4, 1000):
-        assert ones(count) == sum(t.bit_count() for t in range(count))
-
-
-def test_a_tree_with_uneven_noise_can_lose_more_than_even_noise_would() -> None:
-    """Two experts, losses by the number of ones in t alone: above (9), below (11)."""
-    horizon, stddev, nodes, start, many = 10**7, 251.5, 24, 2273, 9
-    deviation = stddev * math.sqrt(23)
-    rate = softmax_rate(2, horizon, deviation)
+def test_the_bound_of_a_tree_holds_where_uneven_noise_loses_more() -> None:
+    """Two experts, losses by the number of ones in t alone, which is how many nodes a sum has without fresh noise."""
+    horizon, start, many = 10**7, 2273, 9
+    plan = plan_experts(2, horizon, "0.1", "1e-6", "tree")
+    kernel = plan.kernel()
+    rate, most = float(plan.rate), (horizon + 1).bit_length() - 1
+    assert kernel.sums.deviation == kernel.stddev * math.sqrt(most)
     x, mass = np.polynomial.hermite_e.hermegauss(60)
     mass = mass / mass.sum()
 
     def first(gap: float) -> np.ndarray:
-        """The chance to play the first expert when it has lost so much more, by the ones in t."""
-        noise = stddev * np.sqrt(2 * np.arange(nodes + 1))[:, None] * x
+        """The chance to play the first expert when it has lost so much more, by the nodes of a sum."""
+        noise = kernel.stddev * np.sqrt(2 * np.arange(most + 1))[:, None] * x
         return (1 / (1 + np.exp(rate * (gap + noise)))) @ mass
 
     far, near = first(start), first(start - 1)
     t = np.arange(start, start + 100_000)
-    quiet = np.bitwise_count(t) < many
-    # At `start` the second loses in the next quiet round, after it the first in the next loud one.
-    turns = np.flatnonzero(np.diff(quiet, prepend=not quiet[0]))[: -1 if len(t) % 2 else None]
-    turns = turns[: len(turns) // 2 * 2] if quiet[turns[0]] else turns[1 : len(turns) // 2 * 2 - 1]
-    counts = np.bitwise_count(t[turns])
-    lost = (1 - far[counts[::2]]).sum() + near[counts[1::2]].sum()
-    gained = (lost - len(turns) / 2) * (horizon - start) / len(t)
-    assert gained > 1.3 * softmax_regret_bound(2, horizon, rate, deviation)
-    missing = horizon * deviation**2 - stddev**2 * ones(horizon)
-    assert gained < softmax_regret_bound(2, horizon, rate, deviation, missing)
+    counts = np.bitwise_count(t)
+    # The first has lost `start` - 1 more: it loses in the next loud round, after it the second in the next quiet one.
+    turns = np.flatnonzero(np.diff(counts < many, prepend=True))
+    turns = turns[: len(turns) // 2 * 2]
+    assert (counts[turns[1::2]] < many).all() and (counts[turns[::2]] >= many).all()
+
+    def regret(quiet: np.ndarray, loud: np.ndarray) -> float:
+        """In all rounds, with so many nodes in the sums of quiet rounds, and of loud ones."""
+        lost = (1 - far[quiet]).sum() + near[loud].sum()
+        return (lost - len(turns) / 2) * (horizon - start) / len(t)
+
+    assert regret(counts[turns[1::2]], counts[turns[::2]]) > 1.3 * plan.regret_bound
+    even = np.full(len(turns) // 2, most)
+    first_rounds = sum(first(gap)[most] for gap in range(start - 1))
+    assert first_rounds + regret(even, even) < plan.regret_bound
 
 
 def test_regret_of_doubling_epochs() -> None:

@@ -88,6 +88,17 @@ def test_actions_of_the_gaussian_tree_have_their_law() -> None:
     assert statistic(counts, law(losses, rate, stddev**2 * 9 * np.eye(2))) > chi2.isf(FALSE_ALARM, 7)
 
 
+def test_the_noise_of_a_tree_does_not_follow_the_number_of_rounds() -> None:
+    """The second expert loses in the first round alone: it is as likely after 1, 2 and 4 rounds as with seven nodes."""
+    kernel, losses, source = TreeNoise(2, 127, 5.0, stddev=1.0), levels((0, 1), *[(0, 0)] * 4), rng(5)
+    plays = np.array([kernel.update(kernel.init(rng=source), losses, rng=source)[1] for _ in range(RUNS)])
+    x, mass = np.polynomial.hermite_e.hermegauss(60)
+    even, uneven = (float(expit(-5 * (1 + math.sqrt(2 * count) * x)) @ mass / mass.sum()) for count in (7, 1))
+    for rounds in (1, 2, 3, 4):
+        assert abs(plays[:, rounds].mean() - even) < 7.1 * math.sqrt(even * (1 - even) / RUNS)
+        assert abs(plays[:, rounds].mean() - uneven) > 7.1 * math.sqrt(uneven * (1 - uneven) / RUNS)
+
+
 def test_actions_of_the_laplace_tree_have_their_law() -> None:
     kernel = TreeNoise(2, 1, 2.0, epsilon=4)
     counts, source, losses = np.zeros(2), rng(3), levels((0, 1))

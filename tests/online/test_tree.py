@@ -2,11 +2,12 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
+from scipy.stats import chi2, kstest, norm
 
 from labeldp.mechanisms.coins import geometric_law
 from labeldp.online import GaussianTree, LaplaceTree, tree
@@ -92,6 +93,43 @@ def test_laplace_noise_has_its_law_in_every_number() -> None:
         return np.searchsorted(edges, np.rint(sums[0] * 10).astype(np.int64))
 
     check_law(draw, law, wrong)
+
+
+def gaussians(x: np.ndarray) -> np.ndarray:
+    """P(the sum of three of standard deviation 2 <= x)."""
+    return norm.cdf(x / (2 * math.sqrt(3)))
+
+
+def laplaces(x: np.ndarray) -> np.ndarray:
+    """P(the sum of three of scale 1 <= x)."""
+    above = np.exp(-np.abs(x)) * (8 + 5 * np.abs(x) + x**2) / 16
+    return np.where(x < 0, above, 1 - above)
+
+
+@pytest.mark.parametrize("splits", [[4], [1, 2, 1]])
+@pytest.mark.parametrize("law", [gaussians, laplaces])
+def test_evened_noise_has_one_law_in_every_round(law: Callable, splits: list[int]) -> None:
+    """After 1, 2, 3 and 4 of 7 rounds it is that of three nodes; that of the sums themselves is not."""
+    width = 30_000
+    sums = GaussianTree(7, width, 2.0) if law is gaussians else LaplaceTree(7, width, 1, 1000)
+    state, source, before, after = sums.init(), rng(6), [], []
+    for count in splits:
+        state, released = sums.step(state, np.zeros((count, width)), rng=source)
+        before += [*released]
+        after += [*sums.evened(released, state.rounds, rng=source)]
+    assert len(after) == 4
+    for even, uneven in zip(after, before, strict=True):
+        assert kstest(even, law).pvalue > FALSE_ALARM > kstest(uneven, law).pvalue
+        assert abs(np.corrcoef(even - uneven, uneven)[0, 1]) < 7.1 / math.sqrt(width), "what is added is fresh"
+    added = np.subtract(after, before)
+    assert (np.abs(np.corrcoef(added) - np.eye(4)) < 7.1 / math.sqrt(width)).all(), "in every round"
+
+
+def test_a_sum_of_most_nodes_is_left_as_it_is() -> None:
+    for sums in (GaussianTree(7, 5, 2.0), LaplaceTree(7, 5, 1, 1000)):
+        released = played(sums, np.ones((7, 5)), [7], 7)
+        evened = sums.evened(released, 7, rng=rng(8))
+        assert (evened[6] == released[6]).all() and (evened[:6] != released[:6]).any(axis=1).all()
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4])

@@ -37,7 +37,6 @@ __all__ = [
     "l2p_rdp",
     "mw_regret_bound",
     "nonprivate_bound",
-    "ones",
     "softmax_rate",
     "softmax_regret_bound",
     "switches_bound",
@@ -49,7 +48,6 @@ SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
 
 _LARGEST_MU = 1e4
-_UNEVEN = 4 / 27
 
 
 def batches_seen(rounds: int, batch: int) -> int:
@@ -182,37 +180,20 @@ def nonprivate_bound(experts: int, horizon: float) -> float:
     return math.sqrt(horizon * math.log(experts) / 2)
 
 
-def softmax_rate(experts: int, horizon: float, deviation: float, missing: float = 0.0) -> float:
+def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
     """The rate that makes `softmax_regret_bound` smallest."""
-    log, linear = math.log(experts), horizon / 8 + deviation**2 / 2
-    low, high = 0.0, math.sqrt(log / linear)
-    if not missing:
-        return high
-    for _ in range(60):
-        middle = (low + high) / 2
-        falls = linear * middle**2 + 2 * _UNEVEN * missing * middle**3 < log
-        low, high = (middle, high) if falls else (low, middle)
-    return low
+    return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
 
 
-def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float, missing: float = 0.0) -> float:
-    """ln d / eta + eta (T / 8 + s^2 / 2) + 4/27 eta^2 missing: softmax of sums with Gaussian noise.
+def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
+    """ln d / eta + eta (T / 8 + s^2 / 2): softmax of sums with Gaussian noise that never grows quieter.
 
     Args:
         deviation: s, the largest standard deviation of the noise on a sum.
-        missing: the sum over rounds of how far the noise's variance falls short of s^2; 0 where it never grows quieter
-            from one round to the next, and nothing has to be added.
 
-    Source: `docs/proofs/online.md`, equations (9) and (11).
+    Source: `docs/proofs/online.md`, equation (9).
     """
-    even = math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
-    return even + _UNEVEN * rate**2 * missing
-
-
-def ones(horizon: int) -> int:
-    """How many ones all numbers below `horizon` have in binary digits: nodes that a tree's sums are made of."""
-    places = range(horizon.bit_length())
-    return sum((horizon >> (j + 1) << j) + max(0, horizon % (2 << j) - (1 << j)) for j in places)
+    return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,6 @@ from labeldp.online.accounting import (
     SWINGS,
     doubling_regret_bound,
     gaussian_mu,
-    ones,
     softmax_rate,
     softmax_regret_bound,
     switches_bound,
@@ -69,11 +68,11 @@ def _switching(promise: Promise, found: Tuned) -> Choice:
     return Choice(found.batch, found.rate, found.redraw, None, found.bound, moves)
 
 
-def _softmax(promise: Promise, stddev: float, deviation: float, missing: float = 0.0) -> Choice:
+def _softmax(promise: Promise, stddev: float, deviation: float) -> Choice:
     """A learner that draws in every round, by noisy sums."""
     d, rounds = promise.experts, promise.horizon
-    rate = few_bits(softmax_rate(d, rounds, deviation, missing))
-    bound = softmax_regret_bound(d, rounds, float(rate), deviation, missing)
+    rate = few_bits(softmax_rate(d, rounds, deviation))
+    bound = softmax_regret_bound(d, rounds, float(rate), deviation)
     return Choice(1, rate, Fraction(1), stddev, bound, float(rounds - 1))
 
 
@@ -109,9 +108,7 @@ def _tree(promise: Promise) -> Choice:
 
     start = reach * math.sqrt(nodes(promise.horizon)) / gaussian_mu(promise.epsilon, promise.delta)
     stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
-    deviation = sums(stddev).deviation
-    # A sum has as many nodes as its number of rounds has ones, so its noise grows and falls.
-    return _softmax(promise, stddev, deviation, promise.horizon * deviation**2 - stddev**2 * ones(promise.horizon))
+    return _softmax(promise, stddev, sums(stddev).deviation)
 
 
 def _doubling(promise: Promise) -> Choice:

@@ -5,9 +5,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.online.checks import one_loss, positive, whole
 from labeldp.online.draws import fresh_words, source
@@ -35,9 +36,9 @@ class SoftmaxState(Generic[S]):
 class NoisySoftmax(Kernel[SoftmaxState[S]]):
     """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
 
-    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Noise whose standard
-    deviation in a sum rises to s and never falls makes the regret's bound ln d / rate + rate · (T/8 + s^2/2); that of
-    a tree falls again, and pays for it: `docs/proofs/online.md`, equation (11).
+    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Gaussian noise whose
+    standard deviation in a sum rises to s and never falls makes the regret's bound ln d / rate + rate · (T/8 + s^2/2):
+    `docs/proofs/online.md`, equation (9).
     """
 
     horizon: int
@@ -71,10 +72,14 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         for start in range(0, losses.shape[0], size):
             levels = losses[start : start + size]
             vectors = (levels.toarray() if hasattr(levels, "toarray") else levels) / self.levels
-            within, sums = self.sums.step(within, vectors, rng=randomness)
+            within, sums = self._step(within, vectors, randomness)
             drawn.append(softmax_draws(sums, float(self.rate), rng=randomness))
         actions = np.concatenate(drawn)
         return SoftmaxState(within, int(actions[-1])), actions[:-1]
+
+    def _step(self, state: S, vectors: NDArray[Any], rng: Randomness) -> tuple[S, Floats]:
+        """The state of the sums after more rounds, and the sums that experts are drawn by."""
+        return self.sums.step(state, vectors, rng=rng)
 
     def _check(self) -> None:
         """Refuse public parameters out of range, and keep the others exactly as they were written."""
@@ -159,7 +164,8 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
 class TreeNoise(NoisySoftmax[TreeState]):
     """Multiplicative weights on sums of the nodes of a binary tree over the rounds, each with fresh noise.
 
-    Use it for a promise with delta = 0, or to compare: Gaussian noise is about four times that of
+    Where a sum has fewer nodes than others, fresh noise stands for those that it lacks: the noise has the same law in
+    every round. Use it for a promise with delta = 0, or to compare: Gaussian noise is about four times that of
     `MatrixFactorization` for a million rounds.
 
     Args:
@@ -200,6 +206,11 @@ class TreeNoise(NoisySoftmax[TreeState]):
             return GaussianTree(self.horizon, self.experts, self.stddev)
         share = positive("epsilon", self.epsilon) / (self.experts * nodes(self.horizon))
         return LaplaceTree(self.horizon, self.experts, share, self.levels)
+
+    def _step(self, state: TreeState, vectors: NDArray[Any], rng: Randomness) -> tuple[TreeState, Floats]:
+        """The state of the sums after more rounds, and the sums with noise for the nodes that they lack."""
+        after, sums = self.sums.step(state, vectors, rng=rng)
+        return after, self.sums.evened(sums, after.rounds, rng=rng)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""

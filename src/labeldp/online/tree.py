@@ -61,10 +61,19 @@ class TreeSums(NoisySums[TreeState]):
     def noise(self, rng: Randomness, count: int) -> Integers:
         """So many fresh integers of noise."""
 
+    @abstractmethod
+    def together(self, rng: Randomness, counts: Integers) -> Floats:
+        """Fresh noise for each entry, in units: that of so many nodes together."""
+
     @property
     @abstractmethod
     def unit(self) -> float:
         """What one integer stands for."""
+
+    @property
+    def rows(self) -> int:
+        """Rounds that are summed at a time."""
+        return max(ROWS * 64 // (self.width + 64), 16)
 
     def init(self) -> TreeState:
         """The state before the first round: nothing was summed."""
@@ -75,12 +84,27 @@ class TreeSums(NoisySums[TreeState]):
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
         randomness, sums = source(rng), np.empty(vectors.shape)
-        rows = max(ROWS * 64 // (self.width + 64), 16)
-        for start in range(0, len(vectors), rows):
-            part = slice(start, start + rows)
+        for start in range(0, len(vectors), self.rows):
+            part = slice(start, start + self.rows)
             state, whole_sums = self._rows(state, self.grid(vectors[part]), randomness)
             np.multiply(whole_sums, self.unit, out=sums[part])
         return state, sums
+
+    def evened(self, sums: Floats, rounds: int, *, rng: Randomness) -> Floats:
+        """Released sums, each with fresh noise for the nodes that it lacks, so that all have noise of the same law.
+
+        Args:
+            sums: of consecutive rounds, shape (rounds, width).
+            rounds: after which the last of them is.
+        """
+        times = np.arange(rounds - len(sums) + 1, rounds + 1)
+        lacking = _most_nodes(self.horizon) - np.bitwise_count(times).astype(np.int64)
+        randomness, found = source(rng), np.empty(sums.shape)
+        for start in range(0, len(sums), self.rows):
+            part = slice(start, start + self.rows)
+            counts = np.broadcast_to(lacking[part, None], sums[part].shape)
+            found[part] = sums[part] + self.unit * self.together(randomness, counts)
+        return found
 
     def _rows(self, state: TreeState, vectors: Integers, rng: Randomness) -> tuple[TreeState, Integers]:
         """The same for a few rounds, in integers."""
@@ -146,6 +170,10 @@ class GaussianTree(TreeSums):
         """Discrete Gaussian noise."""
         return wide_gaussian(rng, count)
 
+    def together(self, rng: Randomness, counts: Integers) -> Floats:
+        """One Gaussian of their variance."""
+        return np.sqrt(counts) * wide_gaussian(rng, counts.size).reshape(counts.shape)
+
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
         """What the sums of so many rounds reveal of one vector; nothing where there are none."""
         if not rounds:
@@ -208,6 +236,14 @@ class LaplaceTree(TreeSums):
     def noise(self, rng: Randomness, count: int) -> Integers:
         """Discrete Laplace noise."""
         return wide_laplace(rng, count, self.rate)
+
+    def together(self, rng: Randomness, counts: Integers) -> Floats:
+        """A sum of Laplace noises, one for each node."""
+        noise = np.zeros(counts.shape)
+        for node in range(int(counts.max(initial=0))):
+            at = counts > node
+            noise[at] += wide_laplace(rng, int(at.sum()), self.rate)
+        return noise
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
         """What the sums of so many rounds reveal of one vector; nothing where there are none.

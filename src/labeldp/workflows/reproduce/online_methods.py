@@ -127,10 +127,8 @@ def _correlated(kernel: MatrixFactorization) -> Deviation:
 
 
 def _tree(kernel: TreeNoise) -> Deviation:
-    """A node for every one in the number of losses so far."""
-    assert kernel.stddev is not None
-    stddev = kernel.stddev
-    return lambda rounds: stddev * np.sqrt(np.bitwise_count(rounds).astype(np.float64))
+    """The same in every round; in the first, where experts are alike, it changes nothing."""
+    return lambda rounds: np.full(len(rounds), kernel.sums.deviation)
 
 
 _EXPECTED: dict[str, Callable[[Plan], Expected]] = {
