@@ -288,7 +288,8 @@ def _of_bags(bags: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
 def certificate(path: str, delta: str | None) -> None:
     """Print a certificate, and whether the thing still is what was certified.
 
-    PATH is a directory that fit wrote or a file that release wrote; of a file, the released column alone is covered.
+    PATH is a directory that fit wrote, or a file that release or online run wrote; of a file, the released column alone
+    is covered.
     Ends with status 1 when it is not.
     """
     from labeldp.workflows import verify

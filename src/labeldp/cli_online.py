@@ -5,7 +5,15 @@ from typing import Any
 
 import click
 
+from labeldp.cli_options import naming_flags
+
 __all__ = ["online"]
+
+GROUP_EXAMPLES = """\b
+Examples:
+  labeldp online plan --horizon 100000 --experts 1000 --epsilon 1
+  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
+"""
 
 EXAMPLES = """\b
 Examples:
@@ -16,7 +24,7 @@ Examples:
 """
 
 
-@click.group()
+@click.group(epilog=GROUP_EXAMPLES)
 def online() -> None:
     """Decide every round, in private: which of several experts to follow, before their losses are seen."""
 
@@ -45,6 +53,7 @@ def online() -> None:
     "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@naming_flags(d="--experts")
 def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:
     """Which learner to take, its parameters and its bound of regret, before any data is touched.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli_options import naming_change
+from labeldp.cli_options import naming_change, naming_flags
 from labeldp.terminal import progress
 
 __all__ = ["run"]
@@ -13,6 +13,7 @@ EXAMPLES = """\b
 Examples:
   labeldp online run losses.parquet --epsilon 1 --out decisions.parquet
   labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 --neighbors zero-out --horizon 1e5 --out decisions.csv
+  labeldp online run losses.parquet --epsilon 1 --experts red,green,blue --out decisions.parquet
   labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
 """
 
@@ -35,11 +36,13 @@ Examples:
 @click.option(
     "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
 )
+@click.option("--experts", metavar="NAMES", help="The columns that are experts, such as a,b,c; by default all.")
 @click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=str), help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
+@naming_flags(name="--dataset")
 def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **asked: Any) -> None:
     """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
 
@@ -52,7 +55,9 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     from labeldp.workflows import OnlineRun, describe_budget, run_online
 
     revision = asked.pop("revision")
-    wanted = OnlineRun(**asked, loss_bits=int(loss_bits))
+    experts = asked.pop("experts")
+    columns = None if experts is None else tuple(experts.split(","))
+    wanted = OnlineRun(**asked, loss_bits=int(loss_bits), experts=columns)
     with naming_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,

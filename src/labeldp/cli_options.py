@@ -39,9 +39,15 @@ def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _typed(sentence: str, flags: dict[str, str]) -> str:
-    """A sentence with flags for the argument that it begins with, and for every name that is no word of English."""
+    """A sentence with flags for the argument that it begins with, and for every name that is no word of English.
+
+    So are names in backticks, and `name=value` becomes what is typed.
+    """
     first = sentence.split(" ", 1)[0].rstrip(":")
     sentence = flags.get(first, first) + sentence[len(first) :]
+    every = "|".join(map(re.escape, flags))
+    sentence = re.sub(rf"`({every})`", lambda name: flags[name[1]], sentence)
+    sentence = re.sub(rf"(?<![\w-])({every})=(?=[\w.])", lambda name: f"{flags[name[1]]} ", sentence)
     names = [re.escape(name) for name in flags if "_" in name]
     return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
 

@@ -55,6 +55,7 @@ def test_noise_and_epochs_in_words(labeldp: Run) -> None:
 
 def test_bounds_that_say_little_or_nothing(labeldp: Run) -> None:
     ran = plan(labeldp, "--horizon 100 --experts 1e6 --epsilon 0.1")
+    assert "Expected regret: at most 100, for any losses." in ran.out
     assert "This bound says nothing: nobody loses more than 100 in 100 rounds." in " ".join(ran.out.split())
     ran = plan(labeldp, "--horizon 1e4 --experts 100 --epsilon 0.1")
     assert "% of the largest loss that is possible" in " ".join(ran.out.split())
@@ -63,14 +64,18 @@ def test_bounds_that_say_little_or_nothing(labeldp: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--horizon 1e5 --experts 1.5 --epsilon 1", "experts must be a whole number"),
-        ("--horizon 1e5 --experts 1 --epsilon 1", "experts must be at least 2"),
-        ("--horizon 0 --experts 10 --epsilon 1", "horizon must be an integer of at least 1"),
-        ("--horizon many --experts 10 --epsilon 1", "horizon must be a number, such as 1.0"),
-        ("--horizon 1e5 --experts 10 --epsilon 0", "epsilon must be positive, such as epsilon=1.0"),
-        ("--horizon 1e5 --experts 10 --epsilon 1 --delta 2", "delta must lie in [1e-200, 1), or be 0 for the method"),
-        ("--horizon 1e5 --experts 10 --epsilon 1 --delta 0", "delta must be positive, such as 1e-6"),
-        ("--horizon 1e5 --experts 10 --epsilon 1 --method best", "method must be one of: auto, dartboard"),
+        ("--horizon 1e5 --experts 1.5 --epsilon 1", "--experts must be a whole number from 2 to 10^9, such as 1e5"),
+        ("--horizon 1e5 --experts 1 --epsilon 1", "--experts must be a whole number from 2 to 10^9, such as 1e5"),
+        ("--horizon 0 --experts 10 --epsilon 1", "--horizon must be a whole number from 1 to 10^12, such as 1e5"),
+        ("--horizon many --experts 10 --epsilon 1", "--horizon must be a whole number from 1 to 10^12, such as 1e5"),
+        ("--horizon 1e30 --experts 10 --epsilon 1", "--horizon must be a whole number from 1 to 10^12, such as 1e5"),
+        ("--horizon 1e5 --experts 1e30 --epsilon 1", "--experts must be a whole number from 2 to 10^9, such as 1e5"),
+        ("--horizon 1e5 --experts 10 --epsilon 0", "--epsilon must be positive, such as --epsilon 1.0"),
+        ("--horizon 1e5 --experts 10 --epsilon x", "--epsilon must be a number, such as 1.0"),
+        ("--horizon 1e5 --experts 10 --epsilon 1 --delta x", "--delta must be a number, such as 1e-6"),
+        ("--horizon 1e5 --experts 10 --epsilon 1 --delta 2", "--delta must lie in [1e-200, 1), or be 0 for the method"),
+        ("--horizon 1e5 --experts 10 --epsilon 1 --delta 0", "--delta must be positive, such as 1e-6"),
+        ("--horizon 1e5 --experts 10 --epsilon 1 --method best", "--method must be one of: auto, dartboard"),
     ],
 )
 def test_what_is_refused(labeldp: Run, words: str, message: str) -> None:

@@ -220,12 +220,11 @@ WRONG = [
     ({"a": 1.0371}, RUN, "numbers in .0, 1."),
     ({"a": -0.0371}, RUN, "numbers in .0, 1."),
     ({"a": np.nan}, RUN, "numbers in .0, 1."),
-    ({"a": "0371"}, RUN, "numbers in .0, 1."),
+    ({"a": "0371"}, RUN, "losses must be numbers"),
     ({"a": 0.371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
     ({"a": 371}, OnlineRun(epsilon=20, levels=True), "integers from 0 to 255"),
     ({}, OnlineRun(epsilon=20, horizon=94), "horizon must be at least the number of rows, 95, not 94"),
     ({}, OnlineRun(epsilon=20, method="best"), "method must be one of"),
-    ({}, OnlineRun(epsilon=20, loss_bits=9), "bits must be"),
 ]
 
 
@@ -238,7 +237,7 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(
     for name, value in cell.items():
         found[name] = found[name].astype(object)
         found.loc[77, name] = value
-        found[name] = found[name] if isinstance(value, float) else found[name].astype(str)
+        found[name] = found[name].astype(str if isinstance(value, str) else float)
     getattr(found, f"to_{kind}")(f"wrong.{kind}", index=False)
     with pytest.raises(ldp.InputError, match=words) as error:
         play(data=f"wrong.{kind}", run=run, ledger="l.db", dataset="clicks")
@@ -250,11 +249,15 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(
     ("changed", "words"),
     [
         ({"out": "out.json"}, "must end in .parquet or .csv"),
-        ({"out": "nowhere/out.csv"}, "cannot be used"),
+        ({"out": "nowhere/out.csv"}, "there is no directory nowhere"),
         ({"out": "losses.parquet"}, "exists already"),
         ({"data": "none.parquet"}, "no such file"),
-        ({"ledger": "l.db"}, "ledger and dataset go together"),
-        ({"dataset": "clicks"}, "ledger and dataset go together"),
+        ({"ledger": "l.db"}, "`dataset` must be given with `ledger`"),
+        ({"dataset": "clicks"}, "`ledger` must be given with `dataset`"),
+        ({"revision": "next"}, "`ledger` and `dataset` must be given with `revision`"),
+        ({"ledger": "l.db", "dataset": ""}, "name must be a printable text"),
+        ({"ledger": "l.db", "dataset": " "}, "name must be a printable text"),
+        ({"ledger": "l.db", "dataset": "clicks", "revision": ""}, "revision must be a printable text"),
     ],
 )
 def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
@@ -270,7 +273,9 @@ def test_wrong_places_are_refused(changed: dict[str, Any], words: str) -> None:
         ({"delta": 1}, "delta"),
         ({"horizon": 0}, "horizon"),
         ({"horizon": "1.5"}, "horizon"),
-        ({"horizon": "many"}, "horizon"),
+        ({"horizon": "many"}, "horizon must be a whole number from 1 to 10.12, such as 1e5"),
+        ({"horizon": "1e30"}, "horizon must be a whole number from 1 to 10.12, such as 1e5"),
+        ({"loss_bits": 9}, "loss_bits must be 8 or 16"),
     ],
 )
 def test_wrong_numbers_are_refused_at_once(wrong: dict[str, Any], words: str) -> None:
@@ -297,5 +302,5 @@ def test_a_run_that_died_at_its_first_step_is_begun_again() -> None:
 
 def test_one_expert_is_no_choice() -> None:
     table()[["a"]].to_parquet("one.parquet")
-    with pytest.raises(ldp.InputError, match="d must be an integer of at least 2"):
+    with pytest.raises(ldp.InputError, match="parquet has one column; at least two experts are needed"):
         play(data="one.parquet")

@@ -74,7 +74,7 @@ class Course:
     @property
     def published(self) -> str:
         """What leaves, in words."""
-        return f"{self.kernel.published}, for {self.rounds:,} rounds"
+        return f"{self.kernel.published}, for at most {self.rounds:,} rounds"
 
     @property
     def assumptions(self) -> tuple[str, ...]:

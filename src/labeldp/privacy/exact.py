@@ -36,7 +36,7 @@ def decimal(value: Any, name: str) -> Fraction:
     try:
         parsed = Decimal(str(value))
     except InvalidOperation:
-        raise InputError(f"{name} must be a number, such as 1.0") from None
+        raise InputError(f"{name} must be a number, such as {'1e-6' if name == 'delta' else '1.0'}") from None
     if not parsed.is_finite():
         raise InputError(f"{name} must be finite")
     if parsed and abs(parsed.adjusted()) > MAX_DIGITS:

@@ -1,5 +1,6 @@
 """What `labeldp online plan` prints: a plan for experts, in words."""
 
+from contextlib import suppress
 from textwrap import wrap
 from typing import Any
 
@@ -16,31 +17,39 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
     Raises:
         InputError: an argument is out of range.
     """
-    return plan_experts(_count(experts, "experts"), _count(horizon, "horizon"), epsilon, delta, **chosen)
+    return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
 
 
-def _count(text: Any, name: str) -> int:
-    exact = decimal(text, name)
-    if exact.denominator != 1:
-        raise InputError(f"{name} must be a whole number")
-    if name == "experts" and exact < 2:
-        raise InputError("experts must be at least 2")
-    return exact.numerator
+def count(text: Any, name: str, least: int, digits: int) -> int:
+    """A whole number as a command line has it, such as 1e5, from `least` to 10^digits.
+
+    Raises:
+        InputError: something else.
+    """
+    with suppress(InputError):
+        exact = decimal(text, name)
+        if exact.denominator == 1 and least <= exact <= 10**digits:
+            return exact.numerator
+    raise InputError(f"{name} must be a whole number from {least} to 10^{digits}, such as 1e5")
 
 
 def online_plan_lines(plan: Plan) -> list[str]:
     """The lines that `labeldp online plan` prints."""
+
+    def most(bound: float) -> str:
+        return _amount(min(bound, plan.horizon))  # nobody loses more
+
     promise = f"epsilon = {all_digits(float(plan.epsilon))} and delta = {all_digits(float(plan.delta))}"
     asked = f"{plan.experts:,} experts, {plan.horizon:,} rounds, {promise}, where {plan.neighbors.value}."
     lines = [asked, "", *_parameters(plan)]
     lines += [
-        f"Expected regret: at most {_amount(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
-        f"{_amount(plan.nonprivate_bound)}.",
+        f"Expected regret: at most {most(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
+        f"{most(plan.nonprivate_bound)}.",
         f"Expected changes of the expert: at most {_amount(plan.expected_switches)}.",
         "",
     ]
-    rows = [["method", "regret at most", "holds"], [plan.method, _amount(plan.regret_bound), plan.holds]]
-    rows += [[each.method, _amount(each.regret_bound), each.holds] for each in plan.alternatives]
+    rows = [["method", "regret at most", "holds"], [plan.method, most(plan.regret_bound), plan.holds]]
+    rows += [[each.method, most(each.regret_bound), each.holds] for each in plan.alternatives]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     return [*lines, "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]

@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.online import Course, Plan, check_levels, freeze, plan_experts, quantize, thaw
-from labeldp.privacy import Budget, Certificate, InputError, KeyedRandomness, LabelDPError, Ledger, decimal
-from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
+from labeldp.online import Course, Plan, freeze, plan_experts, thaw
+from labeldp.privacy import Budget, Certificate, InputError, KeyedRandomness, LabelDPError, Ledger
+from labeldp.tables import ReleaseWriter, TableFile, open_table, release_writer
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.loss_table import experts_of, levels_of
+from labeldp.workflows.online_plan import count
 from labeldp.workflows.release import Progress
 from labeldp.workflows.unfinished import Unfinished, unfinished
 
@@ -37,6 +39,7 @@ class OnlineRun:
         method, neighbors, loss_bits: see `PrivateExperts`.
         horizon: the number of rounds that is charged; by default the number of rows of the file, which is then public.
         levels: whether the file holds integers from 0 to 2^loss_bits - 1 in the place of losses in [0, 1].
+        experts: the columns that are experts, at least two; by default all.
     """
 
     epsilon: Any
@@ -46,14 +49,14 @@ class OnlineRun:
     loss_bits: int = 8
     horizon: Any = None
     levels: bool = False
+    experts: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
         if self.horizon is not None:
-            rounds = decimal(self.horizon, "horizon")
-            if rounds < 1 or rounds.denominator != 1:
-                raise InputError("horizon must be a whole number of at least 1, or left out: the number of rows")
-            object.__setattr__(self, "horizon", rounds.numerator)
+            object.__setattr__(self, "horizon", count(self.horizon, "horizon", 1, 12))
+        if self.loss_bits not in (8, 16):
+            raise InputError("loss_bits must be 8 or 16")
 
     def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
         """The plan, and the number of rounds that it is for."""
@@ -112,19 +115,16 @@ def run_online(
         LedgerError: the ledger cannot be used, or the losses changed; nothing was charged.
         LabelDPError: the file changed meanwhile, or the disk is full; nothing was published.
     """
-    if (ledger is None) != (dataset is None):
-        raise InputError("ledger and dataset go together: a ledger file, and the name of the losses in it")
-    table, target, name = open_table(data), Path(out), dataset or "losses"
-    if os.path.lexists(target):
-        raise InputError(f"{target} exists already; choose another name or remove it first")
-    losses, budget = LossFile(table, run, progress), Budget(run.epsilon, run.delta)
+    name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
+    table = open_table(data)
+    losses = LossFile(table, experts_of(table, run.experts), run, progress)
     account = _account(ledger, name, revision, budget)
     with (
-        unfinished(target, run.request(table.columns, ledger, name, revision)) as place,
+        unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
         digest, rows = losses.checked()
-        plan, rounds = run.plan(len(table.columns), rows)
+        plan, rounds = run.plan(len(losses.names), rows)
         course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
         with place.charging(keyed(place.key, digest)):
@@ -134,9 +134,29 @@ def run_online(
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(course, place, digest, rows, coins)
-        publish(place, table.columns, rows, writer)
+        publish(place, losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
+
+
+def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
+    """The name of the losses, where ledger and name go together."""
+    if ledger is None and dataset is not None:
+        raise InputError("`ledger` must be given with `dataset`: the file that is charged")
+    if ledger is not None and dataset is None:
+        raise InputError("`dataset` must be given with `ledger`: the name of the losses in it")
+    if ledger is None and revision is not None:
+        raise InputError("`ledger` and `dataset` must be given with `revision`: it names other losses in a ledger")
+    return "losses" if dataset is None else dataset
+
+
+def _free(target: Path) -> Path:
+    """Where an output can appear."""
+    if os.path.lexists(target):
+        raise InputError(f"out: {target} exists already; choose another name or remove it first")
+    if not target.parent.is_dir():
+        raise InputError(f"out: there is no directory {target.parent}")
+    return target
 
 
 def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Ledger | DatasetLedger:
@@ -168,13 +188,14 @@ class LossFile:
     """A file of losses on its way through a learner."""
 
     table: TableFile
+    names: tuple[str, ...]
     run: OnlineRun
     progress: Progress | None
 
     @property
     def block_rows(self) -> int:
         """Rounds that are played at a time."""
-        return max(1, BLOCK_CELLS // len(self.table.columns))
+        return max(1, BLOCK_CELLS // len(self.names))
 
     def checked(self) -> tuple[bytes, int]:
         """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
@@ -215,9 +236,9 @@ class LossFile:
 
     def _blocks(self) -> Iterator[NDArray[Any]]:
         """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
-        names, held, size = self.table.columns, [], 0
-        for batch in self.table.blocks(block_rows=self.block_rows):
-            levels = levels_of(batch, names, self.run)
+        held, size = [], 0
+        for batch in self.table.blocks(self.names, block_rows=self.block_rows):
+            levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
             while len(levels):
                 held.append(levels[: self.block_rows - size])
                 size, levels = size + len(held[-1]), levels[len(held[-1]) :]
@@ -236,27 +257,6 @@ class LossFile:
 def keyed(key: bytes, digest: bytes) -> str:
     """A digest that can be kept: who does not have the key cannot try losses out."""
     return hmac.digest(key, digest, hashlib.sha256).hex()
-
-
-def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], run: OnlineRun) -> NDArray[Any]:
-    """The losses of a block as levels.
-
-    Raises:
-        InputError: a loss is missing, no number or out of range; the message says neither which nor where.
-    """
-    wanted = f"integers from 0 to {2**run.loss_bits - 1}" if run.levels else "numbers in [0, 1]"
-    try:
-        columns = [label_numbers(batch, name) for name in names]
-    except InputError:
-        columns = []
-    if not columns:
-        raise InputError(f"losses must be {wanted}, in every column of every row")
-    matrix = np.column_stack(columns)
-    if not run.levels:
-        return np.asarray(quantize(matrix, run.loss_bits))
-    if not (np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all()):
-        raise InputError(f"losses must be {wanted}, in every column of every row")
-    return np.asarray(check_levels(matrix.astype(np.int64), run.loss_bits))
 
 
 def publish(place: Unfinished, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
