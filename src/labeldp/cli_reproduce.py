@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli_options import naming_flags
 from labeldp.terminal import progress
 
 __all__ = ["reproduce"]
@@ -181,6 +182,7 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
 )
 @click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
 @click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@naming_flags()
 def online(data: str | None, out: str, **options: Any) -> None:
     """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.
 

@@ -1,6 +1,7 @@
 """Tables on online learning: what is measured, runs that are finished once, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,7 +112,10 @@ def test_real_losses_are_played_and_left_out_where_there_are_none(tmp_path: Path
     place.parent.mkdir(parents=True)
     place.write_bytes(gzip.compress(("a,b\n" + "1.1,0.9\n0.9,1.2\n" * 40).encode()))
     told = list[str]()
-    asked = grid(tables="stocks,elec2")
+    with pytest.raises(InputError, match="tables: elec2 cannot be made; --data names no folder"):
+        reproduce_online(grid(tables="stocks,elec2"), data=str(place.parents[1]), out=str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+    asked = replace(grid(tables="stocks,elec2"), named=False)
     (found,) = reproduce_online(asked, data=str(place.parents[1]), out=str(tmp_path / "out"), told=told.append)
     assert found.size == (80, 2) and told == ["elec2: left out; --data names no folder with these losses"]
     played = {point.name for point in found.points if point.played is not None}

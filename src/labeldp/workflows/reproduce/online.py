@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labeldp.privacy import InputError
 from labeldp.workflows.reproduce import online_tables as tables
 from labeldp.workflows.reproduce.experiment import Progress, Told
 from labeldp.workflows.reproduce.folder import results_folder
@@ -75,7 +76,7 @@ def reproduce_online(
 
     Args:
         grid: what to run.
-        data: a folder with real losses; without it their tables are left out.
+        data: a folder with real losses; without it their tables are left out, and refused where they are named.
         out: a folder, made if need be: `runs` holds a JSON file for each run.
         told: called with a sentence when another command is at a run, or a table is left out.
         publish: called with all results in the folder after each seed of everything.
@@ -89,11 +90,13 @@ def reproduce_online(
     """
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     losses = real_losses(data)
-    folder = results_folder(out)
     runs = list(grid.runs(losses))
     for table in (STOCKS, ELECTRICITY):
         if table in grid.tables and not any(run.table == table for run in runs):
+            if grid.named:
+                raise InputError(f"tables: {table} cannot be made; --data names no folder with these losses")
             say(f"{table}: left out; --data names no folder with these losses")
+    folder = results_folder(out)
     for place, run in enumerate(runs):
         show(run.title, place / len(runs))
         if publish is not None and place and run.seed > runs[place - 1].seed:

@@ -88,6 +88,7 @@ class OnlineGrid:
         experts: of made-up losses.
         epsilons: for every table; None for what suits each.
         seeds: so many of everything that is random.
+        named: whether tables were named, so that each must be made.
     """
 
     tables: tuple[str, ...]
@@ -96,6 +97,7 @@ class OnlineGrid:
     experts: tuple[int, ...]
     epsilons: tuple[float, ...] | None
     seeds: int
+    named: bool = False
 
     @classmethod
     def parse(
@@ -113,7 +115,7 @@ class OnlineGrid:
         epsilons = None if epsilon is None else tuple(epsilon_of(each) for each in _listed("epsilon", epsilon))
         if seeds < 1:
             raise InputError("--seeds must be at least 1")
-        return cls(named, kinds, horizon, sizes, epsilons, seeds)
+        return cls(named, kinds, horizon, sizes, epsilons, seeds, tables is not None)
 
     def runs(self, losses: Iterable[str]) -> Iterator[RegretRun]:
         """Everything that can be run with these real losses: formulas first, then the first seed of all, and so on."""
