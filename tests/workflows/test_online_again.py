@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
+from labeldp.online.methods import METHODS
 from labeldp.tables import open_table
 from labeldp.workflows import LedgerFile, OnlineRun, online_run, run_online
 
@@ -31,9 +32,9 @@ def ten_rounds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pd.DataFrame(np.random.default_rng(0).random((ROUNDS, 8)), columns=list("abcdefgh")).to_parquet("losses.parquet")
 
 
-def play(out: str = "out.parquet", data: str = "losses.parquet", **more: Any) -> list[str]:
+def play(out: str = "out.parquet", data: str = "losses.parquet", run: OnlineRun = RUN, **more: Any) -> list[str]:
     """The decisions of a run."""
-    run_online(data, RUN, out=out, **more)
+    run_online(data, run, out=out, **more)
     return list(open_table(out).read()["expert"].to_pylist())
 
 
@@ -61,6 +62,14 @@ def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account
     assert len(set(whole)) > 4 and other != whole, "coins matter here"
 
 
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_method_draws_from_the_coins_alone(method: str) -> None:
+    run = OnlineRun(epsilon=5, delta=0.01, method=method)
+    whole = play(progress=copying("played", 4), run=run, **LEDGER)
+    assert play("copy.parquet", run=run, **LEDGER) == whole == play("again.parquet", run=run, **LEDGER)
+    assert play("other.parquet", run=run, ledger="other.db", dataset="clicks") != whole
+
+
 def test_a_copy_of_what_was_charged_alone_makes_the_same_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*arguments: Any) -> None:
         raise Stopped
@@ -73,8 +82,9 @@ def test_a_copy_of_what_was_charged_alone_makes_the_same_decisions(monkeypatch: 
     assert play(**LEDGER) == play("copy.parquet", **LEDGER)
 
 
-def test_the_same_losses_are_the_same_release_whatever_the_file() -> None:
+def test_the_same_losses_are_the_same_release_whatever_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     first = play(**LEDGER)
+    monkeypatch.setattr("labeldp.tables.csvfile.BLOCK_BYTES", 2000)  # some twelve rounds
     table = parquet.read_table("losses.parquet")
     parquet.write_table(table, "rows.parquet", row_group_size=7)
     table.to_pandas().to_csv("losses.csv", index=False)

@@ -27,8 +27,9 @@ class Unfinished:
     Args:
         folder: where it is.
         request: a digest of all that was asked for.
-        run: the name under which the run is charged.
-        key: of the digest of the losses, in hexadecimal digits; secret.
+        run: the name under which the run is charged where no ledger file names it.
+        key: of the digest of the losses, and of the coins where no ledger file has their key, in hexadecimal digits;
+            secret.
         losses: this digest once a charge was asked for, else None; secret.
     """
 
