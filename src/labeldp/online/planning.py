@@ -157,7 +157,7 @@ def plan_experts(
     promise, relation = _checked(d, horizon, epsilon, delta, neighbors, loss_bits)
     known = _admitted(method, promise.delta)
     found = {name: choice for name, each in known.items() if (choice := _choice(each, promise, name == method))}
-    safe = [name for name in found if METHODS[name].worst_case]
+    safe = [name for name in found if METHODS[name].by_itself]
     chosen = min(safe, key=lambda name: found[name].regret_bound) if method == "auto" else method
     others = sorted(found.keys() - {chosen}, key=lambda name: (found[name].regret_bound, name))
     return Plan(
@@ -195,7 +195,7 @@ def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
     if method != "auto" and method not in METHODS:
         raise InputError(f"method must be one of: auto, {', '.join(METHODS)}")
     known = {name: each for name, each in METHODS.items() if delta or each.pure}
-    if (method == "auto" and not any(each.worst_case for each in known.values())) or method not in {"auto", *known}:
+    if (method == "auto" and not any(each.by_itself for each in known.values())) or method not in {"auto", *known}:
         raise InputError(
             "delta must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling', for losses that "
             "are independent draws of one law"
