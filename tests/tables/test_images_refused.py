@@ -25,8 +25,9 @@ def refusal(path: Path, label: str = "labels") -> str:
     with pytest.raises(InputError) as caught:
         open_images(path, label=label)
     assert caught.value.__cause__ is None and caught.value.__context__ is None
-    assert SECRET not in str(caught.value) and str(CODE) not in str(caught.value)
     assert str(path) in str(caught.value)
+    said = str(caught.value).replace(str(path.parent), "")  # The folder of a test run has numbers of its own.
+    assert SECRET not in said and str(CODE) not in said
     return str(caught.value)
 
 

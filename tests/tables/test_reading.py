@@ -191,7 +191,8 @@ def test_the_first_row_of_a_file_without_header_stays_unsaid(tmp_path: Path, rec
     for ask in (lambda: table.require("diagnosis", "label"), lambda: table.blocks(["zip"])):
         with pytest.raises(InputError, match="does it have a header row") as caught:
             ask()
-        assert not any(cell in str(caught.value) for cell in record.split(","))
+        said = str(caught.value).replace(str(tmp_path), "")  # The folder of a test run has numbers of its own.
+        assert not any(cell in said for cell in record.split(","))
 
 
 def test_a_header_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
