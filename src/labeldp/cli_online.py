@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli_options import naming_flags
+from labeldp.cli_options import naming_flags, online_options
 
 __all__ = ["online"]
 
@@ -32,26 +32,7 @@ def online() -> None:
 @online.command("plan", epilog=EXAMPLES)
 @click.option("--horizon", required=True, metavar="NUMBER", help="How many rounds will be played, such as 1e6.")
 @click.option("--experts", required=True, metavar="NUMBER", help="How many experts there are to follow.")
-@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together.")
-@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost.")
-@click.option(
-    "--method",
-    default="auto",
-    show_default=True,
-    metavar="NAME",
-    help="auto takes the smallest bound that holds for any losses. Or: dartboard, matrix-factorization, tree, redraw, "
-    "shrinking-dartboard, l2p, doubling.",
-)
-@click.option(
-    "--neighbors",
-    type=click.Choice(["replace", "zero-out"]),
-    default="replace",
-    show_default=True,
-    help="What may become of a round's losses unnoticed: any others, or none.",
-)
-@click.option(
-    "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
-)
+@online_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @naming_flags(d="--experts")
 def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli_options import naming_change, naming_flags
+from labeldp.cli_options import naming_change, naming_flags, online_options
 from labeldp.terminal import progress
 
 __all__ = ["run"]
@@ -20,22 +20,8 @@ Examples:
 
 @click.command("run", epilog=EXAMPLES)
 @click.argument("losses", type=click.Path(dir_okay=False, path_type=str))
-@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together.")
-@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost.")
+@online_options
 @click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=str), help="A new CSV or Parquet file.")
-@click.option(
-    "--method", default="auto", show_default=True, metavar="NAME", help="auto, or one that online plan names."
-)
-@click.option(
-    "--neighbors",
-    type=click.Choice(["replace", "zero-out"]),
-    default="replace",
-    show_default=True,
-    help="What may become of a round's losses unnoticed: any others, or none.",
-)
-@click.option(
-    "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
-)
 @click.option("--experts", metavar="NAMES", help="The columns that are experts, such as a,b,c; by default all.")
 @click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")

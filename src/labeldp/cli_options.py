@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
-__all__ = ["bag_options", "domain_options", "naming_change", "naming_flags", "private"]
+__all__ = ["bag_options", "domain_options", "naming_change", "naming_flags", "online_options", "private"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -127,3 +127,34 @@ def bag_options(command: Callable[P, R]) -> Callable[P, R]:
     for option in reversed(options):
         decorated = option(decorated)
     return decorated
+
+
+def online_options(command: Any) -> Any:
+    """What a learner of rounds is asked for, whether it is planned or played."""
+    options = [
+        click.option(
+            "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
+        ),
+        click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost."),
+        click.option(
+            "--method",
+            default="auto",
+            show_default=True,
+            metavar="NAME",
+            help="auto takes the smallest bound that holds for any losses. Or: dartboard, matrix-factorization, tree, "
+            "redraw, shrinking-dartboard, l2p, doubling, better-of-two.",
+        ),
+        click.option(
+            "--neighbors",
+            type=click.Choice(["replace", "zero-out"]),
+            default="replace",
+            show_default=True,
+            help="What may become of a round's losses unnoticed: any others, or none.",
+        ),
+        click.option(
+            "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command

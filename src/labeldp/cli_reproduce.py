@@ -88,12 +88,7 @@ def multistage(data: str, out: str, **options: Any) -> None:
     from labeldp.report import write_reproduced
     from labeldp.workflows import Grid, reproduce_multistage
 
-    grid, tell = Grid.parse(**options), partial(click.echo, err=True)
-    publish = partial(write_reproduced, folder=out)
-    with progress("reading") as show:
-        results = reproduce_multistage(grid, data=data, out=out, told=tell, publish=publish, progress=show)
-    for path in publish(results):
-        click.echo(path)
+    _reproduced(partial(reproduce_multistage, data=data), Grid.parse(**options), write_reproduced, out, "reading")
 
 
 @reproduce.command("rates", epilog=RATES_EXAMPLES)
@@ -116,12 +111,7 @@ def rates(out: str, **options: Any) -> None:
     from labeldp.report import write_rates
     from labeldp.workflows import RateGrid, reproduce_rates
 
-    grid, tell = RateGrid.parse(**options), partial(click.echo, err=True)
-    publish = partial(write_rates, folder=out)
-    with progress("rates") as show:
-        results = reproduce_rates(grid, out=out, told=tell, publish=publish, progress=show)
-    for path in publish(results):
-        click.echo(path)
+    _reproduced(reproduce_rates, RateGrid.parse(**options), write_rates, out, "rates")
 
 
 @reproduce.command("aggregation", epilog=AGGREGATION_EXAMPLES)
@@ -154,12 +144,9 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
     from labeldp.report import write_aggregation
     from labeldp.workflows import AggregationGrid, reproduce_aggregation
 
-    grid, tell = AggregationGrid.parse(**options), partial(click.echo, err=True)
-    publish = partial(write_aggregation, folder=out)
-    with progress("bags") as show:
-        results = reproduce_aggregation(grid, data=data, out=out, told=tell, publish=publish, progress=show)
-    for path in publish(results):
-        click.echo(path)
+    _reproduced(
+        partial(reproduce_aggregation, data=data), AggregationGrid.parse(**options), write_aggregation, out, "bags"
+    )
 
 
 @reproduce.command("online", epilog=ONLINE_EXAMPLES)
@@ -193,9 +180,13 @@ def online(data: str | None, out: str, **options: Any) -> None:
     from labeldp.report import write_online
     from labeldp.workflows import OnlineGrid, reproduce_online
 
-    grid, tell = OnlineGrid.parse(**options), partial(click.echo, err=True)
-    publish = partial(write_online, folder=out)
-    with progress("online") as show:
-        results = reproduce_online(grid, data=data, out=out, told=tell, publish=publish, progress=show)
+    _reproduced(partial(reproduce_online, data=data), OnlineGrid.parse(**options), write_online, out, "online")
+
+
+def _reproduced(run: Any, grid: Any, write: Any, out: str, word: str) -> None:
+    """Make the runs of a grid, publish all that is in the folder, and say where."""
+    publish = partial(write, folder=out)
+    with progress(word) as show:
+        results = run(grid, out=out, told=partial(click.echo, err=True), publish=publish, progress=show)
     for path in publish(results):
         click.echo(path)

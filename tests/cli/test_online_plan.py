@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Ran
 from labeldp.cli_online import EXAMPLES
-from labeldp.online import plan_experts
+from labeldp.online import METHODS, plan_experts
 
 Run = Callable[..., Ran]
 
@@ -87,3 +87,9 @@ def test_the_examples_of_the_help_run(labeldp: Run) -> None:
     for line in EXAMPLES.splitlines():
         if line.startswith("  labeldp "):
             assert labeldp(*shlex.split(line)[1:]).status == 0, line
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_help_names_every_method(labeldp: Run, command: str) -> None:
+    shown = "".join(labeldp("online", command, "--help").out.split())
+    assert all(method in shown for method in METHODS)

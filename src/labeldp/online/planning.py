@@ -138,7 +138,8 @@ def plan_experts(
         epsilon: privacy parameter of all actions together, positive.
         delta: in (0, 1); 0 for the method "doubling" alone.
         method: "auto", or one of `METHODS`. "auto" takes the smallest bound that holds for any losses, so never
-            "doubling", whose regret can grow as fast as the horizon when losses are no independent draws.
+            "doubling", whose regret can grow as fast as the horizon when losses are no independent draws, nor
+            "better-of-two", which finds out in private whether doubling or another learner is better.
         neighbors: "replace": one round's losses become any others; "zero-out": they become zero.
         loss_bits: 8 or 16; losses are counted in 2^loss_bits - 1 levels.
 
