@@ -73,15 +73,11 @@ class NoisySums(ABC, Generic[S]):
     def deviation(self) -> float:
         """The largest standard deviation of the noise in a sum."""
 
-    def check_rounds(self, state: S, rounds: int) -> None:
-        """Refuse so many rounds more where they would be more than the horizon."""
-        if state.rounds + rounds > self.horizon:
-            raise InputError(f"there are more rounds than the horizon of {self.horizon}: plan for more of them")
-
     def _check(self, state: S, vectors: NDArray[Any]) -> None:
         if vectors.ndim != 2 or vectors.shape[1] != self.width:
             raise InputError(f"vectors must have shape (rounds, {self.width})")
-        self.check_rounds(state, len(vectors))
+        if state.rounds + len(vectors) > self.horizon:
+            raise InputError(f"there are more rounds than the horizon of {self.horizon}: plan for more of them")
         if vectors.size and not (vectors.min() >= -1 and vectors.max() <= 1):
             raise InputError("vectors must have entries from -1 to 1")
 

@@ -65,7 +65,6 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
             InputError: more rounds than the horizon, or losses that are no levels.
         """
         rows_of(losses, self.experts, self.levels)
-        self.sums.check_rounds(state.sums, losses.shape[0])
         randomness, size = source(rng), max(ENTRIES // self.experts, LEAST)
         drawn = [np.array([state.action])]
         within = state.sums
