@@ -65,7 +65,7 @@ class PrivateOnlineConvex:
         >>> from labeldp.online import Ball
         >>> learner = PrivateOnlineConvex(Ball(3, 1.0), horizon=1000, epsilon=1, delta=1e-6)
         >>> played = learner.update(np.random.default_rng(0).uniform(-0.5, 0.5, (999, 3)))
-        >>> learner.update(lambda point: point - 0.1).shape
+        >>> learner.update(lambda point: (point - 0.1) / 2).shape
         (1, 3)
         >>> learner.certificate.loss.epsilon(1e-6) <= 1
         True
