@@ -126,7 +126,7 @@ def others(repeats: int) -> list[str]:
     rng, system = np.random.default_rng(0), ldp.SystemRandomness()
     words = np.empty(ROWS, dtype=np.uint64)
     keystream = seconds(lambda: system.fill(words), repeats)
-    keyed = ldp.KeyedRandomness(bytes(32))
+    keyed, rows = ldp.KeyedRandomness(bytes(32)), np.arange(ROWS)
     ten = ldp.Classes(10)
     labels = rng.integers(0, 10, ROWS, dtype=np.uint8)
     grid = ldp.Interval(0, 100, grid=1025)
@@ -135,7 +135,7 @@ def others(repeats: int) -> list[str]:
     unary = ldp.UnaryEncoding(domain=ten, epsilon=EPSILON)
     laplace = ldp.DiscreteLaplace(domain=grid, epsilon=EPSILON)
     cases: list[tuple[str, Callable[[], object], int]] = [
-        ("RandomizedResponse, K = 10, keyed by row number", lambda: response.randomize(labels, rng=keyed), 1),
+        ("RandomizedResponse, K = 10, keyed by row number", lambda: response.randomize(labels, rng=keyed, ids=rows), 1),
         ("UnaryEncoding, K = 10", lambda: unary.randomize(labels, rng=system), 10),
         ("DiscreteLaplace, 1,025 grid points", lambda: laplace.randomize(codes, rng=system), 1),
     ]

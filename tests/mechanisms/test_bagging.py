@@ -19,7 +19,7 @@ from labeldp.mechanisms.groups import Groups
 from labeldp.privacy import Trust
 from mechanisms.examples import public
 
-KEY = ldp.KeyedRandomness(b"bags".ljust(32, b"."))
+KEY = ldp.KeyedRandomness(b"bags".ljust(32, b".")).bind(b"a test")
 TENTHS = Interval(0, 1, grid=11)
 
 
@@ -55,7 +55,7 @@ def test_bags_are_alike_in_their_features() -> None:
 
 def test_released_features_leave_their_certificate() -> None:
     release = ldp.Curator([0, 1, 1, 0], domain=Classes(2), budget=ldp.Budget(epsilon=1)).release(
-        ldp.RandomizedResponse(domain=Classes(2), epsilon=1), rng=KEY
+        ldp.RandomizedResponse(domain=Classes(2), epsilon=1), rng=ldp.SystemRandomness()
     )
     features = release.map(lambda labels: labels[:, None].astype(float))
     assert BagSum(2, domain=TENTHS, epsilon=1, features=features).basis[0] == release.certificate
@@ -213,7 +213,7 @@ def test_a_condition_is_said_in_words() -> None:
     domain = Interval(-1, 1, grid=21)
     lba = WeightedLBA(50, bag_noise=0, assumed_residual_square=40, domain=domain, features=rows(200))
     budget = ldp.Budget(epsilon=9, delta=1e-4)
-    release = ldp.Curator(np.zeros(200), domain=domain, budget=budget).release(lba, rng=KEY)
+    release = ldp.Curator(np.zeros(200), domain=domain, budget=budget).release(lba, rng=ldp.SystemRandomness())
     sentence = release.certificate.at(1e-4)
     assert "This holds on condition that" in sentence
     assert "a squared distance of at least 40 from the nearest linear function of the features" in sentence
@@ -230,9 +230,9 @@ def test_naive_bags_promise_nothing() -> None:
     labels = np.arange(48) % 11
     curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=100, delta=0.2))
     with pytest.raises(ldp.BudgetExceeded):
-        curator.release(naive, rng=KEY)
+        curator.release(naive, rng=ldp.SystemRandomness())
     curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=1, delta=0.3))
-    sentence = curator.release(naive, rng=KEY).certificate.at(0.3)
+    sentence = curator.release(naive, rng=ldp.SystemRandomness()).certificate.at(0.3)
     assert (
         sentence.startswith("None: no epsilon promises a delta below 0.25 for every label") and "nobody is" in sentence
     )
@@ -273,7 +273,7 @@ def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> No
     first, again = (mechanism.randomize(labels, rng=KEY) for _ in range(2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, mechanism.randomize(labels, rng=ldp.SystemRandomness()))
-    keys = (ldp.KeyedRandomness(bytes([number]) * 32) for number in range(20))
+    keys = (ldp.KeyedRandomness(bytes([number]) * 32).bind(b"a test") for number in range(20))
     many = np.stack([mechanism.randomize(labels, rng=key) for key in keys], axis=1)  # (bags, keys, …)
     assert len(np.unique(many, axis=0)) == len(first)  # two bags may draw the same once, but not every time
 

@@ -20,7 +20,7 @@ SURE = 7.04
 """Standard errors that chance passes with probability 1e-12."""
 
 DOMAIN = Interval(-1, 1, grid=3)
-KEY = ldp.KeyedRandomness(b"tell two neighbors apart".ljust(32, b"."))
+KEY = ldp.KeyedRandomness(b"tell two neighbors apart".ljust(32, b".")).bind(b"a test")
 
 
 def seen(losses: NDArray[Any], epsilon: float) -> tuple[float, float]:

@@ -10,7 +10,6 @@ import labeldp as ldp
 from labeldp import BagSum, Classes, InputError, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA
 from mechanisms.examples import public
 
-KEY = ldp.KeyedRandomness(b"bags".ljust(32, b"."))
 TENTHS = Interval(0, 1, grid=11)
 
 
@@ -98,7 +97,7 @@ def test_labels_outside_are_refused_or_clipped_and_nothing_is_charged() -> None:
     clipped = Interval(0, 1, grid=11, clip=True)
     curator = ldp.Curator([7.0, 2.0, 0, 0], domain=clipped, budget=ldp.Budget(epsilon=1000))
     with pytest.raises(InputError, match="labels must hold 6 records"):
-        curator.release(bag_sum(domain=clipped, bags=public([0, 0, 1, 1, 1, 1])), rng=KEY)
+        curator.release(bag_sum(domain=clipped, bags=public([0, 0, 1, 1, 1, 1])), rng=ldp.SystemRandomness())
     assert curator.ledger.spent == ldp.PrivacyLoss.zero()
     sums = bag_sum(domain=clipped, epsilon=1000)
-    assert sums.totals(curator.release(sums, rng=KEY).value) == pytest.approx([2, 0])
+    assert sums.totals(curator.release(sums, rng=ldp.SystemRandomness()).value) == pytest.approx([2, 0])

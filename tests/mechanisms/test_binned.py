@@ -10,7 +10,7 @@ from labeldp.mechanisms import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplac
 from labeldp.mechanisms import binned as module
 from labeldp.mechanisms.binned import BINS, BinnedLaw, _half_normal, _places
 from labeldp.mechanisms.coins import geometric_law
-from labeldp.privacy import WORD, InputError, as_randomness, exp_bounds
+from labeldp.privacy import WORD, InputError, KeyedRandomness, as_randomness, exp_bounds
 from labeldp.testing.laws import ContractViolation, check_law
 from mechanisms.words import ChosenWords
 
@@ -142,3 +142,15 @@ def test_noise_beyond_64_bits_is_refused() -> None:
 @pytest.mark.parametrize("count", [0, 1, 5, 100_000])
 def test_as_many_as_asked_for(count: int) -> None:
     assert wide_gaussian(rng(1), count).shape == wide_laplace(rng(1), count, Fraction(1, 3)).shape == (count,)
+
+
+def test_keyed_randomness_by_records_is_refused() -> None:
+    """It repeats its words: two draws of a thousand integers under one key were the same ones."""
+    key = KeyedRandomness(b"k" * 32)
+    for source_ in (key, key.bind(b"a release")):
+        with pytest.raises(InputError, match="keyed randomness would repeat its words"):
+            wide_gaussian(source_, 1000)
+        with pytest.raises(InputError, match="keyed randomness would repeat its words"):
+            wide_laplace(source_, 1000, Fraction(1, 3))
+    stream = key.stream()
+    assert not np.array_equal(wide_gaussian(stream, 1000), wide_gaussian(stream, 1000))

@@ -88,7 +88,7 @@ def test_the_answer_depends_on_the_prior_only_through_its_sets() -> None:
     labels, key = np.zeros(50, dtype=np.uint8), KeyedRandomness(b"k" * 32)
     assert mechanisms[0] == mechanisms[1]
     assert mechanisms[0].specification() == mechanisms[1].specification()
-    assert np.array_equal(*(mechanism.randomize(labels, rng=key) for mechanism in mechanisms))
+    assert np.array_equal(*(mechanism.randomize(labels, rng=key, ids=np.arange(50)) for mechanism in mechanisms))
 
 
 def test_a_prior_is_copied() -> None:

@@ -17,7 +17,7 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
 )
 from labeldp.mechanisms.sampler import AliasTable
-from labeldp.privacy import WORD, Trust, exp_bounds, positive_epsilon
+from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, exp_bounds, positive_epsilon
 from labeldp.testing import check_mechanism, joint_laws
 from mechanisms.examples import CLASS_PRIOR, EXAMPLES, PRIORS
 from mechanisms.words import answers, preimages
@@ -149,3 +149,20 @@ def test_one_lane_for_each_bit() -> None:
 
 def test_weights_sum_to_all_words() -> None:
     assert {sum(row) for row in RandomizedResponse(domain=Classes(5), epsilon=1).weights().tolist()} == {WORD}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_keyed_noise_that_would_repeat_is_refused(name: str) -> None:
+    """Row numbers begin anew in every part of a table: mapped over 50 parts of 1,000 labels under one key, all parts
+    got the same noise, and where two parts' answers differed so did their labels.
+    """
+    mechanism = EXAMPLES[name](1.0)
+    labels, key = np.zeros(mechanism.records or 20, dtype=mechanism.domain.dtype), KeyedRandomness(b"k" * 32)
+    wanted = "ids must be given" if mechanism.trust is Trust.LOCAL else "noise that belongs to no record"
+    with pytest.raises(InputError, match=wanted):
+        mechanism.randomize(labels, rng=key)
+    with pytest.raises(InputError, match="must not be a KeyedStream"):
+        mechanism.randomize(labels, rng=key.stream(), ids=np.arange(len(labels)))
+    named = key.bind(b"column, state, part")
+    first, again = (mechanism.randomize(labels, rng=named, ids=np.arange(len(labels))) for _ in range(2))
+    assert np.array_equal(first, again)

@@ -170,7 +170,7 @@ def test_the_stated_spread_is_the_spread(make: Callable[..., CrossMoment]) -> No
 
 def test_keyed_noise_repeats_and_another_mechanism_has_another() -> None:
     rows = np.random.default_rng(5).normal(size=(9, 4))
-    labels, key = np.arange(9) % 3, KeyedRandomness(b"k" * 32)
+    labels, key = np.arange(9) % 3, KeyedRandomness(b"k" * 32).bind(b"a test")
     first, second = (gaussian(rows).randomize(labels, rng=key) for _ in range(2))
     assert np.array_equal(first, second)
     other = gaussian(rows, resolution=4095).randomize(labels, rng=key)

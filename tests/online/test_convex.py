@@ -9,18 +9,17 @@ from scipy import stats
 
 from labeldp.online.convex import Ball, Body, Box, Space, checked_gradients, gradient_unit, gradient_units
 from labeldp.online.descent import OnlineGradientDescent
-from labeldp.online.draws import source
 from labeldp.online.ftrl import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.noise import ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
 
 SECRET = 54321.5
 
 
 def seeded(seed: int) -> Any:
     """Words for a simulation."""
-    return source(np.random.default_rng(seed))
+    return as_successive(np.random.default_rng(seed))
 
 
 def unit_gradients(rounds: int, dimension: int, seed: int) -> np.ndarray:

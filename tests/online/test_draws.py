@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.online.draws import COIN_MARGIN, EDGE_ERROR, _draw_exactly, draw_index, fresh_words, keep_coins, source
-from labeldp.privacy import WORD, InputError, KeyedRandomness, SystemRandomness, as_randomness
+from labeldp.online.draws import COIN_MARGIN, EDGE_ERROR, _draw_exactly, draw_index, fresh_words, keep_coins
+from labeldp.privacy import WORD, InputError, KeyedRandomness, SystemRandomness, as_randomness, as_successive
 from labeldp.testing.contract import ContractViolation
 from labeldp.testing.laws import check_law
 from online.lazy import Chosen, by_rejection, cut, decay
@@ -150,7 +150,7 @@ def test_draws_follow_their_law_and_no_other() -> None:
 
 def test_keyed_randomness_is_refused() -> None:
     with pytest.raises(InputError, match="keyed randomness would repeat its words in every round"):
-        source(KeyedRandomness(bytes(32)))
+        as_successive(KeyedRandomness(bytes(32)))
     with pytest.raises(InputError, match="rng must be"):
-        source(7)
-    assert len(set(fresh_words(source(SystemRandomness()), 5).tolist())) == 5
+        as_successive(7)
+    assert len(set(fresh_words(as_successive(SystemRandomness()), 5).tolist())) == 5

@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 import labeldp as ldp
-from labeldp.online import NamedExperts, PrivateExperts, experts, plan_experts
-from labeldp.privacy import Neighbors, Randomness, RandomnessKind
+from labeldp.online import NamedExperts, PrivateExperts, plan_experts
+from labeldp.privacy import Neighbors, Randomness, RandomnessKind, process
 
 D, T = 4, 300
 
@@ -295,7 +295,7 @@ def test_a_learner_is_not_copied() -> None:
 
 def test_a_fork_of_the_process_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     made = learner()
-    monkeypatch.setattr(experts.os, "getpid", lambda: -1)
+    monkeypatch.setattr(process.os, "getpid", lambda: -1)
     for further in (lambda: made.update(losses(1)), made.state_dict):
         with pytest.raises(ldp.InputError, match="its fork"):
             further()

@@ -9,10 +9,9 @@ import pytest
 from scipy import stats
 
 from labeldp.online.convex import GRADIENT_BITS, Ball, Box, Space, gradient_units
-from labeldp.online.draws import source
 from labeldp.online.regularized import LinearMeasure, RegularizedWeights, binomial_most, coin_worst, regularized_regret
 from labeldp.online.sampled import SampledWeights
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, as_successive
 
 LINE = Box((-1.0,), (1.0,))
 GRID = np.linspace(-1, 1, 33)
@@ -152,7 +151,7 @@ def test_the_dartboard_keeps_the_law_of_the_weights() -> None:
     kernel = line_kernel(0.25, False, 0.4, 0.5, Neighbors.ONE_LOSS)
     gradients = np.array([[1.0], [-1.0], [1.0]])
     found = []
-    rng = source(np.random.default_rng(3))
+    rng = as_successive(np.random.default_rng(3))
     for _ in range(800):
         state, _ = kernel.update(kernel.init(rng=rng), gradients, rng=rng)
         found.append(float(kernel.predict(state)[0]))
@@ -178,7 +177,7 @@ def test_regret_is_below_its_bound(body: Any, options: dict[str, Any]) -> None:
     kernel = RegularizedWeights(body, 400, 1.0, 0.5, 30.0, 8, **options)
     regrets = []
     for seed in range(8):
-        source_ = source(np.random.default_rng(seed))
+        source_ = as_successive(np.random.default_rng(seed))
         state, played = kernel.update(kernel.init(rng=source_), gradients, rng=source_)
         total = gradients.sum(axis=0)
         best = body.project(-1e9 * total) if body.bounded else -body.radius * total / np.linalg.norm(total)
@@ -190,7 +189,7 @@ def test_regret_is_below_its_bound(body: Any, options: dict[str, Any]) -> None:
 def test_rounds_may_come_in_any_portions() -> None:
     kernel = RegularizedWeights(Ball(2, 1.0), 30, 1.0, 0.5, 3.0, 4)
     gradients = np.full((30, 2), 0.5)
-    rng = source(np.random.default_rng(5))
+    rng = as_successive(np.random.default_rng(5))
     state = kernel.init(rng=rng)
     played = []
     for part in (slice(0, 3), slice(3, 3), slice(3, 29), slice(29, 30)):
@@ -253,7 +252,7 @@ def test_general_losses_need_a_sampler_that_answers_for_itself() -> None:
     assert promised <= kernel.privacy_loss(10).delta(1.0) <= 1.001 * promised
     assert kernel.privacy_loss(1).epsilon(0) == 0
     assert "within 1e-10" in kernel.assumptions[1] and "at most 1" in kernel.assumptions[2]
-    rng = source(np.random.default_rng(6))
+    rng = as_successive(np.random.default_rng(6))
     state, played = kernel.update(kernel.init(rng=rng), [np.ones(2)] * 7, rng=rng)
     assert len(np.unique(played, axis=0)) == 4 and state.rounds == 7
     with pytest.raises(InputError, match="horizon"):

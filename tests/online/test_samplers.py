@@ -10,10 +10,9 @@ from scipy import stats
 
 from labeldp.online import lines, samplers
 from labeldp.online.convex import Ball, Body, Box, Space
-from labeldp.online.draws import source
 from labeldp.online.lines import Lines, draw_numbers, rounded
 from labeldp.online.samplers import BALL_FAILURE, draw_failure, draw_point, grid_step, log_gamma_share, normal_lines
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, as_successive
 from mechanisms.words import ChosenWords
 
 FALSE_ALARM = 1e-12
@@ -21,7 +20,7 @@ FALSE_ALARM = 1e-12
 
 def points(body: Body, center: np.ndarray, curvature: float, count: int, seed: int) -> np.ndarray:
     """So many draws, as real numbers."""
-    rng, step = source(np.random.default_rng(seed)), grid_step(body, curvature)
+    rng, step = as_successive(np.random.default_rng(seed)), grid_step(body, curvature)
     return np.array([draw_point(body, center, curvature, step, rng=rng) for _ in range(count)]) * step
 
 
@@ -160,7 +159,7 @@ def test_doubles_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> N
     step = 2.0**-12
 
     def drawn() -> tuple[np.ndarray, np.ndarray]:
-        numbers = draw_numbers(law, rng=source(np.random.default_rng(5)))
+        numbers = draw_numbers(law, rng=as_successive(np.random.default_rng(5)))
         return numbers.words, rounded(law.mode, numbers, step)
 
     fast = drawn()
@@ -197,7 +196,7 @@ def test_points_of_a_ball_are_turned_alike_in_sixty_digits() -> None:
 
 def test_a_ball_asks_for_sixty_digits_where_doubles_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     center = np.array([0.3, -0.2, 0.1])
-    draw = lambda: draw_point(Ball(3, 1.0), center, 5.0, 2.0**-21, rng=source(np.random.default_rng(7)))  # noqa: E731
+    draw = lambda: draw_point(Ball(3, 1.0), center, 5.0, 2.0**-21, rng=as_successive(np.random.default_rng(7)))  # noqa: E731
     fast = draw()
     monkeypatch.setattr(np, "rint", lambda x: x)
     assert np.array_equal(fast, draw())

@@ -17,6 +17,7 @@ from labeldp.privacy import (
     Certificate,
     Ids,
     InputError,
+    KeyedRandomness,
     Neighbors,
     NotInvertibleError,
     PrivacyLoss,
@@ -24,7 +25,7 @@ from labeldp.privacy import (
     Trust,
     Words,
     all_digits,
-    as_randomness,
+    as_bound,
     float_within,
     positive_epsilon,
 )
@@ -77,11 +78,13 @@ class Mechanism(ABC):
 
         Args:
             labels: codes, shape (n,), integer.
-            rng: `SystemRandomness()`, `KeyedRandomness(key, context)`, or a numpy generator (a simulation).
-            ids: distinct record ids, shape (n,); row numbers by default. Only keyed noise needs them.
+            rng: `SystemRandomness()`, `KeyedRandomness(key, context)`, or a numpy generator (a simulation). Noise
+                that does not belong to single records is keyed only under `KeyedRandomness(…).bind(what it is for)`.
+            ids: distinct record ids, shape (n,). Only keyed noise needs them, and does not do without.
 
         Raises:
             DomainError: a code is outside of the domain.
+            InputError: keyed noise that would repeat.
         """
 
     @abstractmethod
@@ -129,10 +132,22 @@ class Mechanism(ABC):
         """What `debias` returns; refused unless the mechanism says how."""
         raise NotInvertibleError(f"{type(self).__name__} has no unbiased estimate of single labels")
 
-    def bound(self, rng: Any) -> Randomness:
-        """The caller's randomness, bound to this mechanism: another law gets other keyed noise."""
+    def bound(self, rng: Any, ids: Any = None) -> Randomness:
+        """Return the caller's randomness, bound to this mechanism: another law gets other keyed noise.
+
+        Raises:
+            InputError: keyed noise that would be the same for another part of the labels: without the record ids that
+                it belongs to, or, where it belongs to no record, without a name for the release (see `as_bound`).
+        """
+        by_record = self.trust is Trust.LOCAL and isinstance(rng, KeyedRandomness)
+        if by_record and ids is None:
+            raise InputError(
+                "ids must be given with keyed noise: row numbers begin anew in every part of a table, so that all "
+                "parts would get the same noise"
+            )
+        randomness = rng if by_record else as_bound(rng)
         text = json.dumps(self.specification(), sort_keys=True).encode()
-        return as_randomness(rng).bind(hashlib.sha256(text).digest())
+        return randomness.bind(hashlib.sha256(text).digest())
 
     def check_records(self, count: int) -> None:
         """Refuse labels that this mechanism was not made for."""
@@ -202,7 +217,7 @@ class FiniteMechanism(EpsilonMechanism):
         """Randomize codes, shape (n,); see `Mechanism.randomize`."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        randomness = self.bound(rng)
+        randomness = self.bound(rng, ids)
         names = randomness.record_ids(ids, len(codes))
         block = self.block
         first = self.sample(codes[:block], 0, randomness, names[:block])

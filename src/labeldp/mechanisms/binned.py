@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.coins import MIN_RATE, Flags, Integers, WordStream, exp_coins
 from labeldp.mechanisms.sampler import AliasTable
-from labeldp.privacy import BLOCK, WORD, InputError, Randomness, Words, exp_bounds
+from labeldp.privacy import BLOCK, WORD, InputError, Randomness, Words, as_successive, exp_bounds
 
 BINS = 1 << 10
 STEPS = 64
@@ -136,13 +136,15 @@ def wide_gaussian(randomness: Randomness, count: int) -> Integers:
     The law is `discrete_gaussian` of this standard deviation, but for its tails, whose mass is below 2**-180.
 
     Args:
-        randomness: fresh words; not keyed.
+        randomness: fresh words; keyed randomness by records would repeat them, and is refused.
 
     Returns:
         Shape (count,).
 
     Guarantee: each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
     """
+
+    randomness = as_successive(randomness)
 
     def draw(size: int) -> Integers:
         places, kept, negative = _half_normal().tried(randomness, size)
@@ -156,7 +158,7 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     """Integers i with probability proportional to e^(-rate * |i|), without bound: `discrete_laplace`, faster.
 
     Args:
-        randomness: fresh words; not keyed.
+        randomness: fresh words; keyed randomness by records would repeat them, and is refused.
         rate: at least `MIN_RATE`, so that no noise leaves 64 bits.
 
     Returns:
@@ -166,7 +168,7 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     """
     if rate < MIN_RATE:
         raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
-    law = _places(rate)
+    law, randomness = _places(rate), as_successive(randomness)
     stretch = BINS << law.shift
 
     def draw(size: int) -> Integers:

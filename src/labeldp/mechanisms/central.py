@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.coins import MIN_RATE, WordStream, discrete_laplace, geometric_law
 from labeldp.mechanisms.groups import CountMechanism, Counts
 from labeldp.mechanisms.selection import select, selection_law
-from labeldp.privacy import InputError, PrivacyLoss, as_randomness, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, as_bound, positive_epsilon
 
 SEEN = 8
 """Noisy counts are told apart from -SEEN to SEEN where a law over outcomes is asked for."""
@@ -61,7 +61,7 @@ class LaplaceHistogram(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
         """Noisy counts, shape (groups, K)."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
         return counts + noise.reshape(counts.shape)
 
@@ -98,7 +98,7 @@ class _Selection(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
         """The code of one class for each group, shape (groups,)."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         stream = WordStream(randomness, randomness.record_ids(None, len(counts)))
         return select(stream, counts, self.unit, again=self.tries_again).astype(self.domain.dtype)
 

@@ -13,7 +13,7 @@ from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_la
 from labeldp.mechanisms.cubes import Located
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.selection import select, selection_law
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_randomness, positive_epsilon
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_bound, positive_epsilon
 
 RULES = ("permute-and-flip", "exponential")
 
@@ -98,7 +98,7 @@ class FullSelection(_Full):
 
     def release_counts(self, counts: Integers, *, rng: Any) -> NDArray[Any]:
         """The same for counts (cells, K) that are given: the bare map."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         stream = WordStream(randomness, randomness.record_ids(None, len(counts)))
         again = self.rule == "exponential"
         return select(stream, counts, self.unit, again=again).astype(self.domain.labels.dtype)
@@ -204,7 +204,7 @@ class FullMeans(_Full):
 
     def noise(self, count: int, *, rng: Any) -> Integers:
         """Noise in units, shape (count,): the bare map, without records."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         return discrete_laplace(WordStream(randomness, randomness.record_ids(None, count)), self.rate)
 
     def noise_law(self, edges: Integers) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Trust,
     all_digits,
-    as_randomness,
+    as_bound,
     decimal,
     positive_epsilon,
 )
@@ -170,7 +170,7 @@ class CrossMoment(EpsilonMechanism):
 
     def noise(self, count: int, *, rng: Any) -> Integers:
         """Noise in steps, shape (count,): the bare map, without labels."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         return self.draw(WordStream(randomness, randomness.record_ids(None, count)))
 
     def moment(self, released: Any) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class GaussianOneHot(EpsilonMechanism):
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
         codes = self.domain.check_codes(labels)
-        randomness = self.bound(rng)
+        randomness = self.bound(rng, ids)
         names = randomness.record_ids(ids, len(codes))
         noisy = np.empty((len(codes), self.domain.size), dtype=np.int64)
         for start in range(0, len(codes), BLOCK):

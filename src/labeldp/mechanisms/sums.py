@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.coins import MIN_RATE, WordStream, discrete_laplace, geometric_law
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.groups import CountMechanism, Counts
-from labeldp.privacy import InputError, PrivacyLoss, as_randomness, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, as_bound, positive_epsilon
 
 
 @final
@@ -83,7 +83,7 @@ class LaplaceSum(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
         """Noisy sums, shape (groups,)."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
         return counts[:, 0] + noise
 

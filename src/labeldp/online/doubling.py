@@ -7,10 +7,10 @@ from typing import final
 import numpy as np
 
 from labeldp.online.checks import one_loss, whole
-from labeldp.online.draws import Integers, draw_index, source
+from labeldp.online.draws import Integers, draw_index
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.rows import LEVELS, rows_of
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, positive_epsilon
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, as_successive, positive_epsilon
 
 
 @final
@@ -71,7 +71,7 @@ class DoublingExponential(Kernel[DoublingState]):
 
     def init(self, *, rng: Randomness) -> DoublingState:
         """Any expert, with equal probability."""
-        return self._drawn(0, np.zeros(self.experts, dtype=np.int64), source(rng))
+        return self._drawn(0, np.zeros(self.experts, dtype=np.int64), as_successive(rng))
 
     def predict(self, state: DoublingState) -> int:
         """The expert of the coming round; draws nothing."""
@@ -79,7 +79,7 @@ class DoublingExponential(Kernel[DoublingState]):
 
     def update(self, state: DoublingState, losses: Losses, *, rng: Randomness) -> tuple[DoublingState, Actions]:
         """The state after more rounds, and what was played in them."""
-        rows, randomness = rows_of(losses, self.experts, self.levels), source(rng)
+        rows, randomness = rows_of(losses, self.experts, self.levels), as_successive(rng)
         actions, done = np.empty(len(rows), dtype=np.int64), 0
         while done < len(rows):
             # Epochs end after 1, 3, 7, … rounds.

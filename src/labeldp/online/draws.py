@@ -2,12 +2,11 @@
 
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, InputError, KeyedRandomness, Randomness, Words, as_randomness, exp_bounds
+from labeldp.privacy import WORD, Randomness, Words, exp_bounds
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -17,21 +16,6 @@ COIN_MARGIN = 2.0**-40
 
 EDGE_ERROR = 2.0**-51
 """An edge of the cumulated weights of d points is known up to (d + 16) times this share of the whole (ibid.)."""
-
-
-def source(rng: Any) -> Randomness:
-    """The randomness of an online learner: words that come one after another.
-
-    Raises:
-        InputError: randomness by records, whose words would be those of the round before.
-    """
-    randomness = as_randomness(rng)
-    if isinstance(randomness, KeyedRandomness):
-        raise InputError(
-            "rng must be SystemRandomness() or, for a simulation, a numpy.random.Generator: "
-            "keyed randomness would repeat its words in every round"
-        )
-    return randomness
 
 
 def fresh_words(rng: Randomness, count: int) -> Words:

@@ -1,16 +1,14 @@
 """The stateful face of the private experts: a plan, a ledger, and one action after another."""
 
-import os
 import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import numpy as np
 
 from labeldp.online.charging import CLAIM, Course, OnlineLedger, checked_ledger, claim, claimed
-from labeldp.online.draws import source
 from labeldp.online.epochs import Epoch, Settings, Snapshot
 from labeldp.online.kernel import Actions, Losses
 from labeldp.online.losses import check_levels, paired, quantize
@@ -21,10 +19,12 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Ledger,
+    OwnProcess,
     PrivacyLoss,
     Randomness,
     RandomnessKind,
     SystemRandomness,
+    as_successive,
     decimal,
     float_within,
     total_loss,
@@ -35,14 +35,10 @@ _USED = (
     "this state was gone on from already, and to do so again is a second release of the same losses: give pay=True "
     "and a ledger that admits the whole horizon once more"
 )
-_COPIED = (
-    "a learner cannot be copied or pickled: two of them would each release the same losses. "
-    "Use state_dict() and PrivateExperts.from_state_dict"
-)
 
 
 @final
-class PrivateExperts:
+class PrivateExperts(OwnProcess):
     """Picks one of d experts in every round, before the losses of that round are seen, in private.
 
     The plan is made, and the whole horizon charged, before the first action; both depend on the arguments alone. What
@@ -80,6 +76,12 @@ class PrivateExperts:
         (1000, True, True)
     """
 
+    _uncopied = (
+        "a learner cannot be copied or pickled: two of them would each release the same losses. "
+        "Use state_dict() and PrivateExperts.from_state_dict"
+    )
+    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+
     def __init__(
         self,
         d: int,
@@ -99,7 +101,7 @@ class PrivateExperts:
         settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
         self._begin(
             settings,
-            source(SystemRandomness() if rng is None else rng),
+            as_successive(SystemRandomness() if rng is None else rng),
             Ledger(budget, dataset) if ledger is None else ledger,
             secrets.token_hex(8),
         )
@@ -109,7 +111,8 @@ class PrivateExperts:
         """What a new learner and one that goes on have in common."""
         self._settings, self._rng, self._ledger, self._run = settings, rng, checked_ledger(ledger), run
         self._simulated = rng.kind is RandomnessKind.SIMULATION
-        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._lock = threading.Lock()
+        self._belong()
         self._rounds, self._snapped, self._owner = 0, False, secrets.token_bytes(16)
         self._receipts: dict[int, Certificate] = {}
 
@@ -192,8 +195,8 @@ class PrivateExperts:
         It holds sums of losses: KEEP IT LIKE THE LOSSES THEMSELVES. `dump_state` makes bytes of it. Whoever goes
         on first, this learner or one made by `from_state_dict`, uses the snapshot up.
         """
+        self.check_process()
         with self._lock:
-            self._check_process()
             self._snapped = True
             place = (self._settings, self._ledger.name, self._run, self._rounds, self._simulated, self._epoch)
             return Snapshot(*place).to_dict()
@@ -224,7 +227,7 @@ class PrivateExperts:
         settings, run = snapshot.settings, secrets.token_hex(8) if pay else snapshot.run
         new = Ledger(Budget(settings.epsilon, settings.delta), snapshot.dataset)
         learner._begin(
-            settings, source(SystemRandomness() if rng is None else rng), new if ledger is None else ledger, run
+            settings, as_successive(SystemRandomness() if rng is None else rng), new if ledger is None else ledger, run
         )
         learner._simulated |= snapshot.simulated
         learner._rounds, learner._snapped = snapshot.rounds, not pay
@@ -286,26 +289,12 @@ class PrivateExperts:
 
     def _claim(self) -> None:
         """Take the one right to go on from the state at hand, where somebody else may have it, too."""
-        self._check_process()
+        self.check_process()
         if self._snapped:
             place = (self._rounds, self._owner)
             if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.course, *place)):
                 raise InputError(_USED)
             self._snapped = False
-
-    def _check_process(self) -> None:
-        """Refuse in a fork of the process: it would go on beside the learner itself."""
-        if os.getpid() != self._pid:
-            raise InputError("this learner belongs to the process that made it: its fork would release losses again")
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(_COPIED)
-
-    def __copy__(self) -> NoReturn:
-        raise InputError(_COPIED)
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        raise InputError(_COPIED)
 
     def __repr__(self) -> str:
         s = self._settings

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from labeldp.online.accounting import batches_seen, l2p_loss
 from labeldp.online.checks import one_loss, positive, share, whole
-from labeldp.online.draws import draw_index, keep_coins, source
+from labeldp.online.draws import draw_index, keep_coins
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.rows import LEVELS, Rows, rows_of
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, as_successive
 
 Integers = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ class LazyState(Generic[H]):
 def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
     """The state before the first round: `chains` independent points from the first law."""
     history = measure.start()
-    points = np.array([measure.draw(history, rng=source(rng)) for _ in range(chains)])
+    points = np.array([measure.draw(history, rng=as_successive(rng)) for _ in range(chains)])
     return LazyState(history, points, np.zeros(chains, dtype=np.int64), 0)
 
 
@@ -114,7 +114,7 @@ def play(
 
     Source: Asi, Algorithm 1, lines 3 to 18.
     """
-    rng, keep = source(rng), 1 - redraw
+    rng, keep = as_successive(rng), 1 - redraw
     ahead = batch * _batches_ahead(float(redraw) + float(measure.unit) * measure.bound * batch)
     played, runs = [], []
     while len(losses):

@@ -5,10 +5,9 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.draws import source
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.rows import LEVELS, rows_of
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, as_successive
 
 
 @final
@@ -68,7 +67,7 @@ class BetterOfTwo(Kernel[BothState]):
 
     def init(self, *, rng: Randomness) -> BothState:
         """All three before their first round."""
-        return BothState(*(one.init(rng=source(rng)) for one in (self.first, self.second, self.chooser)))
+        return BothState(*(one.init(rng=as_successive(rng)) for one in (self.first, self.second, self.chooser)))
 
     def predict(self, state: BothState) -> int:
         """The expert of the coming round; draws nothing."""
@@ -78,7 +77,7 @@ class BetterOfTwo(Kernel[BothState]):
     def update(self, state: BothState, losses: Losses, *, rng: Randomness) -> tuple[BothState, Actions]:
         """The state after more rounds, and what was played in them."""
         rows_of(losses, self.experts, self.levels)
-        randomness = source(rng)
+        randomness = as_successive(rng)
         first, ones = self.first.update(state.first, losses, rng=randomness)
         second, others = self.second.update(state.second, losses, rng=randomness)
         costs = np.column_stack([_costs(losses, actions) for actions in (ones, others)])

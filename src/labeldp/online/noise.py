@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import WIDE_STDDEV, gaussian_loss, wide_gaussian
 from labeldp.online.checks import positive, whole
-from labeldp.online.draws import source
 from labeldp.online.factor import ToeplitzFactor, toeplitz_factor
-from labeldp.privacy import InputError, PrivacyLoss, Randomness, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, Randomness, as_successive, positive_epsilon
 
 Floats = NDArray[np.float64]
 
@@ -208,7 +207,7 @@ class ToeplitzSums(NoisySums[SumsState]):
     def step(self, state: SumsState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[SumsState, Floats]:
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
-        randomness, sums, states = source(rng), np.empty(vectors.shape), []
+        randomness, sums, states = as_successive(rng), np.empty(vectors.shape), []
         for first in range(0, self.width, COLUMNS):
             columns = slice(first, first + COLUMNS)
             one = state.part(columns)

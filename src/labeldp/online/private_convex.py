@@ -1,16 +1,14 @@
 """The stateful face of private learning from convex losses: a plan, a ledger, and one point after another."""
 
-import os
 import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 from labeldp.online.charging import Course, OnlineLedger, checked_ledger
 from labeldp.online.convex import Body, Floats, checked_gradients, finite_array
 from labeldp.online.convex_plan import ConvexPlan, plan_convex
-from labeldp.online.draws import source
 from labeldp.online.ftrl import NoisyLeader
 from labeldp.online.sampled import REFUSED, SampledWeights, Sampler
 from labeldp.privacy import (
@@ -18,20 +16,18 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Ledger,
+    OwnProcess,
     PrivacyLoss,
     RandomnessKind,
     SystemRandomness,
+    as_successive,
 )
 
 Gradient = Callable[[Floats], Any]
-_COPIED = (
-    "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots of "
-    "PrivateOnlineConvex, so that it lives as long as its process"
-)
 
 
 @final
-class PrivateOnlineConvex:
+class PrivateOnlineConvex(OwnProcess):
     """Plays a point in every round, before the convex loss of that round is seen, in private.
 
     The plan is made, and the whole horizon charged, before the first point; both depend on the arguments alone. What is
@@ -71,6 +67,12 @@ class PrivateOnlineConvex:
         True
     """
 
+    _uncopied = (
+        "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots "
+        "of PrivateOnlineConvex, so that it lives as long as its process"
+    )
+    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+
     def __init__(
         self,
         body: Body,
@@ -90,13 +92,14 @@ class PrivateOnlineConvex:
     ) -> None:
         self._plan = plan_convex(body, horizon, epsilon, delta, lipschitz, method, losses, neighbors, sampler)
         self._kernel, self._clip = self._plan.kernel, clip
-        self._rng = source(SystemRandomness() if rng is None else rng)
+        self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._ledger = checked_ledger(Ledger(Budget(epsilon, delta), dataset) if ledger is None else ledger)
         plan = self._plan.to_json()
         kernel: Any = self._kernel  # of points; a course asks it for nothing else than a kernel of experts
         self._course = Course(kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
         self._receipt = self._course.pay(self._ledger, self._rng)
-        self._pid, self._lock, self._rounds = os.getpid(), threading.Lock(), 0
+        self._lock, self._rounds = threading.Lock(), 0
+        self._belong()
         self._state = self._kernel.init(rng=self._rng)
 
     @property
@@ -153,10 +156,7 @@ class PrivateOnlineConvex:
         Raises:
             InputError: gradients are not finite, longer than `lipschitz` or more than the horizon has left.
         """
-        if os.getpid() != self._pid:
-            raise InputError(
-                "this learner belongs to the process that made it: a fork of it would release losses twice"
-            )
+        self.check_process()
         with self._lock:
             rows = self._checked(gradients)
             state, points = self._kernel.update(self._state, rows, rng=self._rng)
@@ -177,9 +177,6 @@ class PrivateOnlineConvex:
         rows = checked_gradients(gradients, body.dimension, self._kernel.lipschitz, clip=self._clip)
         self._kernel.check_rounds(self._rounds, len(rows))
         return rows
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError(_COPIED)
 
     def __repr__(self) -> str:
         plan = self._plan

@@ -10,8 +10,16 @@ import numpy as np
 
 from labeldp.online.checks import one_loss, whole
 from labeldp.online.convex import Body, ConvexKernel, Floats, finite_array, real
-from labeldp.online.draws import source
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, all_digits, decimal, exp_bounds
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    all_digits,
+    as_successive,
+    decimal,
+    exp_bounds,
+)
 
 REFUSED = (
     "general convex losses need a sampler that states its total variation `distance` to the exact law: the bounds of "
@@ -105,7 +113,7 @@ class SampledWeights(ConvexKernel[SampledState]):
 
     def init(self, *, rng: Randomness) -> SampledState:
         """A point from the regularization alone."""
-        return self._drawn((), source(rng))
+        return self._drawn((), as_successive(rng))
 
     def predict(self, state: SampledState) -> Floats:
         """The point of the coming round; draws nothing."""
@@ -117,7 +125,7 @@ class SampledWeights(ConvexKernel[SampledState]):
         Args:
             gradients: the losses themselves, one for each round, as the sampler takes them.
         """
-        randomness, played = source(rng), []
+        randomness, played = as_successive(rng), []
         self.check_rounds(state.rounds, len(gradients))
         for loss in gradients:
             played.append(state.point)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.checks import one_loss, positive, whole
-from labeldp.online.draws import fresh_words, source
+from labeldp.online.draws import fresh_words
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.noise import Floats, HasRounds, NoisySums, SumsState, ToeplitzSums
 from labeldp.online.rows import LEVELS, rows_of
 from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, as_successive
 
 S = TypeVar("S", bound=HasRounds)
 
@@ -52,7 +52,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
     def init(self, *, rng: Randomness) -> SoftmaxState[S]:
         """Any expert, with equal probability."""
         start = np.zeros((1, self.experts))
-        return SoftmaxState(self.sums.init(), int(softmax_draws(start, 0.0, rng=source(rng))[0]))
+        return SoftmaxState(self.sums.init(), int(softmax_draws(start, 0.0, rng=as_successive(rng))[0]))
 
     def predict(self, state: SoftmaxState[S]) -> int:
         """The expert of the coming round; draws nothing."""
@@ -65,7 +65,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
             InputError: more rounds than the horizon, or losses that are no levels.
         """
         rows_of(losses, self.experts, self.levels)
-        randomness, size = source(rng), max(ENTRIES // self.experts, LEAST)
+        randomness, size = as_successive(rng), max(ENTRIES // self.experts, LEAST)
         drawn = [np.array([state.action])]
         within = state.sums
         for start in range(0, losses.shape[0], size):

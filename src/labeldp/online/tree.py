@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import MIN_RATE, WIDE_STDDEV, gaussian_loss, wide_gaussian, wide_laplace
 from labeldp.online.checks import positive, whole
-from labeldp.online.draws import source
 from labeldp.online.noise import Floats, NoisySums
-from labeldp.privacy import InputError, PrivacyLoss, Randomness
+from labeldp.privacy import InputError, PrivacyLoss, Randomness, as_successive
 
 Integers = NDArray[np.int64]
 
@@ -83,7 +82,7 @@ class TreeSums(NoisySums[TreeState]):
     def step(self, state: TreeState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[TreeState, Floats]:
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
-        randomness, sums = source(rng), np.empty(vectors.shape)
+        randomness, sums = as_successive(rng), np.empty(vectors.shape)
         for start in range(0, len(vectors), self.rows):
             part = slice(start, start + self.rows)
             state, whole_sums = self._rows(state, self.grid(vectors[part]), randomness)
@@ -99,7 +98,7 @@ class TreeSums(NoisySums[TreeState]):
         """
         times = np.arange(rounds - len(sums) + 1, rounds + 1)
         lacking = _most_nodes(self.horizon) - np.bitwise_count(times).astype(np.int64)
-        randomness, found = source(rng), np.empty(sums.shape)
+        randomness, found = as_successive(rng), np.empty(sums.shape)
         for start in range(0, len(sums), self.rows):
             part = slice(start, start + self.rows)
             counts = np.broadcast_to(lacking[part, None], sums[part].shape)

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.checks import one_loss
-from labeldp.online.draws import source
 from labeldp.online.kernel import Actions, Kernel, Losses
 from labeldp.online.l2p import Integers, MultiplicativeWeightsMeasure
 from labeldp.online.rows import rows_of
-from labeldp.privacy import Neighbors, PrivacyLoss, Randomness
+from labeldp.privacy import Neighbors, PrivacyLoss, Randomness, as_successive
 
 
 @final
@@ -58,7 +57,7 @@ class MultiplicativeWeights(Kernel[WeightsState]):
 
     def init(self, *, rng: Randomness) -> WeightsState:
         """Any expert, with equal probability."""
-        return self._drawn(self.measure.start(), 0, source(rng))
+        return self._drawn(self.measure.start(), 0, as_successive(rng))
 
     def predict(self, state: WeightsState) -> int:
         """The expert of the coming round; draws nothing."""
@@ -66,7 +65,7 @@ class MultiplicativeWeights(Kernel[WeightsState]):
 
     def update(self, state: WeightsState, losses: Losses, *, rng: Randomness) -> tuple[WeightsState, Actions]:
         """The state after more rounds, and what was played in them."""
-        rows, rng = rows_of(losses, self.experts, self.levels), source(rng)
+        rows, rng = rows_of(losses, self.experts, self.levels), as_successive(rng)
         played = np.empty(len(rows), dtype=np.int64)
         for t in range(len(rows)):
             played[t] = state.action

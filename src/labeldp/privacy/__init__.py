@@ -33,15 +33,19 @@ from labeldp.privacy.exact import (
 )
 from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check
 from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.process import OwnProcess, Uncopied
 from labeldp.privacy.randomness import (
     BLOCK,
     Ids,
     KeyedRandomness,
+    KeyedStream,
     Randomness,
     RandomnessKind,
     SystemRandomness,
     Words,
+    as_bound,
     as_randomness,
+    as_successive,
     derive,
     record_words,
 )
@@ -76,6 +80,7 @@ __all__ = [
     "Ids",
     "InputError",
     "KeyedRandomness",
+    "KeyedStream",
     "LabelDPError",
     "LabelDigest",
     "Ledger",
@@ -84,6 +89,7 @@ __all__ = [
     "Neighbors",
     "NoisyBag",
     "NotInvertibleError",
+    "OwnProcess",
     "Path",
     "PrivacyLoss",
     "Public",
@@ -94,9 +100,12 @@ __all__ = [
     "Switching",
     "SystemRandomness",
     "Trust",
+    "Uncopied",
     "Words",
     "all_digits",
+    "as_bound",
     "as_randomness",
+    "as_successive",
     "bag_ends",
     "binomial",
     "bounded_range_rdp",

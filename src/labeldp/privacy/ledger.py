@@ -15,7 +15,8 @@ from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
 from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss
-from labeldp.privacy.randomness import RandomnessKind
+from labeldp.privacy.process import OwnProcess
+from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 
 KEY_SECRECY = "the key to the noise, and a ledger that holds it, stays as secret as the labels"
 
@@ -144,6 +145,13 @@ class LedgerLike(Protocol):
     def digest_key(self) -> bytes | None:
         """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
+    @property
+    def randomness(self) -> KeyedRandomness | None:
+        """The only keyed noise for releases charged here, or None where there is none."""
+
+    def check_process(self) -> None:
+        """Refuse in a process where this ledger does not know what was spent."""
+
     def enroll(self) -> str:
         """A name for one more curator's records: only parts of records under one name are charged in parallel."""
 
@@ -157,11 +165,24 @@ class LedgerLike(Protocol):
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
 
-class Ledger:
+class Ledger(OwnProcess):
     """The charges about one set of labels, in memory.
 
-    Guarantee: nothing is drawn before its charge is recorded, and no charge passes the budget.
+    It belongs to the process that made it. Where several processes release (forked workers, a process pool, a web
+    server with workers), use a ledger file, which all of them share: `LedgerFile(path).dataset(name)`.
+
+    Guarantee: nothing is drawn before its charge is recorded, and no charge passes the budget;
+        a fork, a copy or a pickle of it has no budget.
     """
+
+    _uncopied = (
+        "a Ledger in memory cannot be copied or pickled: each copy would spend the same budget again. Use a ledger "
+        "file, LedgerFile(path).dataset(name), which all processes share"
+    )
+    _forked = (
+        "this ledger in memory belongs to the process that made it, and a fork would spend the same budget again: use "
+        "a ledger file, LedgerFile(path).dataset(name), which all processes share"
+    )
 
     def __init__(self, budget: Budget, name: str = "labels") -> None:
         if not isinstance(budget, Budget):
@@ -172,6 +193,7 @@ class Ledger:
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
+        self._belong()
 
     @property
     def digest_key(self) -> None:
@@ -179,19 +201,27 @@ class Ledger:
         return None
 
     @property
+    def randomness(self) -> None:
+        """None: keyed noise needs a ledger file, which keeps the key and notices labels that changed."""
+        return None
+
+    @property
     def charges(self) -> tuple[Charge, ...]:
         """Every charge so far, oldest first."""
+        self.check_process()
         return tuple(self._charges)
 
     @property
     def spent(self) -> PrivacyLoss:
         """The privacy loss of all charges together."""
-        return total_loss(self._charges)
+        return total_loss(self.charges)
 
     def enroll(self) -> str:
         """Another name for each curator: whether two of them hold the same records is not known here."""
-        self._curators += 1
-        return f"curator {self._curators}"
+        self.check_process()
+        with self._lock:
+            self._curators += 1
+            return f"curator {self._curators}"
 
     def record(self, request: Request) -> Charge:
         """Charge a request.
@@ -199,6 +229,7 @@ class Ledger:
         Raises:
             BudgetExceeded: it would pass the budget; nothing was charged.
         """
+        self.check_process()
         charge = self._charge(request)
         with self._lock:
             check(self.budget, self._charges, [charge], self.name)
@@ -211,6 +242,7 @@ class Ledger:
         Raises:
             BudgetExceeded: nothing was charged.
         """
+        self.check_process()
         with self._lock:
             check(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
 

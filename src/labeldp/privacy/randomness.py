@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
+from labeldp.privacy.process import Uncopied
 
 Words = NDArray[np.uint64]
 Ids = NDArray[np.uint64] | NDArray[np.uint8]
@@ -54,11 +55,6 @@ class Randomness(ABC):
         """What two sources have in common that draw the same words for the same release: public."""
         return self.kind.name
 
-    @property
-    def digest_key(self) -> bytes | None:
-        """A secret key for digests of labels, where noise depends on one."""
-        return None
-
     def bind(self, context: bytes) -> "Randomness":
         """The randomness of one release. Only keyed noise depends on it."""
         return self
@@ -69,16 +65,21 @@ class Randomness(ABC):
 
 
 @final
-class SystemRandomness(Randomness):
+class SystemRandomness(Uncopied, Randomness):
     """An AES-256-CTR keystream for every thread, seeded by the operating system.
 
     Use it for releases that happen once. It holds no state of its own: threads never share a
-    keystream, and a forked child takes a new seed before its first word.
+    keystream, and a forked child takes a new seed before its first word. It cannot be copied or pickled: a task
+    that is sent to another process and retried there would draw again, uncharged.
 
     Guarantee: threads, and a process and its fork, never draw the same words.
     """
 
     kind = RandomnessKind.SYSTEM
+    _uncopied = (
+        "SystemRandomness cannot be copied or pickled: a task that is sent elsewhere and retried would draw again, "
+        "uncharged. Write SystemRandomness() where the release is made, beside its ledger"
+    )
 
     def fill(self, words: Words, ids: Ids | None = None, lane: Lane = 0) -> None:
         """Fill `words` (n,) with fresh words; ids and lanes do not matter here."""
@@ -125,22 +126,30 @@ os.register_at_fork(after_in_child=_forget_streams)
 
 
 @final
-class KeyedRandomness(Randomness):
+class KeyedRandomness(Uncopied, Randomness):
     """Noise that can be recomputed: a pseudo-random function of a key, a release and a record's id.
 
-    Use it where the same release may be computed twice (retries, several machines, streams): any
-    order and any split of the records give the same bits. Whoever has the key can remove the noise,
-    so it is as secret as the labels. Two releases must never share key and context.
+    Use the one of a ledger file (`DatasetLedger.randomness`) where the same release may be computed twice: any order
+    and any split of the records give the same bits. A curator takes no other, because one key for two columns of
+    labels, or for two states of one, would tell where they are equal. With a key of your own and no curator, that
+    is up to you: no two columns, states or parts may share key and context. Whoever has the key can remove the
+    noise, so it is as secret as the labels, and cannot be copied or pickled.
 
     Args:
         key: at least 32 secret random bytes.
-        context: what distinguishes this release from all others under the key; `Curator.release`
-            and `Mechanism.randomize` extend it by all that the noise depends on.
+        context: what distinguishes this release from all others under the key: the column, its state, the part.
+            `Mechanism.randomize` extends it by the mechanism, `Curator.release` by all that the noise depends on.
 
     Guarantee: the words of a record depend on key, context, id and lane alone.
     """
 
     kind = RandomnessKind.KEYED
+    is_bound = False
+    """Whether `bind` named the release, so that noise without record ids is this release's own."""
+    _uncopied = (
+        "KeyedRandomness cannot be copied or pickled: its key removes the noise from all that was released under it. "
+        "Open the ledger file where the release is made: LedgerFile(path).dataset(name).randomness"
+    )
 
     def __init__(self, key: bytes, context: bytes = b"") -> None:
         if not isinstance(key, bytes) or len(key) < 32:
@@ -151,7 +160,9 @@ class KeyedRandomness(Randomness):
 
     def bind(self, context: bytes) -> "KeyedRandomness":
         """The randomness of one release under this key."""
-        return KeyedRandomness(self._key, context)
+        bound = KeyedRandomness(self._key, context)
+        bound.is_bound = True
+        return bound
 
     def stream(self) -> "KeyedStream":
         """Words one after another, for what has no records: the same ones from the beginning each time."""
@@ -173,11 +184,6 @@ class KeyedRandomness(Randomness):
         """The kind, and a fingerprint of key and context that reveals nothing of them."""
         return f"{self.kind.name} {derive(self._key, b'fingerprint').hex()[:16]}"
 
-    @property
-    def digest_key(self) -> bytes:
-        """The key of label digests under this key; secret."""
-        return derive(self._key, b"digest")
-
     def record_ids(self, ids: Any, count: int) -> Ids:
         """Integer ids as they are; texts as a 96-bit hash under the key.
 
@@ -186,7 +192,8 @@ class KeyedRandomness(Randomness):
         """
         words = record_words(ids, count, self._key)
         keys = words if words.ndim == 1 else np.ascontiguousarray(words).view("V12")[:, 0]
-        if ids is not None and len(np.unique(keys)) < count:
+        ascending = ids is None or (words.ndim == 1 and bool((words[1:] > words[:-1]).all()))
+        if not ascending and len(np.unique(keys)) < count:
             raise InputError("ids must be distinct: records with the same id would share their noise")
         return words
 
@@ -195,13 +202,17 @@ class KeyedRandomness(Randomness):
 
 
 @final
-class KeyedStream(Randomness):
+class KeyedStream(Uncopied, Randomness):
     """The words of one key, one after another; get one from `KeyedRandomness.stream`, for one thread.
+
+    It is for online learners, whose rounds have no records. Mechanisms and curators refuse it: two streams of one
+    key would give two releases the same noise.
 
     Guarantee: a word depends on key, context and how many words were drawn before it alone.
     """
 
     kind = RandomnessKind.KEYED
+    _uncopied = "KeyedStream cannot be copied or pickled: a copy would give the same words once more"
 
     def __init__(self, key: bytes) -> None:
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
@@ -274,6 +285,40 @@ def as_randomness(rng: Any) -> Randomness:
         "rng must be SystemRandomness() or KeyedRandomness(key, context) for a real release, "
         "or a numpy.random.Generator for a simulation"
     )
+
+
+def as_bound(rng: Any) -> Randomness:
+    """What a caller passed as `rng`, as the noise of one release that belongs to no record.
+
+    Raises:
+        InputError: a key that `bind` gave no release, or a stream, which can be begun again: all parts of a table
+            would get the same noise.
+    """
+    randomness = as_randomness(rng)
+    if isinstance(randomness, KeyedStream):
+        raise InputError("rng must not be a KeyedStream: two streams of one key would give two releases the same noise")
+    if isinstance(randomness, KeyedRandomness) and not randomness.is_bound:
+        raise InputError(
+            "rng: noise that belongs to no record would be the same for every part of a table under one key. Let a "
+            "curator with a ledger file release it, or name what it is for: "
+            'KeyedRandomness(key).bind(b"column, state, part")'
+        )
+    return randomness
+
+
+def as_successive(rng: Any) -> Randomness:
+    """What a caller passed as `rng`, as a source of words that come one after another.
+
+    Raises:
+        InputError: keyed randomness by records, whose words would be the same ones each time.
+    """
+    randomness = as_randomness(rng)
+    if isinstance(randomness, KeyedRandomness):
+        raise InputError(
+            "rng must be SystemRandomness() or, for a simulation, a numpy.random.Generator: "
+            "keyed randomness would repeat its words in every round"
+        )
+    return randomness
 
 
 def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:

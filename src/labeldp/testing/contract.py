@@ -190,7 +190,7 @@ def _check_repeats(mechanism: EpsilonMechanism, seed: int) -> None:
     first, second = (mechanism.randomize(codes, rng=np.random.default_rng(seed)) for _ in range(2))
     require(np.array_equal(first, second), "the same rng draws the same")
     keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
-    whole = mechanism.randomize(codes, rng=keyed)
+    whole = mechanism.randomize(codes, rng=keyed, ids=np.arange(count))
     if mechanism.records is None:
         order = np.random.default_rng(seed).permutation(count)
         require(
@@ -269,7 +269,8 @@ def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
     for code in {0, mechanism.domain.size - 1}:
         check_law(_pair_drawer(mechanism, code, edges, seed), law, wrong)
     labels = _labels(mechanism, 1000, 0)
-    noise = mechanism.randomize(labels, rng=KeyedRandomness(b"check_mechanism".ljust(32, b"."))) - each[0]
+    keyed = KeyedRandomness(b"check_mechanism".ljust(32, b"."))
+    noise = mechanism.randomize(labels, rng=keyed, ids=np.arange(len(labels))) - each[0]
     for one, other in permutations(noise.T[:8], 2):
         require(bool(np.mean(one == other) < 0.1), "keyed noise of one class is not that of another")
 

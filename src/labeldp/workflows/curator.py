@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -19,18 +18,22 @@ from labeldp.privacy import (
     PrivacyLoss,
     Public,
     Randomness,
+    RandomnessKind,
     Release,
     Request,
+    Uncopied,
     as_randomness,
 )
 from labeldp.workflows.fingerprint import Fingerprint
 
 
-class Curator:
+class Curator(Uncopied):
     """Holds the private labels of one dataset and lets nothing out that was not charged first.
 
     Use one curator for one column of labels, with all that is ever to be released from it charged to
-    one ledger. The labels are encoded once and never shown.
+    one ledger. The labels are encoded once and never shown. A curator cannot be copied or pickled, and with a ledger
+    in memory it works in the process that made it alone; where several processes release, each makes its own curator
+    with the same ledger file.
 
     Args:
         labels: the private labels, one for each record, shape (n,).
@@ -40,7 +43,8 @@ class Curator:
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
         run: names a longer run, so that its stages are found again in a durable ledger.
 
-    Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing.
+    Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing; a fork, a copy or a pickle
+        of it has no budget.
 
     Raises:
         DomainError: a label is missing or outside of the domain.
@@ -54,6 +58,11 @@ class Curator:
         >>> curator.ledger.spent.epsilon()
         1.0
     """
+
+    _uncopied = (
+        "a Curator cannot be copied or pickled: it holds the raw labels, and a copy would release them again. Make one "
+        "in each process, with a ledger file that all of them share: LedgerFile(path).dataset(name)"
+    )
 
     def __init__(
         self,
@@ -109,7 +118,8 @@ class Curator:
 
         Args:
             mechanism: on this curator's domain.
-            rng: `SystemRandomness()`, `KeyedRandomness(key, context)`, or a numpy generator for a simulation.
+            rng: `SystemRandomness()`, the keyed noise of a ledger file (`curator.ledger.randomness`), or a numpy
+                generator for a simulation.
             step: names a stage of a run. A durable ledger returns what the same stage of the same run released
                 before, with the mechanism of that time: go on with the release's mechanism, not with the one asked for.
 
@@ -124,12 +134,14 @@ class Curator:
                 f"mechanism must be on the domain of the labels, {self._domain!r}, not {mechanism.domain!r}"
             )
         mechanism.check_records(self.records)
-        randomness = as_randomness(rng)
+        randomness = self._admitted(rng)
+        self._ledger.check_process()
         request = self._request(mechanism, randomness, step)
         noise = randomness.bind(request.context())
-        drawn = self._ledger.draw(
-            request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=self._ids)
-        )
+        ids = self._ids
+        if ids is None and noise.kind is RandomnessKind.KEYED:
+            ids = np.arange(self.records, dtype=np.uint64)
+        drawn = self._ledger.draw(request, mechanism, lambda: mechanism.randomize(self._codes, rng=noise, ids=ids))
         return Release(drawn.value, drawn.certificate, drawn.mechanism)
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
@@ -156,6 +168,7 @@ class Curator:
         Raises:
             InputError: a bare array, or not one part for each record.
         """
+        self._ledger.check_process()
         if not isinstance(parts, Public):
             raise InputError('parts must be Public(array, why="…"): a split may not depend on private labels')
         numbers = np.asarray(parts.value)
@@ -174,12 +187,13 @@ class Curator:
             ids = self._ids[rows]
         else:
             ids = [self._ids[row] for row in rows.tolist()]
-        part = copy(self)
+        part = object.__new__(Curator)
+        part.__dict__.update(self.__dict__)
         part._set(self._codes[rows], ids, (*self._path, place), reasons)
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
-        key, scheme = self._ledger.digest_key or randomness.digest_key, _scheme(self._whole._ids)
+        key, scheme = self._ledger.digest_key, _scheme(self._whole._ids)
         return Request(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
@@ -193,6 +207,17 @@ class Curator:
             conditions=self._reasons,
             order=self._order,
         )
+
+    def _admitted(self, rng: Any) -> Randomness:
+        """The caller's randomness. Keyed noise is the ledger's own: it alone never meets other labels."""
+        randomness, own = as_randomness(rng), self._ledger.randomness
+        if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
+            raise InputError(
+                "rng: keyed noise for a curator is that of its ledger file, rng=curator.ledger.randomness with "
+                "ledger=LedgerFile(path).dataset(name). Under another key, two columns of labels or two states of one "
+                "could meet the same noise, which tells where they are equal. SystemRandomness() needs no key"
+            )
+        return randomness
 
     def _named(self, step: str | None) -> str | None:
         """A step as a ledger knows it."""

@@ -20,6 +20,7 @@ from labeldp.privacy import (
     LedgerError,
     PrivacyLoss,
     Request,
+    Uncopied,
     check,
     derive,
     total_loss,
@@ -47,7 +48,7 @@ _CHANGED = (
 
 
 @final
-class LedgerFile:
+class LedgerFile(Uncopied):
     """A file that remembers every release of some datasets: budget, charges, values, and the key to keyed noise.
 
     Use one for all that is ever released from a column of labels, by any number of processes and runs. Asking for
@@ -78,6 +79,8 @@ class LedgerFile:
         (True, 1.0)
         >>> folder.cleanup()
     """
+
+    _uncopied = "a LedgerFile cannot be copied or pickled: open the file where it is needed, LedgerFile(path)"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
@@ -183,12 +186,17 @@ class Entry:
 
 
 @final
-class DatasetLedger:
+class DatasetLedger(Uncopied):
     """The ledger of one dataset in a `LedgerFile`, as a curator takes it; get one from `LedgerFile.dataset`.
 
     Guarantee: the same request is answered by the same bits and charged once; another request is charged or
         refused; labels that changed are refused unless a new revision says so.
     """
+
+    _uncopied = (
+        "the ledger of a dataset cannot be copied or pickled: it holds the key to the noise. Open the file where it is "
+        "needed, LedgerFile(path).dataset(name)"
+    )
 
     def __init__(self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None) -> None:
         self.name = name
@@ -246,6 +254,9 @@ class DatasetLedger:
     def digest_key(self) -> bytes:
         """The key of label digests, the same for all revisions; secret."""
         return derive(self._secret, b"labels")
+
+    def check_process(self) -> None:
+        """Every process may use it: the file knows what was spent."""
 
     def enroll(self) -> str:
         """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""

@@ -16,7 +16,7 @@ from labeldp.privacy import (
     InputError,
     PrivacyLoss,
     all_digits,
-    as_randomness,
+    as_bound,
     decimal,
     float_within,
     positive_epsilon,
@@ -143,7 +143,7 @@ class BagSum(Bagged):
 
     def drawn(self, count: int, *, rng: Any) -> Integers:
         """Noise in fine steps, shape (count,): the bare map, without labels."""
-        randomness = as_randomness(rng)
+        randomness = as_bound(rng)
         stream = WordStream(randomness, randomness.record_ids(None, count))
         return (
             discrete_laplace(stream, self.rate) if self.noise == "laplace" else discrete_gaussian(stream, self.stddev)

@@ -21,7 +21,7 @@ from labeldp.mechanisms.discrete_gaussian import (
     SMOOTHING,
     discrete_gaussian,
 )
-from labeldp.privacy import InputError, PrivacyLoss, all_digits, as_randomness, decimal, float_within
+from labeldp.privacy import InputError, PrivacyLoss, all_digits, as_bound, decimal, float_within
 
 UNIT = 1 << 16
 """Steps of a weight of one, and of a released sum in one step of the labels."""
@@ -246,7 +246,7 @@ class NoisyWeightedLLP(Bagged):
 
     def drawn(self, stddevs: Integers, *, rng: Any) -> Integers:
         """Noise in steps of each standard deviation, shape as `stddevs`; none where it is 0."""
-        randomness, noise = as_randomness(rng), np.zeros(len(stddevs), dtype=np.int64)
+        randomness, noise = as_bound(rng), np.zeros(len(stddevs), dtype=np.int64)
         names = randomness.record_ids(None, len(stddevs))
         for stddev in np.unique(stddevs[stddevs > 0]):
             cells = stddevs == stddev

@@ -1,0 +1,52 @@
+"""What must not be copied, and what belongs to the process that made it."""
+
+import os
+from typing import ClassVar, NoReturn
+
+from labeldp.privacy.errors import InputError
+
+_generation = [0]
+
+
+def _count_fork() -> None:
+    """A forked child is another process, even where the system gives it the number of one that ended."""
+    _generation[0] += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class Uncopied:
+    """Base of everything whose copy would be a second budget, a second draw, or one more place for a secret.
+
+    Guarantee: `copy.copy`, `copy.deepcopy` and `pickle` raise.
+    """
+
+    _uncopied: ClassVar[str]
+    """What a user is told who tries: why not, and what to do."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(self._uncopied)
+
+
+class OwnProcess(Uncopied):
+    """Base of what keeps in memory how much was spent, or what comes next: a fork of it would forget that.
+
+    Guarantee: a fork of the process is refused, by `check_process`.
+    """
+
+    _forked: ClassVar[str]
+    """What a user is told in a fork of the process."""
+
+    def _belong(self) -> None:
+        """Belong to the process at hand from now on."""
+        self._process = (os.getpid(), _generation[0])
+
+    def check_process(self) -> None:
+        """Refuse in any process but the one that made this.
+
+        Raises:
+            InputError: nothing was charged or drawn.
+        """
+        if self._process != (os.getpid(), _generation[0]):
+            raise InputError(self._forked)
