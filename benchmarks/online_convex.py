@@ -41,7 +41,7 @@ from labeldp.online import (
     linear_rate,
     plan_convex,
 )
-from labeldp.online.draws import source
+from labeldp.privacy import as_successive
 
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 0.5
 HELD = 100
@@ -121,7 +121,7 @@ def once(body: Body, horizon: int, kernel: Any, kind: str, seed: int) -> float:
     gradients = KINDS[kind](horizon, body.dimension, np.random.default_rng([1, seed]))
     if kernel is None:
         return regret(body, gradients, np.zeros_like(gradients))
-    rng = source(np.random.default_rng([2, seed]))
+    rng = as_successive(np.random.default_rng([2, seed]))
     _, played = kernel.update(kernel.init(rng=rng), gradients, rng=rng)
     return regret(body, gradients, played)
 
