@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.online import Course, Plan, freeze, plan_experts, thaw
-from labeldp.privacy import Budget, Certificate, InputError, KeyedRandomness, LabelDPError, Ledger
+from labeldp.privacy import Budget, Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Ledger
 from labeldp.tables import ReleaseWriter, TableFile, open_table, release_writer
+from labeldp.workflows.declared import LOSSES
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.loss_table import experts_of, levels_of
 from labeldp.workflows.online_plan import count
@@ -99,8 +100,8 @@ def run_online(
         ledger: a ledger file to charge; made if it is not there. The same plan for the same losses is then the same
             release: its decisions are the same again, and cost nothing. Without one nothing remembers a finished run,
             and another run of the same losses is another release.
-        dataset: the name of the losses in it. One that the ledger does not know is added with this run's epsilon and
-            delta as its whole budget, and `note` is told.
+        dataset: the name of the losses in it. The first one of a ledger that is made is added with this run's epsilon
+            and delta as its whole budget, and `note` is told.
         revision: names another file of losses; see `LedgerFile.dataset`.
         progress: called after each block.
         note: called with a sentence that the user should read.
@@ -123,14 +124,14 @@ def run_online(
         unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        digest, rows = losses.checked()
-        plan, rounds = run.plan(len(losses.names), rows)
-        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
-        with place.charging(keyed(place.key, digest)):
-            certificate = course.pay(account, coins)
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
+        digest, rows = account.compare(LOSSES, losses.checked)
+        plan, rounds = run.plan(len(losses.names), rows)
+        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
+        with place.charging(keyed(place.key, digest)):
+            certificate = course.pay(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(course, place, digest, rows, coins)
@@ -200,11 +201,21 @@ class LossFile:
     def checked(self) -> tuple[bytes, int]:
         """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
         found, rows = hashlib.sha256(), 0
-        for levels in self._blocks():
-            found.update(levels.tobytes())
-            rows += len(levels)
+        refused: DomainError | None = None  # until all is read: neither time nor progress tells where it was
+        for batch in self.table.blocks(self.names, block_rows=self.block_rows):
+            try:
+                found.update(self._levels(batch).tobytes())
+            except DomainError as error:
+                refused = error.with_traceback(None)
+            rows += batch.num_rows
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
+        if refused is not None:
+            raise refused
         return found.digest(), rows
+
+    def _levels(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        """The levels of a block as the file divides it."""
+        return levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
 
     def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
@@ -238,7 +249,7 @@ class LossFile:
         """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
         held, size = [], 0
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
-            levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+            levels = self._levels(batch)
             while len(levels):
                 held.append(levels[: self.block_rows - size])
                 size, levels = size + len(held[-1]), levels[len(held[-1]) :]
