@@ -18,7 +18,7 @@ from labeldp.mechanisms import (
     NoisyWeightedLLP,
     WeightedLBA,
 )
-from labeldp.privacy import Budget, Certificate, InputError, Public, Request, decimal
+from labeldp.privacy import Budget, Certificate, InputError, Public, decimal
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, release_writer
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.fit_data import by_id, codes_in, distinct_ids
@@ -98,7 +98,7 @@ def release_bags(
         raise InputError("out and ledger must be different files")
     released = f"{label}_sum"
     names = _columns(made, released, id_column, records.encoder.names)
-    account.require([Request({}, made.privacy_loss())])
+    account.afford(made)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")

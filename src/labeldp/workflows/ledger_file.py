@@ -396,6 +396,15 @@ class DatasetLedger:
         known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
         check(self.budget, self.charges, uncharged(requests, known), self.name)
 
+    def afford(self, mechanism: Any) -> None:
+        """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
+
+        One that was charged before is let through: it may be found again.
+        """
+        public = text_of(mechanism.specification())
+        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in self.charges):
+            check(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
+
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return what the same request was answered before.
 

@@ -150,7 +150,7 @@ def release_file(
     if target.absolute() == Path(ledger).absolute():
         raise InputError("out and ledger must be different files")
     stream.refuse_unwritable(target)
-    account.require([Request({}, chosen.privacy_loss())])
+    account.afford(chosen)
     with release_writer(target, stream.columns, released=stream.released) as writer:
         ids = stream.check_ids()
         if account.is_new and note:
@@ -202,6 +202,7 @@ class Stream:
             raise InputError("id_column must be another column than label: ids are published")
         stream = cls(table, label, id_column, *rest)
         check_kind(table, label, stream.in_file)
+        table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
         if len(set(stream.columns)) < len(stream.columns):
             raise InputError(
                 f"the table must not have a column {stream.released!r} already: it is the name of the output"
