@@ -215,7 +215,8 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 RELEASE_EXAMPLES = """\b
 Examples:
   labeldp release people.parquet --label bought --classes no,yes --mechanism randomized-response \\
-      --epsilon 1 --ledger people.ledger --dataset people --id id --out noisy.parquet
+      --epsilon 1 --ledger people.ledger --dataset bought --id id --out noisy.parquet
+  labeldp ledger add people.ledger --dataset income --epsilon 2
   labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
       --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
   labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\

@@ -1,4 +1,4 @@
-"""How `ledger_version_1.db` was made, by the last labeldp whose ledgers had version 1: run with that one, it writes FILE.
+"""How `ledger_version_1.db` was made: by the last labeldp whose ledgers had version 1, which writes it anew.
 
 The labels are made-up, so that tests may have the ledger's keys.
 """
@@ -40,9 +40,8 @@ def releases(ledger: Path) -> list[Any]:
     bought, hours = file.dataset("bought"), file.dataset("hours")
     answers = ldp.Curator(ANSWERS, domain=CLASSES, ledger=bought, run="fit")
     numbers = ldp.Curator(np.array(HOURS), domain=RANGE, ledger=hours, ids=np.arange(60))
-    found.append(
-        answers.release(ldp.RandomizedResponse(domain=CLASSES, epsilon=1), rng=ldp.SystemRandomness(), step="1")
-    )
+    response = ldp.RandomizedResponse(domain=CLASSES, epsilon=1)
+    found.append(answers.release(response, rng=ldp.SystemRandomness(), step="1"))
     found.append(numbers.release(ldp.DiscreteLaplace(domain=RANGE, epsilon=1), rng=hours.randomness))
     return found
 

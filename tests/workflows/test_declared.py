@@ -2,6 +2,7 @@
 
 import hashlib
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
 
 
 def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_they_do_not(path: Path) -> None:
-    """Whether labels were refused is on disk before it is told.
+    """Whether they were refused is on disk before it is told.
 
     Else a process that holds the file locked while labels are compared would look for free, again and again.
     """
@@ -256,6 +257,11 @@ DRAWN_BY_VERSION_1 = ["a351cd63e189bd21", "6e705aee6e132ae3", "718b4e2434d72787"
 VERSION_1 = Path(__file__).with_name("ledger_version_1.db")
 
 
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
 @pytest.fixture
 def old(path: Path) -> Path:
     """A ledger of version 1, as `ledger_version_1.py` made it with an earlier labeldp."""
@@ -270,24 +276,24 @@ def test_a_ledger_of_version_1_is_read_without_a_write(old: Path) -> None:
     assert ledger.datasets() == ("bought", "hours", "unused")
     assert [ledger.dataset(name).spent.epsilon() for name in ledger.datasets()] == [1.5, 1, 0]
     assert ledger.dataset("bought").domains == () and ledger.dataset("bought").changes == ()
-    assert "spent epsilon = 1.5 " in describe_ledger(str(old))
+    assert "bought: budget epsilon = 2, delta = 1e-06; spent" in describe_ledger(str(old))
     assert old.read_bytes() == before
+
+
+def certificates(path: Path) -> list[ldp.Certificate]:
+    ledger = LedgerFile(path)
+    return [entry.certificate for name in ledger.datasets() for entry in ledger.dataset(name).entries]
 
 
 def test_releases_of_version_1_are_found_and_never_charged_again(old: Path, tmp_path: Path) -> None:
     """The same bits, for nothing: held values, and a stream whose noise is computed anew."""
-    certificates = [
-        entry.certificate for name in ("bought", "hours") for entry in LedgerFile(old).dataset(name).entries
-    ]
+    before = certificates(old)
     found = ledger_version_1.releases(old)
     out = ledger_version_1.publish(old, tmp_path)
-    digests = [
-        hashlib.sha256(bits).hexdigest()[:16] for bits in (*(r.value.tobytes() for r in found), out.read_bytes())
-    ]
-    assert digests == DRAWN_BY_VERSION_1
-    after = [entry.certificate for name in ("bought", "hours") for entry in LedgerFile(old).dataset(name).entries]
-    assert after == certificates and [found[0].certificate, found[1].certificate] == [after[0], after[2]]
-    assert sqlite3.connect(old).execute("PRAGMA user_version").fetchone() == (2,)
+    drawn = [*(release.value.tobytes() for release in found), out.read_bytes()]
+    assert [hashlib.sha256(each).hexdigest()[:16] for each in drawn] == DRAWN_BY_VERSION_1
+    assert certificates(old) == before and [release.certificate for release in found] == [before[0], before[2]]
+    assert version(old) == 2
 
 
 def test_domains_of_releases_of_version_1_stay_admitted_and_others_are_refused(old: Path) -> None:
@@ -308,7 +314,7 @@ def test_a_writing_that_fails_leaves_a_ledger_of_version_1_as_it_is(old: Path) -
     before = old.read_bytes()
     with pytest.raises(ldp.BudgetExceeded):
         LedgerFile(old).set_budget("bought", ldp.Budget(epsilon=1))
-    assert sqlite3.connect(old).execute("PRAGMA user_version").fetchone() == (1,)
+    assert version(old) == 1
     assert old.read_bytes() == before
 
 

@@ -115,14 +115,14 @@ def test_a_refusal_by_the_budget_looks_at_no_label(people: Path) -> None:
 def test_ids_that_change_after_they_were_checked_are_refused(people: Path) -> None:
     """Ids are read and found distinct before a label is looked at, so others must not take their place."""
 
-    def swap(done: str, share: float) -> None:
-        if done == "checked 100 rows":
-            table = pd.read_csv(people / "people.csv", dtype=str)
-            table["id"] = table["id"].to_numpy()[::-1]
-            table.to_csv(people / "people.csv", index=False)
+    def swap(told: str) -> None:
+        table = pd.read_csv(people / "people.csv", dtype=str)
+        table["id"] = table["id"].to_numpy()[::-1]
+        table.to_csv(people / "people.csv", index=False)
 
     with pytest.raises(ldp.LabelDPError, match="changed while it was being checked"):
-        release(people, id_column="id", progress=swap)
+        release(people, id_column="id", note=swap)
+    assert spent(people) == 0
     assert not (people / "out.csv").exists()
 
 

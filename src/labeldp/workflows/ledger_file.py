@@ -263,7 +263,7 @@ class DatasetLedger:
 
     Guarantee: the same request is answered by the same bits and charged once; another request is charged or
         refused; labels that changed are refused unless a new revision says so; labels are compared with no domain
-        that is not on disk before, and whether they were refused is on disk before it is told.
+        that is not on disk before; whether they were refused is on disk before it is told.
     """
 
     def __init__(self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None) -> None:

@@ -204,7 +204,8 @@ class LossFile:
         refused: DomainError | None = None  # until all is read: neither time nor progress tells where it was
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
             try:
-                found.update(self._levels(batch).tobytes())
+                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+                found.update(levels.tobytes())
             except DomainError as error:
                 refused = error.with_traceback(None)
             rows += batch.num_rows
@@ -212,10 +213,6 @@ class LossFile:
         if refused is not None:
             raise refused
         return found.digest(), rows
-
-    def _levels(self, batch: pa.RecordBatch) -> NDArray[Any]:
-        """The levels of a block as the file divides it."""
-        return levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
 
     def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
@@ -249,7 +246,7 @@ class LossFile:
         """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
         held, size = [], 0
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
-            levels = self._levels(batch)
+            levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
             while len(levels):
                 held.append(levels[: self.block_rows - size])
                 size, levels = size + len(held[-1]), levels[len(held[-1]) :]
