@@ -124,11 +124,14 @@ def run_online(
         unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
+        rows = losses.counted()
+        plan, rounds = run.plan(len(losses.names), rows)
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
-        digest, rows = account.compare(LOSSES, losses.checked)
-        plan, rounds = run.plan(len(losses.names), rows)
+        digest, counted = account.compare(LOSSES, losses.checked)
+        if counted != rows:
+            raise losses.changed()
         course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
         with place.charging(keyed(place.key, digest)):
             certificate = course.pay(account, coins)
@@ -198,6 +201,16 @@ class LossFile:
         """Rounds that are played at a time."""
         return max(1, BLOCK_CELLS // len(self.names))
 
+    def counted(self) -> int:
+        """The number of rows, which is public: a plan is refused before any loss is looked at."""
+        if self.table.rows is not None:
+            return self.table.rows
+        return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))
+
+    def changed(self) -> LabelDPError:
+        """What is said of a file that is not what it was a moment ago."""
+        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+
     def checked(self) -> tuple[bytes, int]:
         """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
         found, rows = hashlib.sha256(), 0
@@ -240,7 +253,7 @@ class LossFile:
     def _changed(self, place: Unfinished) -> LabelDPError:
         """What was played on other losses is dropped: the coins are of those that were charged."""
         place.forget()
-        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+        return self.changed()
 
     def _blocks(self) -> Iterator[NDArray[Any]]:
         """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
