@@ -215,7 +215,8 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
 RELEASE_EXAMPLES = """\b
 Examples:
   labeldp release people.parquet --label bought --classes no,yes --mechanism randomized-response \\
-      --epsilon 1 --ledger people.ledger --dataset people --id id --out noisy.parquet
+      --epsilon 1 --ledger people.ledger --dataset bought --id id --out noisy.parquet
+  labeldp ledger add people.ledger --dataset income --epsilon 2
   labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
       --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
   labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\
@@ -303,7 +304,7 @@ def certificate(path: str, delta: str | None) -> None:
 
 @cli.group()
 def ledger() -> None:
-    """Look into a ledger file, or set a budget."""
+    """Look into a ledger file, or set a budget and what labels can be."""
 
 
 @ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
@@ -318,19 +319,33 @@ def ledger_show(path: str) -> None:
     click.echo(describe_ledger(path))
 
 
-@ledger.command(
-    "add", epilog="\b\nExample:\n  labeldp ledger add people.ledger --dataset people --epsilon 4 --delta 1e-6\n"
-)
+LEDGER_EXAMPLES = """\b
+Examples:
+  labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
+  labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
+  labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
+"""
+
+
+@ledger.command("add", epilog=LEDGER_EXAMPLES)
 @click.argument("path", type=_DATA)
 @click.option("--dataset", required=True, metavar="NAME", help="The dataset's name: one for each column of labels.")
-@click.option("--epsilon", required=True, metavar="NUMBER", help="The most that all its releases may cost together.")
-@click.option("--delta", default="0", show_default=True, metavar="NUMBER", help="The budget's delta.")
-@click.option("--change", is_flag=True, help="Give a dataset that is there another budget; what was spent stays spent.")
-def ledger_add(path: str, dataset: str, epsilon: str, delta: str, change: bool) -> None:
-    """Add a dataset with the most that all its releases may ever cost together, or change that."""
+@click.option("--epsilon", metavar="NUMBER", help="The most that all its releases may cost together.")
+@click.option("--delta", metavar="NUMBER", help="The budget's delta; 0 by default.")
+@click.option("--classes", metavar="A,B,…|K", help="Declare what labels can be: class names, or K for codes 0 … K-1.")
+@click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
+@click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
+@click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
+@naming_flags(low="--range", high="--range")
+def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, **others: Any) -> None:
+    """Add a dataset with the most that all its releases may ever cost together, or change it on record.
+
+    The first domain that labels are compared with is declared thereby. Another one is a change: whether labels fit may
+    tell one bit about all of them, so certificates of later releases count it. What was spent stays spent.
+    """
     from labeldp.workflows import add_dataset
 
-    click.echo(add_dataset(path, dataset, epsilon, delta, change=change))
+    click.echo(add_dataset(path, dataset, epsilon, delta, **others))
 
 
 @cli.command(epilog="\b\nExample:\n  labeldp demo\n")

@@ -94,6 +94,12 @@ def test_networks_without_torch_are_refused_in_a_sentence(
     assert not (people / "model.training").exists()
 
 
+def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Callable[..., Ran], people: Path) -> None:
+    ran = labeldp(*LINEAR, "--classes", "3")
+    assert ran.status == 1 and "declared domain of 'bars', the 3 classes" in ran.err
+    assert not (people / "model").exists() and "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -104,7 +110,6 @@ def test_networks_without_torch_are_refused_in_a_sentence(
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
         ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),
-        ((*LINEAR, "--classes", "3"), ("domain",)),
         ((*LINEAR, "--test", "bars.npz"), ("holds private records",)),
         ((*LINEAR, "--test", "copy.npz"), ("holds private records",)),
         ((*LINEAR, "--test", "small.npz"), ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",)),

@@ -193,7 +193,7 @@ def test_a_table_too_small_to_learn_from_is_refused(labeldp: Callable[..., Ran],
     pd.read_csv(people / "people.csv").head(2).to_csv(people / "people.csv", index=False)
     ran = labeldp(*FIT)
     assert ran.status == 1 and "nothing to learn from" in ran.err and "Traceback" not in ran.err
-    assert not (people / "l.ledger").exists() and not (people / "model").exists()
+    assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()
 
 
 def test_a_few_records_are_enough_for_a_model_and_none_for_a_curve(labeldp: Callable[..., Ran], people: Path) -> None:

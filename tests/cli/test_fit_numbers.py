@@ -170,12 +170,23 @@ def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., 
     table.loc[7, "price"] = 54321.5
     table.to_csv(folder / "homes.csv", index=False)
     ran = labeldp(*FIT)
-    refused(ran, folder, "must lie in the declared domain", "--clip counts numbers outside as the nearest end")
+    assert ran.status == 1 and "must lie in the declared domain" in ran.err
+    assert "count numbers outside as the nearest end (--clip" in ran.err and not (folder / "model").exists()
     assert "54321" not in ran.err
     done = labeldp(*FIT, "--clip")
     assert done.status == 0, done.err
     assert "--clip" in summary(folder)["command"] and "counted as its nearest end" in report(folder)
     assert labeldp(*FIT[:-1], "other").status == 1
+
+
+@pytest.mark.parametrize("label", ["town", "age"])
+def test_labels_that_are_missing_or_no_numbers_are_refused_alike(
+    labeldp: Callable[..., Ran], folder: Path, label: str
+) -> None:
+    options = ("--ledger", "l.ledger", "--dataset", "homes", "--epsilon", "1", "--out", "model", "--range", "0,100")
+    ran = labeldp("fit", "homes.csv", "--label", label, *options)
+    assert ran.status == 1 and "missing, outside or of another kind" in ran.err and not (folder / "model").exists()
+    assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
 
 
 CASES = [
@@ -203,8 +214,6 @@ CASES = [
     (("--range", "0,100", "--prior", "clusters"), "--prior"),
     (("--range", "0,100", "--epsilon", "1e-30"), "epsilon is too small"),
     (("--range", "0,100", "--features", "town", "--label", "town"), "must not hold the label column"),
-    (("--range", "0,100", "--label", "town"), "must hold numbers only"),
-    (("--range", "0,100", "--label", "age"), "missing label"),
     (("--classes", "2", "--clip"), "--clip goes with --range"),
     (("--range", "0,100", "--cells", "20"), "--cells goes with --model cells"),
     (("--range", "0,100", "--model", "cells", "--neighbors", "20"), "--neighbors goes with --model neighbors"),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import labeldp as ldp
-from labeldp.workflows import release_file
+from labeldp.workflows import LedgerFile, release_file
 
 WIDTH = 8
 BLOCK = 1 << 14
@@ -39,6 +39,8 @@ def main(folder: Path) -> None:
     """The growth between a file of 4 blocks and one of 100."""
     write(folder / "small.parquet", 4)
     write(folder / "large.parquet", 100)
+    for name in ("small", "large"):
+        LedgerFile(folder / "ledger.db").add(name, ldp.Budget(1))
     before = release(folder, "small")
     print(release(folder, "large") - before)
 

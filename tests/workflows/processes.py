@@ -111,8 +111,8 @@ def spend_on(path: Path, run: str) -> int:
 def intrude(path: Path) -> None:
     """One release, of a process that does not wait long for others."""
     ledger_store.PATIENCE = 0.2
-    people = curator(path, "intruder")
     try:
+        people = curator(path, "intruder")
         people.release(ldp.RandomizedResponse(domain=people.domain, epsilon=EPSILON), rng=ldp.SystemRandomness())
         print(json.dumps("released"))
     except ldp.LedgerError as error:

@@ -60,6 +60,8 @@ def test_the_receiver_learns_from_the_file(data: Path, mechanism: str, options: 
 
 def test_a_file_says_what_the_curator_said(data: Path) -> None:
     """The same sums and the same noise; with normal weights up to 2^-6."""
+    for name in ("noisy-weighted-llp", "bag-sum"):
+        ldp.LedgerFile(data / "l.ledger").add(name, ldp.Budget(50, 1e-4))
     bags = ldp.random_bags(4000, 40)
     llp = ldp.NoisyWeightedLLP(40, 40, "auto", domain=ldp.Interval(0, 100), bags=bags, epsilon=8, delta=1e-5)
     assert read_bags(released(data, "noisy-weighted-llp", "llp.csv")).value.noise_stddev == pytest.approx(

@@ -146,7 +146,10 @@ def test_a_fit_on_a_full_disk_leaves_no_directory_and_is_finished_by_the_same_co
     folder: Path, small_disk: Disk
 ) -> None:
     before = sorted(os.listdir(folder))
-    with pytest.raises(ldp.LabelDPError, match="the disk is full"), small_disk(512):
+    with (
+        pytest.raises(ldp.LabelDPError, match="the disk is full"),
+        small_disk((folder / "people.ledger").stat().st_size),
+    ):
         fit(folder, "again")
     assert sorted(os.listdir(folder)) == before
     fit(folder, "again")

@@ -209,10 +209,9 @@ def test_a_stream_is_charged_once_and_its_noise_is_a_function_of_file_and_reques
     holder = curator(path)
     request = holder._request(response(), holder.ledger.randomness, None)
     assert holder.ledger.find_stream(request) is None
-    charges = {holder.ledger.charge_stream(request, response()).id for _ in range(2)}
+    [certificate, again] = [holder.ledger.charge_stream(request, response()) for _ in range(2)]
     found = people(path).find_stream(request)
-    assert found is not None
-    assert charges == {found.id}
+    assert found is not None and certificate == again and certificate.entries == (found,)
     assert people(path).spent.epsilon() == 1.0
     assert people(path).entries[0].form == "stream"
     values = [
@@ -231,26 +230,26 @@ def test_noise_differs_between_datasets_and_revisions(path: Path) -> None:
     assert not any(np.array_equal(values[i], values[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
 
 
-def test_nothing_is_made_before_the_first_charge(path: Path) -> None:
+def test_a_new_dataset_is_on_disk_before_its_labels_are_looked_at(path: Path) -> None:
     ledger = LedgerFile(path)
     assert ledger.datasets() == ()
     dataset = ledger.dataset("people", budget=ldp.Budget(epsilon=2))
     assert (dataset.is_new, dataset.charges, dataset.budget) == (True, (), ldp.Budget(epsilon=2))
     with pytest.raises(ldp.DomainError):
         Curator(LABELS + 1, domain=DOMAIN, ledger=dataset)
-    assert not ledger.exists
+    assert (dataset.is_new, ledger.datasets(), dataset.charges) == (False, ("people",), ())
     with pytest.raises(ldp.BudgetExceeded):
         Curator(LABELS, domain=DOMAIN, ledger=dataset).release(response(2.5), rng=SYSTEM)
-    assert ledger.datasets() == ()
+    assert ledger.dataset("people").spent.epsilon() == 0
     Curator(LABELS, domain=DOMAIN, ledger=dataset).release(response(2), rng=SYSTEM)
-    assert (dataset.is_new, ledger.datasets()) == (False, ("people",))
+    assert ledger.dataset("people").spent.epsilon() == 2
 
 
 def test_a_dataset_that_was_added_meanwhile_is_not_taken_for_this_one(path: Path) -> None:
-    one, two = curator(path), curator(path)
-    one.release(response(), rng=SYSTEM)
+    one, two = (LedgerFile(path).dataset("people", budget=ldp.Budget(4)) for _ in range(2))
+    Curator(LABELS, domain=DOMAIN, ledger=one).release(response(), rng=SYSTEM)
     with pytest.raises(ldp.LedgerError, match="run again"):
-        two.release(response(), rng=SYSTEM)
+        Curator(LABELS, domain=DOMAIN, ledger=two)
     assert people(path).spent.epsilon() == 1.0
 
 
@@ -284,10 +283,52 @@ def test_a_name_is_a_printable_text(path: Path, name: Any) -> None:
     assert not path.exists()
 
 
-def test_an_unknown_dataset_is_refused_without_a_budget(path: Path) -> None:
-    LedgerFile(path).add("people", ldp.Budget(epsilon=1))
-    with pytest.raises(ldp.LedgerError, match=r"no dataset 'peopel' \(it has 'people'\)"):
-        LedgerFile(path).dataset("peopel")
+@pytest.mark.parametrize("budget", [None, ldp.Budget(epsilon=9)])
+def test_a_typing_error_buys_no_second_budget(path: Path, budget: Any) -> None:
+    """`fit … --dataset poeple` succeeded where all of `people` was spent: two noisy answers about every label.
+
+    Each was certified ε = 1 on its own, and together they are ε = 2.
+    """
+    curator(path, budget=1).release(response(), rng=SYSTEM)
+    with pytest.raises(ldp.LedgerError, match=r"no dataset 'poeple'; did you mean 'people'\?.*labeldp ledger add .*"):
+        LedgerFile(path).dataset("poeple", budget=budget)
+    with pytest.raises(ldp.LedgerError, match=r"no dataset 'income'; it has 'people'\..* --dataset income --epsilon"):
+        LedgerFile(path).dataset("income", budget=budget)
+    assert LedgerFile(path).datasets() == ("people",)
+    LedgerFile(path).add("income", ldp.Budget(1))
+    assert LedgerFile(path).dataset("income", budget=budget).budget == ldp.Budget(1.0)
+
+
+def test_a_file_that_appears_meanwhile_takes_no_second_dataset(path: Path) -> None:
+    """Two processes find no file; the one that comes second may not add its own name beside the first."""
+    late = LedgerFile(path).dataset("poeple", budget=ldp.Budget(1))
+    curator(path).release(response(), rng=SYSTEM)
+    with pytest.raises(ldp.LedgerError, match="did you mean 'people'"):
+        Curator(LABELS, domain=DOMAIN, ledger=late)
+    assert LedgerFile(path).datasets() == ("people",)
+
+
+def test_a_file_without_a_dataset_takes_a_first_one(path: Path) -> None:
+    """A process that died between making the file and its first dataset leaves this."""
+    with LedgerFile(path)._store.writing(create=True):
+        pass
+    assert curator(path).release(response(), rng=SYSTEM) and LedgerFile(path).datasets() == ("people",)
+
+
+def test_changes_of_a_budget_are_on_record(path: Path) -> None:
+    ledger = LedgerFile(path)
+    ledger.add("people", ldp.Budget(epsilon=1))
+    ledger.set_budget("people", ldp.Budget(epsilon=1))
+    ledger.set_budget("people", ldp.Budget(epsilon=2, delta="1e-6"), why="the board agreed")
+    ledger.set_budget("people", ldp.Budget(epsilon=3))
+    first, second = people(path).changes
+    assert (first.what, first.before, first.after, first.why) == (
+        "budget", "epsilon = 1, delta = 0", "epsilon = 2, delta = 1e-06", "the board agreed",
+    )  # fmt: skip
+    assert (second.before, second.why) == (first.after, None) and second.created.endswith("+00:00")
+    with pytest.raises(ldp.InputError, match="why must be a printable text"):
+        ledger.set_budget("people", ldp.Budget(epsilon=4), why="two\nlines")
+    assert len(people(path).changes) == 2 and people(path).budget.epsilon == 3
 
 
 def test_a_request_without_a_digest_of_the_labels_is_refused(path: Path) -> None:

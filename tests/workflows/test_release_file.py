@@ -51,6 +51,7 @@ def test_noise_follows_the_id_not_the_row(people: Path) -> None:
 
 def test_the_output_is_the_noisy_labels_alone_or_with_ids_or_the_whole_table(people: Path) -> None:
     release(people)
+    LedgerFile(people / "ledger.db").add("others", ldp.Budget(epsilon=1))
     release(people, id_column="id", out=people / "with_ids.parquet", dataset="others")
     release(people, in_place=True, out=people / "whole.parquet")
     source = pd.read_csv(people / "people.csv", dtype=str)

@@ -36,8 +36,6 @@ def nothing(folder: Path) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
-    "label outside": (with_cell("bought", "maybe"), {}, "declared domain"),
-    "label missing": (with_cell("bought", ""), {}, "missing label"),
     "id repeated": (with_cell("id", "1000"), {"id_column": "id"}, "must not be repeated"),
     "id missing": (with_cell("id", ""), {"id_column": "id"}, "missing id"),
     "no such label": (nothing, {"label": "boughd"}, "label: .* did you mean 'bought'"),
@@ -49,7 +47,6 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "epsilon nan": (nothing, {"epsilon": float("nan")}, "epsilon must be finite"),
     "no such mechanism": (nothing, {"mechanism": "laplace"}, "mechanism must be one of randomized-response, unary"),
     "wrong domain": (nothing, {"mechanism": "discrete-laplace"}, "domain must be an Interval"),
-    "not a number": (nothing, {"mechanism": "discrete-laplace", "domain": ldp.Interval(0, 1)}, "numbers only"),
     "empty file": (lambda folder: (folder / "people.csv").write_text(""), {}, "is empty"),
     "no rows": (lambda folder: (folder / "people.csv").write_text("id,bought\n"), {}, "no other row"),
     "out ends in nothing": (nothing, {"out": Path("out.txt")}, "must end in .parquet or .csv"),
@@ -75,6 +72,60 @@ def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, ki
     assert {name: (people / name).read_bytes() for name in listing(people)} == before
 
 
+BAD_LABELS: dict[str, tuple[Callable[[Path], Any], dict[str, Any]]] = {
+    "label outside": (with_cell("bought", "maybe"), {}),
+    "label missing": (with_cell("bought", ""), {}),
+    "not a number": (nothing, {"mechanism": "discrete-laplace", "domain": ldp.Interval(0, 1)}),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LABELS)
+def test_labels_that_do_not_fit_leave_the_declared_domain_and_no_charge(people: Path, kind: str) -> None:
+    """All of them are refused by one sentence, so that a refusal tells one bit, and the bit is on record."""
+    change, arguments = BAD_LABELS[kind]
+    change(people)
+    with pytest.raises(ldp.DomainError, match="at least one is missing, outside or of another kind") as caught:
+        release(people, **arguments)
+    assert "maybe" not in str(caught.value) and caught.value.__context__ is None
+    assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
+    assert spent(people) == 0
+    assert [domain.refused for domain in LedgerFile(people / "ledger.db").dataset("people").domains] == [1]
+
+
+@pytest.mark.parametrize("row", [0, 250, 599])
+def test_neither_progress_nor_time_tells_which_label_was_refused(people: Path, row: int) -> None:
+    """With blocks of one row, `checked 251 rows` before the refusal told that the label of row 252 is outside."""
+    table = pd.read_csv(people / "people.csv", dtype=str)
+    table.loc[row, "bought"] = "maybe"
+    table.to_csv(people / "people.csv", index=False)
+    done: list[str] = []
+    with pytest.raises(ldp.DomainError):
+        release(people, block_rows=1, id_column="id", progress=lambda text, share: done.append(text))
+    assert done == [f"checked {rows} rows" for rows in range(1, 601)]
+
+
+def test_a_refusal_by_the_budget_looks_at_no_label(people: Path) -> None:
+    with_cell("bought", "maybe")(people)
+    LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=0.5))
+    with pytest.raises(ldp.BudgetExceeded):
+        release(people)
+    assert LedgerFile(people / "ledger.db").dataset("people").domains == ()
+
+
+def test_ids_that_change_after_they_were_checked_are_refused(people: Path) -> None:
+    """Ids are read and found distinct before a label is looked at, so others must not take their place."""
+
+    def swap(told: str) -> None:
+        table = pd.read_csv(people / "people.csv", dtype=str)
+        table["id"] = table["id"].to_numpy()[::-1]
+        table.to_csv(people / "people.csv", index=False)
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being checked"):
+        release(people, id_column="id", note=swap)
+    assert spent(people) == 0
+    assert not (people / "out.csv").exists()
+
+
 def test_one_class_only_is_no_reason_to_refuse(people: Path) -> None:
     """Whether all labels are the same is private."""
     pd.DataFrame({"bought": ["no"] * 50}).to_csv(people / "people.csv", index=False)
@@ -85,6 +136,7 @@ def test_one_class_only_is_no_reason_to_refuse(people: Path) -> None:
 def test_an_output_that_stands_and_is_not_this_release_is_refused_and_left(people: Path) -> None:
     LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=9))
     release(people)
+    LedgerFile(people / "ledger.db").add("others", ldp.Budget(epsilon=9))
     for change in (
         {"epsilon": 2},
         {"id_column": "id"},

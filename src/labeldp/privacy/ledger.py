@@ -5,7 +5,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_ep
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import OwnProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
+
+Encoded = TypeVar("Encoded")
 
 KEY_SECRECY = "the key to the noise, and a ledger that holds it, stays as secret as the labels"
 
@@ -152,6 +154,9 @@ class LedgerLike(Protocol):
     def check_process(self) -> None:
         """Refuse in a process where this ledger does not know what was spent."""
 
+    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
+        """The result of `encode`, which compares labels with a declared domain that the ledger remembers, if it can."""
+
     def enroll(self) -> str:
         """A name for one more curator's records: only parts of records under one name are charged in parallel."""
 
@@ -215,6 +220,10 @@ class Ledger(OwnProcess):
     def spent(self) -> PrivacyLoss:
         """The privacy loss of all charges together."""
         return total_loss(self.charges)
+
+    def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
+        """The result of `encode`: a ledger in memory remembers neither domains nor refusals."""
+        return encode()
 
     def enroll(self) -> str:
         """Another name for each curator: whether two of them hold the same records is not known here."""

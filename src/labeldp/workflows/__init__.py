@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.estimated import Estimated, amount
     from labeldp.workflows.fit import fit_file
     from labeldp.workflows.fit_settings import FitSettings
-    from labeldp.workflows.ledger_file import DatasetLedger, Entry, LedgerFile
+    from labeldp.workflows.ledger_file import Change, Comparisons, DatasetLedger, Entry, LedgerFile
     from labeldp.workflows.ledger_view import add_dataset, describe_budget, describe_ledger
     from labeldp.workflows.online_plan import online_plan_lines, plan_online
     from labeldp.workflows.online_run import OnlineRun, run_online
@@ -69,7 +69,7 @@ _FILES = {
     "demo": "run_demo",
     "fit": "fit_file",
     "fit_settings": "FitSettings",
-    "ledger_file": "DatasetLedger Entry LedgerFile",
+    "ledger_file": "Change Comparisons DatasetLedger Entry LedgerFile",
     "ledger_view": "add_dataset describe_budget describe_ledger",
     "online_plan": "online_plan_lines plan_online",
     "online_run": "OnlineRun run_online",
@@ -104,7 +104,9 @@ __all__ = [
     "Bin",
     "BudgetUse",
     "CertificateRow",
+    "Change",
     "ClassCurve",
+    "Comparisons",
     "Confusion",
     "Cost",
     "Curator",

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from labeldp.privacy import Budget, Certificate, InputError, Public, decimal
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, release_writer
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.fit_data import by_id, codes_in, distinct_ids
-from labeldp.workflows.labels import domain_in_file
+from labeldp.workflows.labels import check_kind, domain_in_file
 from labeldp.workflows.ledger_file import LedgerFile
 
 BAG_MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
@@ -95,13 +96,15 @@ def release_bags(
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=budget)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("out and ledger must be different files")
-    released, is_new = f"{label}_sum", account.is_new
+    released = f"{label}_sum"
     names = _columns(made, released, id_column, records.encoder.names)
-    curator = Curator(domain.decode(records.codes), domain=domain, ledger=account, ids=records.ids)
+    account.afford(made)
     with release_writer(out, names, released=released) as writer:
-        release = curator.release(made, rng=account.randomness)
-        if is_new and note:
+        if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
+        codes = account.compare(domain, records.codes)
+        curator = Curator(domain.decode(codes), domain=domain, ledger=account, ids=records.ids)
+        release = curator.release(made, rng=account.randomness)
         arrays = _published(made, release.value, records)
         others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))
         writer.write(pa.array(arrays[-1]), others)
@@ -116,7 +119,7 @@ class _Records:
     Args:
         encoder: of the feature columns.
         features: shape (n, d).
-        codes: of the private labels, shape (n,).
+        codes: compares the private labels with the domain and returns their codes, shape (n,).
         ids: record ids, or None for row numbers.
         names: what stands for each record in the output, in the order of the file.
         places: for each row of the file the place of its record here, shape (n,).
@@ -125,7 +128,7 @@ class _Records:
 
     encoder: TableEncoder = field(repr=False)
     features: NDArray[np.float64] = field(repr=False)
-    codes: NDArray[Any] = field(repr=False)
+    codes: Callable[[], NDArray[Any]] = field(repr=False)
     ids: Any = field(repr=False)
     names: pa.Array = field(repr=False)
     places: NDArray[np.intp] = field(repr=False)
@@ -133,18 +136,20 @@ class _Records:
 
     @classmethod
     def read(cls, table: TableFile, label: str, id_column: str | None, domain: Domain, bags: str | None) -> "_Records":
-        """Read and check everything: what is wrong is refused here."""
+        """Read everything, and check all but the labels: what is wrong is refused here."""
         own = bags if bags not in (None, "median", "random") else None
         columns = _feature_columns(table, label, id_column, own)
+        check_kind(table, label, domain)
         content = table.read()
-        codes, ids = codes_in(content, label, domain_in_file(domain)), None
-        names, order = pa.array(np.arange(len(codes))), np.arange(len(codes))
+        ids, order = None, np.arange(content.num_rows)
+        names = pa.array(order)
         if id_column is not None:
             ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
             order = by_id(ids)
-            content, codes = content.take(pa.array(order)), codes[order]
+            content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         encoder = TableEncoder.fit(content.select(columns))
+        codes = partial(codes_in, content.select([label]), label, domain_in_file(domain))
         return cls(encoder, encoder.transform(content), codes, ids, names, np.argsort(order), _bags_in(content, own))
 
 

@@ -78,12 +78,14 @@ class Curator(Uncopied):
             raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
         if (budget is None) == (ledger is None):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
+        names = None if ids is None else _distinct(ids)
+        account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
         # A copy: labels that the caller changes later must not be randomized by the noise of the first ones.
-        codes = np.array(domain.encode(labels))
+        codes = account.compare(domain, lambda: np.array(domain.encode(labels)))
         if not len(codes):
             raise InputError("labels must hold at least one record")
-        names = None if ids is None else _distinct(ids, len(codes))
-        account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
+        if names is not None and len(names) != len(codes):
+            raise InputError("ids must be one integer, or one text, for each record")
         self._population = json.dumps([account.enroll(), _scheme(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
         self._set(codes, names, (), ())
@@ -240,20 +242,20 @@ class Curator(Uncopied):
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
 
 
-def _distinct(ids: Any, count: int) -> Any:
+def _distinct(ids: Any) -> Any:
     """Record ids, checked to be one for each record and all different.
 
     Raises:
         InputError: the message does not say which.
     """
     values: Any = np.array(ids)  # a copy: ids that change later would share their noise
-    if values.shape != (count,):
+    if values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")
     if values.dtype.kind in "iu":
-        distinct = len(np.unique(values)) == count
+        distinct = len(np.unique(values)) == len(values)
     else:
         values = [value if isinstance(value, bytes) else str(value) for value in ids]
-        distinct = len(set(_texts(values))) == count
+        distinct = len(set(_texts(values))) == len(values)
     if not distinct:
         raise InputError("ids must be distinct: records with the same id would share their noise")
     return values

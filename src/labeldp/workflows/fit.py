@@ -168,7 +168,7 @@ class _Asked:
         entries = [entry for entry in self.account.entries if entry.revision == self.account.revision]
         named = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
         found = {step: charge for (run, _, step), charge in named if run == self.run}
-        for step in self.plan.steps(len(self.private.codes)):
+        for step in self.plan.steps(len(self.private.features)):
             same = [charge for _, charge in named if not charge.path and charge.mechanism == step.mechanism]
             found.update(dict.fromkeys((step.name,) if same else (), *same[:1]))
         return found
@@ -176,7 +176,7 @@ class _Asked:
     def require_budget(self) -> None:
         """Refuse a fit whose later stages the budget would not admit, before the next of them is charged."""
         budget, charges = self.account.budget, self.account.charges
-        rest = self.plan.rest(self.charged(), len(self.private.codes))
+        rest = self.plan.rest(self.charged(), len(self.private.features))
         total = total_loss([*charges, *rest])
         if rest and not budget.admits(total):
             delta = budget.delta
@@ -194,7 +194,7 @@ class _Asked:
     def learn(self, told: Callable[[Stage], None], bench: Bench) -> Release[Model]:
         """The releases and the training."""
         settings, private, account = self.settings, self.private, self.account
-        labels = settings.domain.decode(private.codes)
+        labels = settings.domain.decode(account.compare(settings.domain, lambda: private.codes))
         held = Curator(labels, domain=settings.domain, ledger=account, ids=private.ids, run=self.run)
         watched = WatchedCurator(held, told, self.charged())
         return self.plan.learn(private, watched, rng=account.randomness, bench=bench)

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables import DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
-from labeldp.workflows.labels import codes_of
+from labeldp.workflows.labels import check_kind, codes_of
 from labeldp.workflows.summarize import PublicRows
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
@@ -35,35 +36,48 @@ class PrivateRows:
         encoder: of those that are used.
         features: shape (n, d).
         ids: record ids, or None for row numbers.
-        codes: of the private labels, shape (n,).
+        labels: the private ones, shape (n,), in one column.
+        domain: what they can be.
     """
 
     columns: tuple[str, ...]
     encoder: TableEncoder = field(repr=False)
     features: NDArray[np.float64] = field(repr=False)
     ids: Ids | None = field(repr=False)
-    codes: NDArray[Any] = field(repr=False)
+    labels: pa.Table = field(repr=False)
+    domain: Domain
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,): who asks first compares them with the domain.
+
+        Raises:
+            DomainError: a label is missing or outside of it.
+        """
+        return codes_in(self.labels, self.labels.column_names[0], self.domain)
 
     @classmethod
     def read(cls, data: str, settings: FitSettings) -> "PrivateRows":
-        """Read and check a whole file: what is wrong is refused here, and nothing was charged.
+        """Read a whole file and check all but the labels: what is wrong is refused here, and nothing was charged.
 
         Raises:
-            InputError: a column, a label or an id is not as it should be.
+            InputError: a column or an id is not as it should be.
         """
         table = open_table(data)
         columns = _feature_columns(table, settings)
+        check_kind(table, settings.label, settings.domain)
         others = [settings.label, *([settings.id_column] if settings.id_column else [])]
         content: pa.Table = table.read([*columns, *others])
-        codes, ids = codes_in(content, settings.label, settings.domain), None
+        ids = None
         if settings.id_column is not None:
             ids = distinct_ids(content, settings.id_column)
             order = by_id(ids)
-            content, codes = content.take(pa.array(order)), codes[order]
+            content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         features = content.select(list(columns))
         encoder = TableEncoder.fit(features)
-        return cls(columns, encoder, encoder.transform(features), ids, codes)
+        labels = content.select([settings.label])
+        return cls(columns, encoder, encoder.transform(features), ids, labels, settings.domain)
 
     def representation(self) -> TableMap:
         """What makes linear features of such rows."""

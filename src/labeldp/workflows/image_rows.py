@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,27 +72,35 @@ class ImageRows:
     Args:
         encoder: their shape.
         features: bytes, shape (n, height, width) or (n, height, width, 3).
-        codes: of the private labels, shape (n,).
+        labels: the private ones, shape (n,).
+        label: their name.
+        domain: what they can be.
     """
 
     encoder: ImageShape
     features: NDArray[np.uint8] = field(repr=False)
-    codes: NDArray[Any] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    label: str
+    domain: Domain
     columns: ClassVar[tuple[str, ...]] = ()
     ids: ClassVar[None] = None
 
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
+        return _codes(self.labels, self.label, self.domain)
+
     @classmethod
     def read(cls, data: str, settings: FitSettings) -> "ImageRows":
-        """Read and check a whole source: what is wrong is refused here, and nothing was charged.
+        """Read a whole source and check all but the labels: what is wrong is refused here, and nothing was charged.
 
         Raises:
-            InputError: an option for tables, or images and labels that are not as they should be.
+            InputError: an option for tables, or images that are not as they should be.
         """
         if settings.features or settings.id_column:
             raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
         part = open_images(data, label=settings.label).train
-        codes = _codes(part.labels, settings.label, settings.domain)
-        return cls(ImageShape(part.shape[1:]), part.features, codes)
+        return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
     def representation(self) -> PatchFilters:
         """What makes linear features of such images.

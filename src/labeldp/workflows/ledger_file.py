@@ -3,20 +3,26 @@
 import json
 import os
 import secrets
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, final
+from sqlite3 import Connection
+from typing import Any, TypeVar, final
 
+from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import (
     Budget,
     BudgetExceeded,
     Certificate,
     Charge,
+    DomainError,
     Drawn,
     InputError,
     KeyedRandomness,
+    LabelDPError,
     LedgerError,
     PrivacyLoss,
     Request,
@@ -25,8 +31,10 @@ from labeldp.privacy import (
     derive,
     total_loss,
 )
+from labeldp.workflows.declared import Declared, declare, declared_by
 from labeldp.workflows.ledger_rows import (
     SECRET_BYTES,
+    Dataset,
     Shelf,
     budget_from,
     budget_texts,
@@ -35,10 +43,14 @@ from labeldp.workflows.ledger_rows import (
     find_dataset,
     insert_dataset,
     known_dataset,
+    note_change,
+    now,
     text_of,
     uncharged,
 )
 from labeldp.workflows.ledger_store import Store
+
+Encoded = TypeVar("Encoded")
 
 _CHANGED = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
@@ -99,17 +111,19 @@ class LedgerFile(Uncopied):
         """The names of the datasets, in the order in which they were added."""
         return tuple(name for (name,) in self._store.rows("SELECT name FROM dataset ORDER BY id"))
 
-    def add(self, name: str, budget: Budget) -> None:
-        """Add a dataset. Adding it again with the same budget changes nothing.
+    def add(self, name: str, budget: Budget, domain: Domain | None = None) -> None:
+        """Add a dataset. Adding it again with the same budget and domain changes nothing.
 
         Args:
             name: the user's name for the dataset, such as "adult"; it appears in certificates.
             budget: the most that all its releases may cost together.
+            domain: what its labels can be. By default the first one that labels are compared with.
 
         Raises:
-            LedgerError: the dataset has another budget; `set_budget` changes it.
+            LedgerError: the dataset has another budget or domain; `set_budget` and `set_domain` change it.
         """
         _require_name(name)
+        declared = None if domain is None else _declared(domain)
         with self._store.writing(create=True) as connection:
             known = find_dataset(connection, name)
             if known is None:
@@ -119,24 +133,50 @@ class LedgerFile(Uncopied):
                     f"the dataset {name!r} has a budget already ({known.budget}); "
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
+            if declared is not None:
+                _declare_first(connection, known_dataset(connection, name), declared, self.path)
 
-    def set_budget(self, name: str, budget: Budget) -> None:
-        """Give a dataset another budget, larger or smaller. What was spent stays spent.
+    def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
+        """Give a dataset another budget, larger or smaller. What was spent stays spent, and the change is on record.
+
+        Args:
+            name: the dataset's name.
+            budget: the new one.
+            why: the reason, in words.
 
         Raises:
             BudgetExceeded: more was spent already.
             LedgerError: there is no such dataset.
         """
+        self.change(name, budget, None, why)
+
+    def set_domain(self, name: str, domain: Domain, why: str | None = None) -> None:
+        """Declare another domain for a dataset, beside those that were declared before.
+
+        Whether labels fit a domain is a bit about all of them that no epsilon covers, so certificates of later
+        releases count every change. A domain that was declared before changes nothing; nor do another order of the
+        classes, another grid, or `clip`.
+
+        Args:
+            name: the dataset's name.
+            domain: what its labels can be.
+            why: the reason, in words.
+
+        Raises:
+            LedgerError: there is no such dataset.
+        """
+        self.change(name, None, domain, why)
+
+    def change(self, name: str, budget: Budget | None, domain: Domain | None, why: str | None = None) -> None:
+        """Do what `set_budget` and `set_domain` do, both or neither; None leaves one as it is."""
+        _require_reason(why)
+        declared = None if domain is None else _declared(domain)
         with self._store.writing() as connection:
             known = known_dataset(connection, name)
-            spent = total_loss(charges_of(connection, known))
-            if not budget.admits(spent):
-                raise BudgetExceeded(
-                    f"the budget of {name!r} cannot be {budget}: "
-                    f"epsilon = {spent.epsilon(budget.delta):.6g} at that delta was spent already"
-                )
-            texts = budget_texts(budget)
-            connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", (*texts, known.id))
+            if budget is not None:
+                _change_budget(connection, known, budget, why)
+            if declared is not None:
+                _change_domain(connection, known, declared, why)
 
     def dataset(self, name: str, *, revision: str | None = None, budget: Budget | None = None) -> "DatasetLedger":
         """The ledger of one dataset, for a curator.
@@ -145,11 +185,12 @@ class LedgerFile(Uncopied):
             name: the dataset's name.
             revision: names another state of its labels. Labels that changed are refused without one, since two
                 releases of nearly the same labels reveal what changed; under a revision they are charged in addition.
-            budget: what a dataset that the file does not know is added with when its first release is charged.
-                A known dataset keeps its own.
+            budget: what the first dataset of a file that is not there yet is added with, before its labels are
+                looked at. A known dataset keeps its own.
 
         Raises:
-            LedgerError: the file does not know the dataset, and no budget is given.
+            LedgerError: the file does not know the dataset: it must be added first, as a typing error would
+                be a second budget for the same labels.
         """
         _require_name(name)
         if revision is not None:
@@ -157,9 +198,9 @@ class LedgerFile(Uncopied):
         rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if rows:
             return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
-        if budget is None:
-            known = ", ".join(repr(other) for other in self.datasets()) or "none"
-            raise LedgerError(f"the ledger {self.path} has no dataset {name!r} (it has {known}): add it with a budget")
+        others = self.datasets()
+        if budget is None or others:
+            raise _unknown(self.path, name, others)
         return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:
@@ -185,12 +226,47 @@ class Entry:
     created: str
 
 
+@dataclass(frozen=True)
+class Change:
+    """What somebody changed of a dataset on purpose; all of it is public.
+
+    Args:
+        what: "budget" or "declared domain".
+        before, after: in words.
+        why: the reason, or None.
+        created: when, UTC, ISO 8601.
+    """
+
+    what: str
+    before: str
+    after: str
+    why: str | None
+    created: str
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """A declared domain of a dataset, and how often labels were compared with it; the words are public.
+
+    Args:
+        words: the domain.
+        passed, refused: how often labels lay in it, or did not.
+        created: when it was declared, UTC, ISO 8601.
+    """
+
+    words: str
+    passed: int
+    refused: int
+    created: str
+
+
 @final
 class DatasetLedger(Uncopied):
     """The ledger of one dataset in a `LedgerFile`, as a curator takes it; get one from `LedgerFile.dataset`.
 
     Guarantee: the same request is answered by the same bits and charged once; another request is charged or
-        refused; labels that changed are refused unless a new revision says so.
+        refused; labels that changed are refused unless a new revision says so; labels are compared with no domain
+        that is not on disk before; whether they were refused is on disk before it is told.
     """
 
     _uncopied = (
@@ -205,7 +281,7 @@ class DatasetLedger(Uncopied):
 
     @property
     def is_new(self) -> bool:
-        """Whether the file does not hold the dataset yet: its first charge adds it."""
+        """Whether the file does not hold the dataset yet: it is added before its labels are looked at."""
         return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self.name,))
 
     @property
@@ -246,6 +322,23 @@ class DatasetLedger(Uncopied):
         )
 
     @property
+    def changes(self) -> tuple[Change, ...]:
+        """Every change of the budget or the declared domain, oldest first."""
+        query = "SELECT what, before, after, why, created FROM change "
+        return tuple(Change(*row) for row in self._of_name(query))
+
+    @property
+    def domains(self) -> tuple[Comparisons, ...]:
+        """Every declared domain, oldest first."""
+        query = "SELECT words, passed, refused, created FROM domain "
+        return tuple(Comparisons(*row) for row in self._of_name(query))
+
+    def _of_name(self, query: str) -> list[tuple[Any, ...]]:
+        """The dataset's rows of a table that ledgers of version 1 do not have."""
+        place = "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id"
+        return self._store.rows(query + place, (self.name,), since=2)
+
+    @property
     def randomness(self) -> KeyedRandomness:
         """Keyed noise under the dataset's secret and its revision; a curator binds it to the whole request."""
         return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision]).encode())
@@ -258,6 +351,52 @@ class DatasetLedger(Uncopied):
     def check_process(self) -> None:
         """Every process may use it: the file knows what was spent."""
 
+    def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
+        """Compare labels with a domain that is on disk, and put the outcome on disk before it is told.
+
+        Everything that can be refused without a look at labels is to be refused before.
+
+        Args:
+            domain: the declared one. The first of a dataset is declared hereby.
+            encode: compares, and returns what was compared.
+
+        Raises:
+            DomainError: a label is missing or outside: the same sentence whatever the labels, and counted.
+            LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
+        """
+        declared = domain if isinstance(domain, Declared) else _declared(domain)
+        if (declared.form,) not in self._of_name("SELECT form FROM domain "):
+            with self._open() as (connection, dataset):
+                _declare_first(connection, dataset, declared, self._store.path)
+        refused: Exception | None = None
+        try:
+            found = encode()
+        except Exception as error:
+            if isinstance(error, LabelDPError) and not isinstance(error, DomainError):
+                raise  # a file or an argument, and no label
+            refused = error.with_traceback(None) if isinstance(error, DomainError) else error
+        # Passing is written down like a refusal, so that a ledger that cannot be written tells neither.
+        with self._open() as (connection, dataset):
+            count = "passed = passed + 1" if refused is None else "refused = refused + 1"
+            place = (dataset.id, declared.form)
+            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND form = ?", place)
+        if isinstance(refused, DomainError) and isinstance(domain, Domain):
+            raise DomainError(self._refusal(domain, declared))
+        if refused is not None:
+            raise refused
+        return found
+
+    def _refusal(self, domain: Domain, declared: Declared) -> str:
+        """What is said of labels that do not fit, and what to do; it follows from the domain alone."""
+        clip = isinstance(domain, Interval) and not domain.clip
+        ends = "count numbers outside as the nearest end (--clip, Interval(…, clip=True)), " if clip else ""
+        return (
+            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is missing, "
+            "outside or of another kind. Nothing was charged; that labels were refused is on record, and certificates "
+            f"will say so. Clean the labels, {ends}or declare what labels can be, by what is known without them: "
+            f"{_command(self._store.path, self.name)} --change --classes … or --range …"
+        )
+
     def enroll(self) -> str:
         """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
         return derive(self._secret, b"population", self.revision.encode()).hex()[:16]
@@ -267,6 +406,15 @@ class DatasetLedger(Uncopied):
         query = "SELECT step, charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
         known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
         check(self.budget, self.charges, uncharged(requests, known), self.name)
+
+    def afford(self, mechanism: Any) -> None:
+        """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
+
+        One that was charged before is let through: it may be found again.
+        """
+        public = text_of(mechanism.specification())
+        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in self.charges):
+            check(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return what the same request was answered before.
@@ -287,12 +435,12 @@ class DatasetLedger(Uncopied):
                 found = Drawn(make(), mechanism, known[1])
             elif found is None:
                 charge = self._charge(shelf, request)
-                found = Drawn(make(), mechanism, request.certificate(charge, mechanism, self.name))
-                shelf.write(request, mechanism, charge, found.value)
+                value = make()
+                found = Drawn(value, mechanism, shelf.write(request, mechanism, charge, value))
         return found
 
-    def charge_stream(self, request: Request, mechanism: Any) -> Charge:
-        """Commit the charge of a release that is not held in memory, or find it again.
+    def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
+        """Commit the charge of a release that is not held in memory, or find it again; return its certificate.
 
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
 
@@ -301,12 +449,7 @@ class DatasetLedger(Uncopied):
         """
         with self._shelf(request) as shelf:
             known = shelf.recomputable(request)
-            if known:
-                charge = known[0]
-            else:
-                charge = self._charge(shelf, request)
-                shelf.write(request, mechanism, charge)
-        return charge
+            return known[1] if known else shelf.write(request, mechanism, self._charge(shelf, request))
 
     def find_stream(self, request: Request) -> Charge | None:
         """The charge of a stream that was charged before; nothing is charged or written."""
@@ -319,23 +462,28 @@ class DatasetLedger(Uncopied):
 
     @contextmanager
     def _shelf(self, request: Request) -> Iterator[Shelf]:
-        """One transaction on the dataset, which is made if this is its first charge.
-
-        Refused where the labels are not those of before.
-        """
+        """One transaction on the dataset, refused where the labels are not those of before."""
         if not request.labels or not request.whole:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
+        with self._open() as (connection, dataset):
+            shelf = Shelf(connection, dataset, self.revision)
+            if not shelf.is_of(request):
+                raise LedgerError(_CHANGED.format(self._called))
+            yield shelf
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Connection, Dataset]]:
+        """One transaction on the dataset, which is made if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
             known = find_dataset(connection, self.name)
             if known is None and self._proposed is not None:
+                if others := [name for (name,) in connection.execute("SELECT name FROM dataset ORDER BY id")]:
+                    raise _unknown(self._store.path, self.name, others)  # the file appeared meanwhile
                 insert_dataset(connection, self.name, self._proposed, self._secret)
                 known = find_dataset(connection, self.name)
             if known is None or known.secret != self._secret:
                 raise LedgerError(f"the dataset {self.name!r} was added or replaced meanwhile: run again")
-            shelf = Shelf(connection, known, self.revision)
-            if not shelf.is_of(request):
-                raise LedgerError(_CHANGED.format(self._called))
-            yield shelf
+            yield connection, known
 
     def _charge(self, shelf: Shelf, request: Request) -> Charge:
         """A charge that the budget admits."""
@@ -352,6 +500,71 @@ class DatasetLedger(Uncopied):
         return f"DatasetLedger(name={self.name!r}{revision}, file={str(self._store.path)!r})"
 
 
+def _declared(domain: Any) -> Declared:
+    if not isinstance(domain, Domain):
+        raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
+    return Declared.of(domain)
+
+
+def _declare_first(connection: Connection, dataset: Dataset, declared: Declared, path: Path) -> None:
+    """Write down the first domain of a dataset; one of those that were declared is left as it is.
+
+    Raises:
+        LedgerError: others were declared, and this one was not.
+    """
+    known = declared_by(connection, dataset.id)
+    if not known:
+        declare(connection, dataset.id, declared, now())
+    elif declared.form not in known:
+        raise LedgerError(
+            f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
+            "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare "
+            f"another is a step of its own that certificates will count, "
+            f"{_command(path, dataset.name)} --change {declared.options}"
+        )
+
+
+def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
+    spent, texts = total_loss(charges_of(connection, dataset)), budget_texts(budget)
+    if not budget.admits(spent):
+        raise BudgetExceeded(
+            f"the budget of {dataset.name!r} cannot be {budget}: "
+            f"epsilon = {spent.epsilon(budget.delta):.6g} at that delta was spent already"
+        )
+    if texts != budget_texts(dataset.budget):
+        connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", (*texts, dataset.id))
+        note_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
+
+
+def _change_domain(connection: Connection, dataset: Dataset, declared: Declared, why: str | None) -> None:
+    before = declared_by(connection, dataset.id)
+    if declared.form not in before:
+        declare(connection, dataset.id, declared, now())
+        if before:
+            note_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
+
+
+def _unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
+    """A name that no dataset has: a typing error, or one to be added on purpose."""
+    near = get_close_matches(name, others, n=1)
+    listed = ", ".join(repr(other) for other in others) or "none"
+    known = f"did you mean {near[0]!r}?" if near else f"it has {listed}."
+    return LedgerError(
+        f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
+        f"for another column: {_command(path, name)} --epsilon …"
+    )
+
+
+def _command(path: Path, name: str) -> str:
+    """The command that adds or changes a dataset."""
+    return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
+
+
 def _require_name(name: Any, argument: str = "name") -> None:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(f"{argument} must be a printable text that is not empty, such as 'adult-2026'")
+
+
+def _require_reason(why: Any) -> None:
+    if why is not None and not (isinstance(why, str) and why.strip() and why.isprintable()):
+        raise InputError("why must be a printable text that is not empty, such as 'the questionnaire has a new answer'")

@@ -4,7 +4,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import Budget, Certificate, Charge, Drawn, LedgerError, RandomnessKind, Request, Trust, decimal
+from labeldp.workflows.declared import told
 from labeldp.workflows.ledger_store import pack, unpack
 
 SECRET_BYTES = 32
@@ -76,8 +77,10 @@ class Shelf:
         ).fetchone()
         return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
 
-    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> None:
-        """Remember a release; a stream has no value."""
+    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
+        """Remember a release, and return its certificate; a stream has no value."""
+        request = replace(request, conditions=(*request.conditions, *told(self.connection, self.dataset.id)))
+        certificate = request.certificate(charge, mechanism, self.dataset.name)
         arrays = None if value is None else mechanism.arrays()
         if value is not None and per_record(mechanism):
             value = by_id(value, request)
@@ -89,13 +92,14 @@ class Shelf:
             "stage": None if request.step is None else text_of(request.identity(with_arrays=False)),
             "step": request.step,
             "charge": text_of(charge.to_json()),
-            "certificate": text_of(request.certificate(charge, mechanism, self.dataset.name).to_json()),
+            "certificate": text_of(certificate.to_json()),
             "value": None if value is None else pack(value),
             "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+        return certificate
 
 
 def per_record(mechanism: Any) -> bool:
@@ -136,6 +140,16 @@ def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, se
     connection.execute(
         "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
         (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
+    )
+
+
+def note_change(
+    connection: sqlite3.Connection, dataset: Dataset, what: str, before: str, after: str, why: str | None
+) -> None:
+    """Remember that a dataset's budget or domain was changed."""
+    connection.execute(
+        "INSERT INTO change (dataset, what, before, after, why, created) VALUES (?, ?, ?, ?, ?, ?)",
+        (dataset.id, what, before, after, why, now()),
     )
 
 

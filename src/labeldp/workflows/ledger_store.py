@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import LedgerError
+from labeldp.workflows.declared import carry_over
 
-VERSION = 1
-"""Of the tables below; a file of another version is refused."""
+VERSION = 2
+"""Of the tables below. A file of an earlier version is read as it is, and gets the tables that it lacks by the first
+writing; one of a later version is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
 PATIENCE = 60.0
@@ -25,6 +27,19 @@ PATIENCE = 60.0
 
 MAX_BYTES = 900_000_000
 """The most that one stored array may take; SQLite ends a little above."""
+
+SINCE_2 = (
+    """CREATE TABLE domain (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), form TEXT NOT NULL, words TEXT NOT NULL,
+    passed INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL, UNIQUE (dataset, form)
+)""",
+    """CREATE TABLE change (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL
+)""",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""What version 2 added to version 1."""
 
 SCHEMA = f"""
 BEGIN;
@@ -44,11 +59,10 @@ CREATE TABLE release (
 );
 CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
 PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
+{"; ".join(SINCE_2)};
 COMMIT;
 """
 
-_MARKS = ("application_id", "user_version")
 _REASONS = {
     sqlite3.SQLITE_BUSY: "is in use by another process; wait until that is done and run again",
     sqlite3.SQLITE_LOCKED: "is in use by another process; wait until that is done and run again",
@@ -85,12 +99,12 @@ class Store:
         """Whether there is anything at the path."""
         return os.path.lexists(self.path)
 
-    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds; nothing where the file does not exist yet."""
+    def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
+        """What a query finds; nothing where the file does not exist yet, or is older than the tables asked for."""
         if not self.exists:
             return []
         with self._connected() as connection:
-            return connection.execute(query, parameters).fetchall()
+            return connection.execute(query, parameters).fetchall() if _version(connection) >= since else []
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -109,6 +123,7 @@ class Store:
             _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
+                _bring_up(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -161,17 +176,31 @@ def _check_file(path: Path) -> None:
 
 def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     """Refuse what is not a ledger of this version, for its owner alone; nothing is written."""
-    [application], [version] = (connection.execute(f"PRAGMA {name}").fetchone() for name in _MARKS)
+    [application], version = connection.execute("PRAGMA application_id").fetchone(), _version(connection)
     if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise LedgerError(
-            f"the ledger {path} is of version {version}, and this labeldp reads version {VERSION}; it was left as it is"
+            f"the ledger {path} is of version {version}, and this labeldp reads versions 1 to {VERSION}; "
+            "it was left as it is"
         )
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise LedgerError(
             f"the ledger {path} holds the key to the noise and may be opened by other users: run chmod 600 on it first"
         )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """The version of the tables."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _bring_up(connection: sqlite3.Connection) -> None:
+    """Give a ledger of version 1 the tables of version 2, in the transaction that is open."""
+    if _version(connection) < VERSION:
+        for statement in SINCE_2:
+            connection.execute(statement)
+        carry_over(connection)
 
 
 def _keep_complete(connection: sqlite3.Connection) -> None:

@@ -1,8 +1,13 @@
 """What a ledger file says to people."""
 
-from labeldp.privacy import Budget, Charge, LedgerError, all_digits, digits_above, shortest_float
+from labeldp.privacy import Budget, Charge, InputError, LedgerError, all_digits, digits_above, shortest_float
+from labeldp.workflows.declared import times
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
+from labeldp.workflows.settings import domain_of
 from labeldp.workflows.verdict import asked_delta
+
+GRID = 2
+"""Of a range that is only declared: every grid is the same domain."""
 
 SECRECY = (
     "This file holds the keys to the noise of every release: it is as secret as the labels. "
@@ -27,14 +32,25 @@ def describe_ledger(path: str) -> str:
 def _dataset(account: DatasetLedger) -> str:
     """One dataset: its budget, what was spent, and each release in a line."""
     lines = [_standing(account)]
+    for domain in account.domains:
+        refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
+        lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
+    for change in account.changes:
+        why = f" ({change.why})" if change.why else ""
+        lines.append(f"  {_when(change.created)}, {change.what} changed from {change.before} to {change.after}{why}")
     for entry in account.entries:
         charge = entry.certificate.entries[0]
-        words = [entry.created[:19].replace("T", " ") + " UTC", str(charge.mechanism["mechanism"]), _cost(charge)]
+        words = [_when(entry.created), str(charge.mechanism["mechanism"]), _cost(charge)]
         words += [entry.step.rpartition(": ")[2]] if entry.step else []
         words += [f"part {part + 1} of split {split[:8]}" for split, part in charge.path]
         words += [f"revision {entry.revision}"] if entry.revision else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
+
+
+def _when(created: str) -> str:
+    """A moment as people write it."""
+    return created[:19].replace("T", " ") + " UTC"
 
 
 def _cost(charge: Charge) -> str:
@@ -56,14 +72,48 @@ def _standing(account: DatasetLedger) -> str:
     return f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"
 
 
-def add_dataset(path: str, name: str, epsilon: str, delta: str, *, change: bool = False) -> str:
-    """Add a dataset with its budget, or change the budget of one; say so in a sentence.
+def add_dataset(
+    path: str,
+    name: str,
+    epsilon: str | None,
+    delta: str | None = None,
+    *,
+    classes: str | None = None,
+    interval: str | None = None,
+    change: bool = False,
+    why: str | None = None,
+) -> str:
+    """Add a dataset with its budget, or change budget or declared domain of one; say so in a sentence.
+
+    Args:
+        path: the ledger file.
+        name: the dataset's name.
+        epsilon, delta: the budget; with `change` None leaves it as it is.
+        classes, interval: what labels can be, as on a command line, or None.
+        change: whether the dataset is there already.
+        why: the reason of a change, which the ledger keeps.
 
     Raises:
-        LedgerError: the dataset has another budget already, or, with `change`, is not there.
+        InputError: an argument is missing, or goes with `change` only.
+        LedgerError: the dataset has another budget or domain already, or, with `change`, is not there.
         BudgetExceeded: with `change`: more was spent already.
     """
-    budget = Budget(epsilon=epsilon, delta=delta)
+    if epsilon is None and delta is not None:
+        raise InputError("--delta goes with --epsilon: a budget has both")
+    if why is not None and not change:
+        raise InputError("--reason goes with --change: it is the reason of a change")
+    domain = None if classes is None and interval is None else domain_of(classes, interval, GRID)
+    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta or "0")
     ledger = LedgerFile(path)
-    ledger.set_budget(name, budget) if change else ledger.add(name, budget)
-    return f"{name!r} in {path} has the budget {budget}. {SECRECY}"
+    if not change:
+        if budget is None:
+            raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")
+        ledger.add(name, budget, domain)
+    elif budget is None and domain is None:
+        raise InputError("--change needs what is to be another: --epsilon (and --delta), --classes or --range")
+    else:
+        ledger.change(name, budget, domain, why)
+    account = ledger.dataset(name)
+    declared = account.domains
+    labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
+    return f"{name!r} in {path} has the budget {account.budget}{labels}. {SECRECY}"

@@ -7,7 +7,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.online import check_levels, quantize
-from labeldp.privacy import InputError
+from labeldp.privacy import DomainError, InputError
 from labeldp.tables import TableFile, label_numbers
 
 PANDAS_INDEX = "__index_level_0__"
@@ -50,7 +50,7 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
     """The losses of a block as levels.
 
     Raises:
-        InputError: a loss is missing, no number or out of range; the message says neither which nor where.
+        DomainError: a loss is missing, no number or out of range; the message says neither which nor where.
     """
     try:
         return _levels(np.column_stack([_numbers(batch, name) for name in names]), bits, levels)
@@ -59,7 +59,7 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
     most = 2**bits - 1
     wanted = f"integers from 0 to {most}" if levels else "numbers in [0, 1]"
     others = "" if levels else f"`levels` takes integers from 0 to {most}, and "
-    raise InputError(f"losses must be {wanted}, in every row of every column, none of them missing; {others}{_TAKE}")
+    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; {others}{_TAKE}")
 
 
 def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.online import Course, Plan, freeze, plan_experts, thaw
-from labeldp.privacy import Budget, Certificate, InputError, KeyedRandomness, LabelDPError, Ledger
+from labeldp.privacy import Budget, Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Ledger
 from labeldp.tables import ReleaseWriter, TableFile, open_table, release_writer
+from labeldp.workflows.declared import LOSSES
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.loss_table import experts_of, levels_of
 from labeldp.workflows.online_plan import count
@@ -99,8 +100,8 @@ def run_online(
         ledger: a ledger file to charge; made if it is not there. The same plan for the same losses is then the same
             release: its decisions are the same again, and cost nothing. Without one nothing remembers a finished run,
             and another run of the same losses is another release.
-        dataset: the name of the losses in it. One that the ledger does not know is added with this run's epsilon and
-            delta as its whole budget, and `note` is told.
+        dataset: the name of the losses in it. The first one of a ledger that is made is added with this run's epsilon
+            and delta as its whole budget, and `note` is told.
         revision: names another file of losses; see `LedgerFile.dataset`.
         progress: called after each block.
         note: called with a sentence that the user should read.
@@ -123,14 +124,17 @@ def run_online(
         unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        digest, rows = losses.checked()
+        rows = losses.counted()
         plan, rounds = run.plan(len(losses.names), rows)
-        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
-        with place.charging(keyed(place.key, digest)):
-            certificate = course.pay(account, coins)
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
+        digest, counted = account.compare(LOSSES, losses.checked)
+        if counted != rows:
+            raise losses.changed()
+        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
+        with place.charging(keyed(place.key, digest)):
+            certificate = course.pay(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(course, place, digest, rows, coins)
@@ -197,13 +201,30 @@ class LossFile:
         """Rounds that are played at a time."""
         return max(1, BLOCK_CELLS // len(self.names))
 
+    def counted(self) -> int:
+        """The number of rows, which is public: a plan is refused before any loss is looked at."""
+        if self.table.rows is not None:
+            return self.table.rows
+        return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))
+
+    def changed(self) -> LabelDPError:
+        """What is said of a file that is not what it was a moment ago."""
+        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+
     def checked(self) -> tuple[bytes, int]:
         """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
         found, rows = hashlib.sha256(), 0
-        for levels in self._blocks():
-            found.update(levels.tobytes())
-            rows += len(levels)
+        refused: DomainError | None = None  # until all is read: neither time nor progress tells where it was
+        for batch in self.table.blocks(self.names, block_rows=self.block_rows):
+            try:
+                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+                found.update(levels.tobytes())
+            except DomainError as error:
+                refused = error.with_traceback(None)
+            rows += batch.num_rows
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
+        if refused is not None:
+            raise refused
         return found.digest(), rows
 
     def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
@@ -232,7 +253,7 @@ class LossFile:
     def _changed(self, place: Unfinished) -> LabelDPError:
         """What was played on other losses is dropped: the coins are of those that were charged."""
         place.forget()
-        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+        return self.changed()
 
     def _blocks(self) -> Iterator[NDArray[Any]]:
         """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""

@@ -1,8 +1,8 @@
 """Release the label column of a file: read it twice by blocks, charge it once, publish it whole or not at all."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from labeldp.privacy import (
     Budget,
     Certificate,
     Charge,
+    DomainError,
     InputError,
     LabelDPError,
     Request,
@@ -43,7 +44,7 @@ from labeldp.tables import (
     release_writer,
 )
 from labeldp.workflows.fingerprint import Fingerprint
-from labeldp.workflows.labels import codes_of, domain_in_file
+from labeldp.workflows.labels import check_kind, codes_of, domain_in_file
 from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
 from labeldp.workflows.verdict import Verdict, certificate_in
 
@@ -116,8 +117,8 @@ def release_file(
         mechanism: a key of `MECHANISMS`. "unary-encoding" publishes the column LABEL_bits, one '0' or '1' per class.
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.
-        dataset: the dataset's name in it. One that it does not know is added with this release's cost as its
-            whole budget, and `note` is told.
+        dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
+            its whole budget, and `note` is told.
         out: the output, .parquet or .csv (.csv.gz …), which must not exist.
         id_column: record ids, all different; noise follows the id, and the ids are written beside the noisy labels.
             Row numbers by default.
@@ -149,13 +150,13 @@ def release_file(
     if target.absolute() == Path(ledger).absolute():
         raise InputError("out and ledger must be different files")
     stream.refuse_unwritable(target)
-    is_new = account.is_new
+    account.afford(chosen)
     with release_writer(target, stream.columns, released=stream.released) as writer:
-        request, rows = stream.check(account)
-        charge = account.charge_stream(request, chosen)
-        if is_new and note:
+        ids = stream.check_ids()
+        if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
-        certificate = request.certificate(charge, chosen, dataset)
+        request, rows = stream.check(account, ids)
+        certificate = account.charge_stream(request, chosen)
         stream.draw(account, request, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
@@ -200,6 +201,8 @@ class Stream:
         if id_column == label:
             raise InputError("id_column must be another column than label: ids are published")
         stream = cls(table, label, id_column, *rest)
+        check_kind(table, label, stream.in_file)
+        table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
         if len(set(stream.columns)) < len(stream.columns):
             raise InputError(
                 f"the table must not have a column {stream.released!r} already: it is the name of the output"
@@ -229,16 +232,25 @@ class Stream:
                     f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
                 )
 
-    def check(self, account: DatasetLedger) -> tuple[Request, int]:
-        """Read every label and id once, and count the rows: what is wrong is refused here."""
-        found, scheme, rows = self._fingerprint(account), "row numbers", 0
-        with DistinctIds() if self.id_column else nullcontext() as seen:
-            for _, codes, ids in self._blocks("checked", self.table.rows):
-                rows += len(codes)
-                found.update(ids, codes)
-                if seen is not None:
+    def check_ids(self) -> str:
+        """Read every id once, before any label is compared with the domain; return a digest of them."""
+        digest = hashlib.sha256()
+        if self.id_column is not None:
+            with DistinctIds() as seen:
+                for batch in self.table.blocks([self.id_column], block_rows=self.block_rows):
+                    ids = record_ids(batch, self.id_column)
                     seen.add(ids)
-                    scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
+                    digest.update(_id_bytes(ids))
+        return digest.hexdigest()
+
+    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, int]:
+        """Read every label, and count the rows: what is wrong is refused here, once all is read.
+
+        Args:
+            account: what will be charged.
+            ids: the digest of the ids that were checked.
+        """
+        found, scheme, rows = account.compare(self.mechanism.domain, lambda: self._fingerprinted(account, ids))
         request = Request(
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
@@ -250,11 +262,34 @@ class Stream:
         )
         return request, rows
 
+    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, int]:
+        """A fingerprint of all labels, the kind of ids, and the number of rows.
+
+        A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
+        """
+        found, scheme, rows, digest = self._fingerprint(account), "row numbers", 0, hashlib.sha256()
+        refused: DomainError | None = None
+        for batch, ids in self._raw("checked", self.table.rows):
+            rows += batch.num_rows
+            if self.id_column is not None:
+                scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
+                digest.update(_id_bytes(ids))
+            try:
+                found.update(ids, codes_of(batch, self.label, self.in_file))
+            except DomainError as error:
+                refused = error.with_traceback(None)
+        if digest.hexdigest() != expected:
+            raise LabelDPError(f"{self.table.path} changed while it was being checked: nothing was charged")
+        if refused is not None:
+            raise refused
+        return found, scheme, rows
+
     def draw(self, account: DatasetLedger, request: Request, rows: int, writer: ReleaseWriter) -> None:
         """Read every label again and write what the mechanism answers; refused if the labels are others now."""
         found = self._fingerprint(account)
         noise = account.randomness.bind(request.context())
-        for batch, codes, ids in self._blocks("released", rows):
+        for batch, ids in self._raw("released", rows):
+            codes = codes_of(batch, self.label, self.in_file)
             found.update(ids, codes)
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
             writer.write(self.form.published(self.mechanism, noisy), batch)
@@ -265,15 +300,14 @@ class Stream:
         """An empty one, of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
 
-    def _blocks(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Any]]:
-        """Blocks with codes and record ids. Both passes read the same columns, so the first finds what is damaged."""
+    def _raw(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
         needed = {self.label, self.id_column}
         columns = [name for name in self.table.columns if self.in_place or name in needed]
         start = 0
         for batch in self.table.blocks(columns, block_rows=self.block_rows):
             numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
-            codes = codes_of(batch, self.label, self.in_file)
-            yield batch, codes, numbers if self.id_column is None else record_ids(batch, self.id_column)
+            yield batch, numbers if self.id_column is None else record_ids(batch, self.id_column)
             start += batch.num_rows
             if self.progress:
                 half = start / rows / 2 if rows else 0.0
@@ -283,6 +317,13 @@ class Stream:
     def in_file(self) -> Domain:
         """The domain under the names that its labels have in a file."""
         return domain_in_file(self.mechanism.domain)
+
+
+def _id_bytes(ids: Any) -> bytes:
+    """Record ids as bytes that no other ids give."""
+    if isinstance(ids, np.ndarray):
+        return ids.tobytes()
+    return b"".join(len(each).to_bytes(8, "little") + each for each in ids)
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
@@ -316,7 +357,7 @@ def _standing(stream: Stream, account: DatasetLedger, target: Path) -> Certifica
         columns = open_table(target).columns
     except InputError:
         raise refusal from None
-    charge: Charge | None = account.find_stream(stream.check(account)[0])
+    charge: Charge | None = account.find_stream(stream.check(account, stream.check_ids())[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
     if not (same and content["column"] == stream.released and is_as_certified(target)):
         raise refusal
