@@ -123,17 +123,17 @@ def run_online(
         unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
     ):
-        digest, rows = losses.checked()
+        digests, rows = losses.checked()
         plan, rounds = run.plan(len(losses.names), rows)
-        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
+        course, coins = _course(account, place, plan, rounds, digests[-1], losses.block_rows)
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
-        with place.charging(keyed(place.key, digest)):
+        with place.charging(keyed(place.key, digests[-1])):
             certificate = course.pay(account, coins)
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
-        losses.play(course, place, digest, rows, coins)
+        losses.play(course, place, digests, rows, coins)
         publish(place, losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
@@ -197,27 +197,35 @@ class LossFile:
         """Rounds that are played at a time."""
         return max(1, BLOCK_CELLS // len(self.names))
 
-    def checked(self) -> tuple[bytes, int]:
-        """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
-        found, rows = hashlib.sha256(), 0
+    def checked(self) -> tuple[list[bytes], int]:
+        """Digests of all losses up to each block, as secret as they are, and the number of rows.
+
+        What is wrong is refused here.
+        """
+        found, digests, rows = hashlib.sha256(), [], 0
         for levels in self._blocks():
             found.update(levels.tobytes())
+            digests.append(found.digest())
             rows += len(levels)
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
-        return found.digest(), rows
+        return digests, rows
 
-    def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
+    def play(self, course: Course, place: Unfinished, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
+
+        A block is compared with the first look before it is played: the coins are of the losses that were charged.
 
         Raises:
             LabelDPError: the losses are others now, or what was kept was played on others.
         """
-        kept = place.load()
+        kept, known = place.load(), iter(digests)
         done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
         state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
         for levels in self._blocks():
             found.update(levels.tobytes())
             start += len(levels)
+            if next(known, None) != found.digest():
+                raise self._changed(place)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
                 state, actions = course.kernel.update(state, levels, rng=stream)
@@ -226,7 +234,7 @@ class LossFile:
             elif kept is not None and start == done and found.hexdigest() != kept["losses"]:
                 raise self._changed(place)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
-        if found.digest() != digest:
+        if next(known, None) is not None:
             raise self._changed(place)
 
     def _changed(self, place: Unfinished) -> LabelDPError:

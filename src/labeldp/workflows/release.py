@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -151,12 +151,12 @@ def release_file(
     stream.refuse_unwritable(target)
     is_new = account.is_new
     with release_writer(target, stream.columns, released=stream.released) as writer:
-        request, rows = stream.check(account)
+        request, seen = stream.check(account)
         charge = account.charge_stream(request, chosen)
         if is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
         certificate = request.certificate(charge, chosen, dataset)
-        stream.draw(account, request, rows, writer)
+        stream.draw(account, request, seen, writer)
         writer.certify(certificate.to_json())
     return certificate
 
@@ -229,13 +229,15 @@ class Stream:
                     f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
                 )
 
-    def check(self, account: DatasetLedger) -> tuple[Request, int]:
-        """Read every label and id once, and count the rows: what is wrong is refused here."""
+    def check(self, account: DatasetLedger) -> tuple[Request, "Seen"]:
+        """Read every label and id once: what is wrong is refused here."""
         found, scheme, rows = self._fingerprint(account), "row numbers", 0
+        digests: list[str] = []
         with DistinctIds() if self.id_column else nullcontext() as seen:
             for _, codes, ids in self._blocks("checked", self.table.rows):
                 rows += len(codes)
                 found.update(ids, codes)
+                digests.append(found.labels)
                 if seen is not None:
                     seen.add(ids)
                     scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
@@ -248,18 +250,25 @@ class Stream:
             randomness=account.randomness.kind,
             source=account.randomness.identity,
         )
-        return request, rows
+        return request, Seen(rows, tuple(digests))
 
-    def draw(self, account: DatasetLedger, request: Request, rows: int, writer: ReleaseWriter) -> None:
-        """Read every label again and write what the mechanism answers; refused if the labels are others now."""
-        found = self._fingerprint(account)
+    def draw(self, account: DatasetLedger, request: Request, seen: "Seen", writer: ReleaseWriter) -> None:
+        """Read every label again and write what the mechanism answers; refused if the labels are others now.
+
+        A block is compared with the first look before its noise is drawn: on other labels the same noise would show,
+        beside the release that was asked for, what changed.
+        """
+        found, known = self._fingerprint(account), iter(seen.digests)
         noise = account.randomness.bind(request.context())
-        for batch, codes, ids in self._blocks("released", rows):
+        changed = LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+        for batch, codes, ids in self._blocks("released", seen.rows):
             found.update(ids, codes)
+            if next(known, None) != found.labels:
+                raise changed
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
             writer.write(self.form.published(self.mechanism, noisy), batch)
-        if found.labels != request.labels:
-            raise LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+        if next(known, None) is not None:
+            raise changed
 
     def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
         """An empty one, of no labels yet."""
@@ -283,6 +292,14 @@ class Stream:
     def in_file(self) -> Domain:
         """The domain under the names that its labels have in a file."""
         return domain_in_file(self.mechanism.domain)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first look at a file found: the number of rows, and a digest of all labels up to each block; secret."""
+
+    rows: int
+    digests: tuple[str, ...] = field(repr=False)
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
