@@ -209,7 +209,9 @@ def _load_estimator(path: Path) -> Any:
 def certify(folder: Path, certificate: Certificate) -> None:
     """Write the certificate with digests of all that it covers."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
-    write_json(folder / CERTIFICATE, {"format": FORMAT, "certificate": certificate.to_json(), "files": files})
+    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
+    # Sorted: what a ledger finds again has its names in another order than what was just charged.
+    write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
