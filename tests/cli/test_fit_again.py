@@ -49,7 +49,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "cells": (*FIT, "--model", "cells", "--cells", "4"),
     "neighbors": (*FIT, "--model", "neighbors"),
     "linear": (*FIT, "--trust", "central", "--model", "linear", "--delta", "1e-6"),
-    "numbers": ("--label", "age", "--range", "0,100", *FIT[4:]),
+    "numbers": ("--label", "hours", "--range", "0,100", *FIT[4:]),
 }
 """What is asked for, each charged to a dataset of its own."""
 
@@ -63,7 +63,7 @@ cli.main()
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_fit_writes_the_same_bytes(people: Path, name: str) -> None:
-    """Two processes with one ledger fill two directories, on different days: every file is the same, to the byte.
+    """Two processes with one ledger fill two directories, one after the other: every file is the same, to the byte.
 
     A model said before where its objects had stood in memory, and when it was written.
     """
