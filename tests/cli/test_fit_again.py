@@ -1,6 +1,7 @@
 """The same fit again: finished at no cost, recognized where it stands, and refused where it is another."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,9 @@ import pandas as pd
 import pytest
 
 from cli.conftest import Ran
+from conftest import table_of_people
 from labeldp.workflows import LedgerFile
+from labeldp.workflows.bundle import Bundle
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
@@ -37,6 +40,46 @@ def test_the_same_command_again_says_the_same_at_no_cost(
     assert (again.status, again.out, again.err) == (0, first.out, "")
     assert {path.name: path.read_bytes() for path in (people / "model").iterdir()} == files
     assert steps(people) == charged
+
+
+MODELS: dict[str, tuple[str, ...]] = {
+    "stages": (*FIT, "--model", "logistic", *STAGES),
+    "boosting": (*FIT, "--test", "public.csv"),
+    "forest": (*FIT, "--model", "forest", "--id", "id"),
+    "cells": (*FIT, "--model", "cells", "--cells", "4"),
+    "neighbors": (*FIT, "--model", "neighbors"),
+    "linear": (*FIT, "--trust", "central", "--model", "linear", "--delta", "1e-6"),
+    "numbers": ("--label", "hours", "--range", "0,100", *FIT[4:]),
+}
+"""What is asked for, each charged to a dataset of its own."""
+
+FITTED = """
+import sys
+from labeldp import cli
+sys.argv = ["labeldp", *sys.argv[1:]]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_fit_writes_the_same_bytes(people: Path, name: str) -> None:
+    """Two processes with one ledger fill two directories, one after the other: every file is the same, to the byte.
+
+    A model said before where its objects had stood in memory, and when it was written.
+    """
+    table_of_people(200, seed=3).to_csv(people / "public.csv", index=False)
+    found = []
+    for seed in ("1", "2"):
+        (people / seed).mkdir()
+        command = [sys.executable, "-c", FITTED, "fit", "people.csv", *MODELS[name], "--out", f"{seed}/model"]
+        ran = subprocess.run(
+            command, cwd=people, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONHASHSEED": seed}
+        )
+        assert ran.returncode == 0, ran.stderr
+        found.append({path.name: path.read_bytes() for path in (people / seed / "model").iterdir()})
+    assert found[0].keys() == {"certificate.json", "model.json", "model.skops", "report.html", "summary.json"}
+    assert [file for file, content in found[0].items() if found[1][file] != content] == []
+    assert Bundle.read(people / "1" / "model").model.domain == Bundle.read(people / "2" / "model").model.domain
 
 
 def test_another_command_does_not_take_a_model_that_stands(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -266,6 +266,21 @@ def test_a_durable_ledger_finds_a_release_again(name: str, tmp_path: Path) -> No
     assert "the bags do not depend on the private labels" in released[0].certificate.at(1e-3)
 
 
+@pytest.mark.parametrize("bags", [{}, {"bags": "median"}, {"bags": ldp.Public(np.arange(40) // 20, why="by street")}])
+@pytest.mark.parametrize("assumed", [0.0, 0.1])
+def test_secret_weights_rest_on_bags_and_on_features(bags: dict[str, Any], assumed: float) -> None:
+    """Both reasons stand in the certificate: weighted sums of the features are released beside those of the labels."""
+    features = ldp.Public(rows(40).value, why="they came from a register")
+    noise = {"bag_noise": 1.0, "assumed_residual_square": assumed}
+    lba = WeightedLBA(20, 2, domain=TENTHS, features=features, **noise, **bags)
+    curator = ldp.Curator(np.arange(40) % 11 / 10, domain=TENTHS, budget=ldp.Budget(epsilon=1000, delta=0.9))
+    said = curator.release(lba, rng=ldp.SystemRandomness()).certificate.at(0.5)
+    assert "the features do not depend on the private labels (they came from a register)" in said
+    assert f"the bags do not depend on the private labels ({lba.why})" in said
+    assert ("by street" in said) == (bags.get("bags") not in (None, "median"))
+    assert ("nobody has checked this" in said) == bool(assumed)
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_keyed_noise_is_the_same_again_and_no_two_bags_share_it(name: str) -> None:
     mechanism = MAKERS[name]()

@@ -1,5 +1,6 @@
 """Labels in, codes out, and back; what is outside is refused without a word about it."""
 
+import itertools
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeldp.mechanisms import Classes, Interval
@@ -116,6 +117,151 @@ def test_what_is_missing_or_outside_is_refused_without_a_word_about_it(domain: A
     assert not domain.contains(labels)
 
 
+def test_a_label_that_differs_by_nul_is_another_label() -> None:
+    """numpy drops NUL at the end of a text: of `Classes(("a", "a\\0"))` both names had the code 0, in silence."""
+    with pytest.raises(InputError, match="classes must be texts without NUL characters"):
+        Classes(("a", "a\0"))
+    for labels in (["a", "a\0"], ["a\0"], (b"a\0",), np.array(["a\0"], dtype=object), pd.Series(["a\0"], dtype=object)):
+        with pytest.raises(DomainError):
+            Classes(("a", "b")).encode(labels)
+    with pytest.raises(DomainError):
+        Interval(0, 2).encode(["1\0"])
+
+
+def test_large_numbers_are_outside_or_clipped_and_never_rounded_into_the_domain() -> None:
+    for labels in ([10**400, 1], [-(10**400)], [Decimal("1e999")], [Fraction(10**400)]):
+        with pytest.raises(DomainError, match=OUTSIDE):
+            Interval(0, 2).encode(labels)
+    assert Interval(0, 2, grid=3, clip=True).encode([10**400, 1, -(10**400), np.inf]).tolist() == [2, 1, 0, 2]
+    for labels in ([2**63 + 1, 0.0], [2**53 + 1, 0.0]):
+        with pytest.raises(DomainError):
+            Classes((2**53, 2**63, 0)).encode(labels)
+    assert Classes((2**53, 2**63 + 1, 0)).encode([2**63 + 1, 2**53, -0.0]).tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[True, False], np.array([True]), np.array([1 + 0j]), np.array([0], "M8[Y]"), np.array([1], "m8[ns]"), ["1_0"]],
+    ids=str,
+)
+def test_what_are_no_numbers_are_no_labels_of_an_interval(labels: Any) -> None:
+    with pytest.raises(DomainError):
+        Interval(0, 10).encode(labels)
+
+
+@pytest.mark.parametrize("number", [1, True, "1", "1.0", 1.0, "True", Decimal("1.0"), Fraction(1), b"1", np.float32(1)])
+def test_names_that_two_labels_could_mean_are_taken_letter_for_letter(number: Any) -> None:
+    """1, 1.0, "1.0" and True are one label where one class has that name, and else their own names alone."""
+    for names in (("0", "1"), (5, 1), ("1.00", "0"), ("TRUE", "FALSE"), (True, False)):
+        domain = Classes(names)
+        code = next(code for code, name in enumerate(names) if str(name)[0] in "1T")
+        assert domain.encode([number]).tolist() == [code]
+    domain = Classes(("1", "1.0", "True", "true", "x"))
+    texts = {"1": 0, "1.0": 1, "True": 2, b"1": 0}
+    text = "true" if number is True else str(number) if isinstance(number, str) else "1"
+    expected = {**texts, "true": 3}[text]
+    assert domain.encode([number]).tolist() == [expected]
+
+
+NUMBERS = (
+    st.integers(-(10**30), 10**30)
+    | st.integers(-3, 3)
+    | st.sampled_from([10**400, -(10**5000), True, False, None, np.True_, np.int8(1), np.float16(1), np.uint64(2**63)])
+    | st.floats()
+    | st.decimals(allow_nan=True)
+    | st.fractions()
+    | st.complex_numbers()
+)
+THINGS: Any = (
+    NUMBERS
+    | st.text(max_size=4)
+    | st.sampled_from(
+        ["0", "1", "no", "yes", "1.0", "true", "nan", "1e999", "\ud800", "no\0", "-0.0", "1e+99", "7" * 5000]
+    )
+    | st.binary(max_size=3)
+    | st.dates()
+    | st.datetimes()
+    | st.timedeltas()
+    | st.sampled_from([pd.NA, pd.NaT, np.ma.masked, Decimal("sNaN"), np.complex128(1), np.longdouble(1), np.str_("no")])
+    | st.sampled_from([{}, set(), object(), len, int, [0], [[]], (), (1, 2)])
+)
+DTYPES = ["i1", "u8", "f2", "f4", "f8", "g", "c8", "?", "S3", "M8[ns]", "M8[D]", "m8[ns]", "V2"]
+ARRAYS = st.one_of(
+    st.builds(
+        lambda raw, kind: np.frombuffer(raw * 48, kind), st.binary(min_size=1, max_size=3), st.sampled_from(DTYPES)
+    ),
+    st.lists(st.text(max_size=3), max_size=4).map(lambda texts: np.array(texts, dtype=np.str_)),
+    st.lists(st.sampled_from([0, 1, None]), max_size=4).map(lambda values: pd.array(values, dtype="Int64")),
+    st.lists(st.sampled_from(["no", None]), max_size=4).map(lambda values: pd.Series(values, dtype="string")),
+    st.lists(st.booleans(), min_size=1, max_size=4).map(lambda mask: np.ma.masked_array(np.zeros(len(mask)), mask)),
+)
+LABELS = st.lists(THINGS, max_size=4) | st.tuples(THINGS) | st.lists(st.lists(THINGS, max_size=2)) | ARRAYS | THINGS
+DOMAINS = [
+    Classes(2),
+    Classes(300),
+    Classes(("no", "yes")),
+    Classes(("0", "1")),
+    Classes((5, -1, 2**60)),
+    Classes((False, True)),
+    Classes(("a", 1, "1")),
+    Classes(("nan", "None")),
+    Interval(0, 1),
+    Interval(-1, 1, grid=7, clip=True),
+    Interval("-1e299", 1e299, clip=True),
+]
+
+
+@settings(max_examples=600)
+@given(LABELS, st.sampled_from(DOMAINS))
+def test_whatever_labels_are_there_are_codes_or_one_error_that_tells_nothing(labels: Any, domain: Any) -> None:
+    """No other exception, no warning, no label in a message, and nothing behind it in `__cause__` or `__context__`.
+
+    `Interval.encode([10**400, 1])` raised a bare OverflowError, dates and durations were read as numbers.
+    """
+    try:
+        codes = domain.encode(labels)
+    except (DomainError, InputError) as error:
+        assert str(error) in (f"{OUTSIDE} {domain!r}", "labels must be one-dimensional")
+        assert error.__cause__ is None and error.__context__ is None
+    else:
+        assert codes.ndim == 1 and codes.dtype == domain.dtype and len(codes) == len(labels)
+        assert not len(codes) or codes.max() < domain.size
+
+
+class Odd:
+    """A label that tells of itself in every exception that it raises."""
+
+    def __init__(self, raised: type[Exception]) -> None:
+        self.raised = raised
+
+    def __hash__(self) -> int:
+        raise self.raised("secret77")
+
+    def __float__(self) -> float:
+        raise self.raised("secret77")
+
+    def __eq__(self, other: object) -> bool:
+        raise self.raised("secret77")
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
+@pytest.mark.parametrize("raised", [ValueError, OverflowError, RuntimeError])
+def test_labels_that_raise_are_outside(domain: Any, raised: type[Exception]) -> None:
+    for labels in ([Odd(raised)], np.array([0, Odd(raised)], dtype=object), Odd(raised)):
+        with pytest.raises((DomainError, InputError)) as caught:
+            domain.encode(labels)
+        assert caught.value.__cause__ is None and caught.value.__context__ is None and "77" not in str(caught.value)
+
+
+@given(st.lists(st.sampled_from([0, 1, 0.0, 1.0, True, False, "0", "1", "0.0", "true", "False", "FALSE"]), max_size=9))
+def test_one_table_of_values_whatever_stands_beside_them(labels: list[Any]) -> None:
+    """A list of numbers, texts and truth values is read label by label: numpy would make texts of all of them."""
+    expected = [int(label in (1, "1", "true")) for label in labels]
+    for domain in DOMAINS:
+        if domain in (Classes(2), Classes(("0", "1")), Classes((False, True))):
+            assert domain.encode(labels).tolist() == [domain.encode([label])[0] for label in labels] == expected
+
+
 @pytest.mark.parametrize("domain", [Classes(3), Classes(("no", "yes")), Classes((5, 6)), Interval(0, 1)])
 def test_labels_stand_in_one_column(domain: Any) -> None:
     for labels in (np.zeros((2, 2)), np.zeros((3, 1), dtype=int), 1):
@@ -155,11 +301,24 @@ def test_codes_are_integers_in_one_column(codes: Any) -> None:
         (True, "classes must be a number of classes or a sequence of names"),
         (None, "classes must be a number of classes or a sequence of names"),
         (2.0, "classes must be a number of classes or a sequence of names"),
+        (np.array(3), "classes must be a number of classes or a sequence of names"),
+        ({"no", "yes"}, "a set or a dict does not say in which order"),
+        (frozenset(("no", "yes")), "a set or a dict does not say in which order"),
+        ({"no": 0, "yes": 1}, "a set or a dict does not say in which order"),
+        ({"no": 0, "yes": 1}.keys(), "a set or a dict does not say in which order"),
+        ({0: "no", 1: "yes"}.values(), "a set or a dict does not say in which order"),
+        (itertools.count(), "classes must hold at most 16777216 classes"),
+        (("a", "b\0"), "classes must be texts without NUL characters, or integers below"),
+        ((1, 10**5000), "classes must be texts without NUL characters, or integers below"),
     ],
 )
 def test_what_are_no_classes_is_refused(classes: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Classes(classes)
+
+
+def test_names_may_come_one_after_the_other() -> None:
+    assert Classes(iter(("b", "a"))) == Classes(name for name in ("b", "a")) == Classes(pd.Index(["b", "a"]))
 
 
 def test_names_may_come_from_numpy() -> None:
@@ -211,6 +370,9 @@ def test_a_range_may_be_written_in_any_way(low: Any) -> None:
         ((float("nan"), 1), "low must be finite"),
         ((0, float("inf")), "high must be finite"),
         ((None, 1), "low must be a number"),
+        ((0, 10**399), "low and high must be numbers of ordinary size that floats can tell apart"),
+        ((0, "1e-320"), "low and high must be numbers of ordinary size that floats can tell apart"),
+        ((10**17, 10**17 + 1), "low and high must be numbers of ordinary size that floats can tell apart"),
         ((0, 1, 1), "grid must be an integer number of points"),
         ((0, 1, 2.0), "grid must be an integer number of points"),
         ((0, 1, True), "grid must be an integer number of points"),

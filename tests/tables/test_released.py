@@ -144,9 +144,10 @@ def test_the_certificate_of_a_csv_file_appears_first(tmp_path: Path, monkeypatch
     seen = []
     link = os.link
 
-    def spy(source: Path, target: Path) -> Any:
-        seen.append((Path(target).name, sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".")))
-        return link(source, target)
+    def spy(source: Path, target: Path, **how: Any) -> Any:
+        if target.name[0] != ".":
+            seen.append((target.name, sorted(path.name for path in tmp_path.iterdir() if path.name[0] != ".")))
+        return link(source, target, **how)
 
     monkeypatch.setattr(os, "link", spy)
     release(tmp_path / "r.csv", example_blocks(), [["a", "b"], ["c"]])

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,17 +28,82 @@ def test_a_file_appears_whole(tmp_path: Path) -> None:
     """`path` is never seen half-written: it appears, on disk, when the body ends without an error."""
     target = tmp_path / "out.csv"
     with whole_or_nothing(target) as hidden:
-        assert hidden.parent == tmp_path and hidden.name.startswith(".")
         hidden.write_text("new")
         assert not target.exists()
     assert target.read_text() == "new" and os.listdir(tmp_path) == ["out.csv"]
-    assert target.stat().st_mode & 0o777 == 0o666 & ~_umask()
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+@pytest.fixture(params=["anonymous", "named", "unlinked", "without /proc"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A system that has files without a name, one that has none, and ones where they cannot be named or written to."""
+    if request.param == "named":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    if request.param == "unlinked":
+        monkeypatch.setattr(os, "link", no_link)
+    if request.param == "without /proc":
+        exists = Path.exists
+        monkeypatch.setattr(Path, "exists", lambda path, **how: path.parts[1:2] != ("proc",) and exists(path, **how))
+    return str(request.param)
+
+
+def no_link(*_: Any, **__: Any) -> None:
+    """What a file system without hard links says."""
+    raise PermissionError
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_is_for_its_owner_alone_until_it_is_whole(
+    tmp_path: Path, system: str, mask: int, overwrite: bool
+) -> None:
+    """Until it is whole its owner alone can read it; then it has the mode of any new file."""
+    before = os.umask(mask)
+    try:
+        with whole_or_nothing(tmp_path / "out.csv", overwrite=overwrite) as hidden:
+            hidden.write_text("new")
+            assert hidden.stat().st_mode & 0o777 == 0o600
+            assert len(os.listdir(tmp_path)) == (system in ("named", "without /proc"))
+            assert all(place.stat().st_mode & 0o777 == 0o600 for place in tmp_path.iterdir())
+    finally:
+        os.umask(before)
+    assert os.listdir(tmp_path) == ["out.csv"] and (tmp_path / "out.csv").read_text() == "new"
+    assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_nothing_of_a_killed_process_stays_behind(tmp_path: Path) -> None:
+    """A process that is killed in the middle leaves nothing where files need no name, and else what only its owner can
+    read.
+    """
+    for named in ("", 'delattr(os, "O_TMPFILE")'):
+        body = f"""
+            import os, signal
+            {named}
+            os.umask(0)
+            from labeldp.tables import whole_or_nothing
+            with whole_or_nothing({str(tmp_path / "out.csv")!r}) as hidden:
+                hidden.write_text("half")
+                os.kill(os.getpid(), signal.SIGKILL)
+        """
+        run = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], check=False)
+        left = list(tmp_path.iterdir())
+        assert run.returncode == -signal.SIGKILL
+        assert [path.stat().st_mode & 0o777 for path in left] == ([0o600] if named or not anonymous(tmp_path) else [])
+        assert all(path.name.startswith(".out.csv.") and path.name.endswith(".partial") for path in left)
+
+
+def anonymous(folder: Path) -> bool:
+    """Whether the file system has files without a name."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def test_a_name_that_is_too_long_is_refused_first(tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 240 + ".csv")
+    with pytest.raises(InputError, match="cannot be written: its name is too long"), whole_or_nothing(target):
+        pytest.fail("the body must not run")
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, OSError])
@@ -73,10 +139,8 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_link(source: Path, target: Path) -> None:
-        raise PermissionError
-
     monkeypatch.setattr(os, "link", no_link)
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     with whole_or_nothing(tmp_path / "out.csv") as hidden:
         hidden.write_text("new")
     assert os.listdir(tmp_path) == ["out.csv"]
@@ -113,14 +177,18 @@ def directory(path: Path) -> AbstractContextManager[Path]:
 
 def test_a_directory_appears_whole(tmp_path: Path) -> None:
     """`path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
-    directory is gone. A directory that is not empty is never touched, nor a file that is not ours.
+    directory is gone. Until it is whole nobody but its owner can enter it. A directory that is not empty is never
+    touched, nor a file that is not ours.
     """
     target = tmp_path / "run"
+    (tmp_path / ".run.partial").mkdir(mode=0o755)  # as an earlier version left it
     with directory(target) as hidden:
-        assert hidden == tmp_path / ".run.partial"
+        assert hidden == tmp_path / ".run.partial" and hidden.stat().st_mode & 0o777 == 0o700
         (hidden / "model").write_text("m")
         assert not target.exists()
     assert (target / "model").read_text() == "m" and os.listdir(tmp_path) == ["run"]
+    (tmp_path / "any").mkdir()
+    assert target.stat().st_mode == (tmp_path / "any").stat().st_mode
 
 
 def test_an_empty_directory_may_stand_there(tmp_path: Path) -> None:
@@ -142,7 +210,7 @@ def test_what_a_dead_run_left_is_not_in_the_next(tmp_path: Path) -> None:
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], check=False)
     assert run.returncode == -signal.SIGKILL and not target.exists()
-    assert len(os.listdir(tmp_path / ".run.partial")) == 2
+    assert "report" in os.listdir(tmp_path / ".run.partial")
     with directory(target) as hidden:
         assert os.listdir(hidden) == []
         (hidden / "model").write_text("m")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
+from labeldp.online import dump_state, load_state
 from labeldp.online.methods import METHODS
 from labeldp.tables import open_table
 from labeldp.workflows import LedgerFile, OnlineRun, online_run, run_online
@@ -92,20 +92,34 @@ def test_the_same_losses_are_the_same_release_whatever_the_file(monkeypatch: pyt
     assert len(LedgerFile("l.db").dataset("clicks").charges) == 1
 
 
-def test_what_was_played_on_other_losses_is_not_gone_on_from() -> None:
-    """Coins meet the losses that they were charged for and no others."""
-    mine = parquet.read_table("losses.parquet")
+def test_losses_that_changed_are_not_played_with_the_coins_of_others() -> None:
+    """The first block that differs is not played: what waits beside the output never shows these coins on others."""
+    mine = parquet.read_table("losses.parquet").to_pandas()
+    told = []
 
     def swap(text: str, share: float) -> None:
+        told.append(text)
         if text.startswith("checked 95"):
-            others = [pa.array(np.full(ROUNDS, 0.5)) for _ in mine.column_names]
-            parquet.write_table(pa.table(others, mine.column_names), "losses.parquet")
+            mine.assign(a=np.where(np.arange(ROUNDS) < 25, mine["a"], 0.5)).to_parquet("losses.parquet")
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being played"):
+        play(progress=swap, **LEDGER)
+    assert told[-1] == "played 20 rounds" and not Path("out.parquet.unfinished/actions").exists()
+    mine.to_parquet("losses.parquet")
+    assert play(**LEDGER) == play("again.parquet", **LEDGER)
+
+
+def test_what_was_played_on_other_losses_is_not_gone_on_from() -> None:
+    """Coins meet the losses that they were charged for and no others: an earlier version may have left such a state."""
+
+    def stop(text: str, share: float) -> None:
         if text.startswith("played 30"):
             raise Stopped
 
     with pytest.raises(Stopped):
-        play(progress=swap, **LEDGER)
-    parquet.write_table(mine, "losses.parquet")
+        play(progress=stop, **LEDGER)
+    place = Path("out.parquet.unfinished/state")
+    place.write_bytes(dump_state(load_state(place.read_bytes()) | {"losses": "0" * 64}))
     with pytest.raises(ldp.LabelDPError, match="changed while it was being played"):
         play(**LEDGER)
     assert play(**LEDGER) == play("again.parquet", **LEDGER)

@@ -1,9 +1,12 @@
 """What a release of a file refuses, and what is left where it is stopped: whole or absent, charged at most once."""
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.workflows import LedgerFile
+from labeldp.workflows.release import MECHANISMS, as_labels
 from workflows.files import column, listing, release, spent
 
 SCRIPTS = Path(__file__).parent
@@ -188,6 +192,83 @@ def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_
     (people / "people.csv").write_bytes(source)
     release(people)
     assert spent(people) == 1.0
+
+
+@pytest.mark.parametrize("ids", [None, "id"])
+def test_labels_that_changed_never_meet_the_noise_of_others(
+    people: Path, ids: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is killed between the two looks holds no noise that was keyed for other labels.
+
+    350 of 600 labels are swapped after the first look. What stood in the hidden file then was, row for row, another
+    answer to the same coins: of 600 rows 175 and more differ from the release that is made afterwards, and each that
+    differs tells that its label changed, with certainty. Now no row is drawn in the block that differs or later.
+    """
+    drawn: list[str] = []
+    published = as_labels
+
+    def spied(mechanism: Any, noisy: Any) -> Any:
+        values = published(mechanism, noisy)
+        drawn.extend(values.to_pylist())
+        return values
+
+    monkeypatch.setitem(MECHANISMS, "randomized-response", replace(MECHANISMS["randomized-response"], published=spied))
+    source = pd.read_csv(people / "people.csv", dtype=str)
+
+    swapped = source["bought"].map({"no": "yes", "yes": "no"})
+    changed = source.assign(bought=source["bought"].where(source.index < 250, swapped))
+
+    def swap(done: str, share: float) -> None:
+        if done == "checked 600 rows":
+            changed.to_csv(people / "people.csv", index=False)
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
+        release(people, progress=swap, id_column=ids)
+    before = list(drawn)
+    source.to_csv(people / "people.csv", index=False)
+    release(people, id_column=ids)
+    assert len(before) == 200 and before == column(people / "out.csv")[:200]
+    assert spent(people) == 1.0
+
+
+@pytest.mark.parametrize("changed", [500, 601])
+def test_rows_that_come_or_go_meanwhile_are_noticed(people: Path, changed: int) -> None:
+    table = pd.read_csv(people / "people.csv", dtype=str)
+
+    def swap(done: str, share: float) -> None:
+        if done == "checked 600 rows":
+            pd.concat([table, table])[:changed].to_csv(people / "people.csv", index=False)
+
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
+        release(people, progress=swap)
+    assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
+
+
+def linked_in(folder: Path, handle: int) -> bool:
+    """Whether this process holds a file without a name in a folder open by this number."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{handle}").startswith(f"{folder}/#")
+    return False
+
+
+@pytest.mark.parametrize("out", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_a_release_is_for_its_owner_alone_until_it_is_whole(people: Path, out: str) -> None:
+    """Until then nobody else can read it; then it has the mode of any new file, as has its certificate."""
+    seen: list[int] = []
+
+    def look(done: str, share: float) -> None:
+        places = [place for place in people.iterdir() if "out" in place.name]
+        drafts = [os.fstat(handle) for handle in range(3, 64) if linked_in(people, handle)]
+        seen.extend(stat.st_mode & 0o777 for stat in [*drafts, *(place.stat() for place in places)])
+
+    before = os.umask(0o022)
+    try:
+        release(people, out=people / out, progress=look)
+    finally:
+        os.umask(before)
+    assert set(seen) == {0o600}
+    made = [place for place in people.iterdir() if place.name.startswith("out")]
+    assert len(made) == 2 - out.endswith("parquet") and {place.stat().st_mode & 0o777 for place in made} == {0o644}
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])

@@ -1,10 +1,14 @@
 """The public sets that labels come from: declared, never discovered."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, MappingView, Set, Sized
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any, final
+from functools import cached_property
+from itertools import islice
+from typing import Any, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +19,19 @@ Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
 
 MAX_SIZE = 1 << 24
+MAX_NAME = 1 << 64
+"""Class names that are integers are below, in absolute value."""
+
+_LARGEST = 10**300
+"""No end of a range is larger, no step smaller than its inverse: differences and quotients of floats stay finite."""
+
+NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
+LABELS = (str, bytes, np.bool_, *NUMBERS)
+"""What a label may be; every other object is outside of any domain."""
+
+_BOOLEANS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})(\.0*)?|-?[1-9](\.[0-9]{1,17})?e\+[0-9]{2}", re.ASCII)
+_PLAIN = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(?i:inf)")
 _OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}"
 
 
@@ -62,8 +79,8 @@ class Domain(ABC):
             DomainError: a code is outside.
             InputError: not a one-dimensional array of integers.
         """
-        array = np.asarray(codes)
-        if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        array = _silent(lambda: np.asarray(codes))
+        if array is None or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
             raise InputError(f"labels must be a one-dimensional array of integer codes 0 to {self.size - 1}")
         if array.size and (array.max() >= self.size or (array.dtype.kind == "i" and array.min() < 0)):
             raise DomainError(_OUTSIDE.format(domain=self))
@@ -75,17 +92,23 @@ class Domain(ABC):
 class Classes(Domain):
     """K classes: `Classes(10)` for codes 0 to 9, `Classes(("no", "yes"))` for names.
 
+    A label is of the class whose name is its text. Where there is none, whole numbers and truth values count by their
+    value, wherever they come from: 0, 0.0, "0", "0.0", False, "false" and "False" are one label, unless two of them are
+    names of classes. All other texts must be the name, letter for letter.
+
     Args:
-        classes: the number of classes, at least 2, or their distinct names in order.
+        classes: the number of classes, at least 2, or their distinct names in order; not a set, which has none.
 
     Examples:
         >>> Classes(("no", "yes")).encode(["yes", "no"])
+        array([1, 0], dtype=uint8)
+        >>> Classes(("false", "true")).encode([True, False])
         array([1, 0], dtype=uint8)
     """
 
     names: tuple[str | int, ...]
 
-    def __init__(self, classes: int | Sequence[str | int]) -> None:
+    def __init__(self, classes: int | Iterable[str | int]) -> None:
         object.__setattr__(self, "names", _names(classes))
 
     @property
@@ -95,45 +118,59 @@ class Classes(Domain):
 
     def encode(self, labels: Any) -> Codes:
         """Codes of class names, shape (n,); see `Domain.encode`."""
-        mixed = len({type(name) for name in self.names}) > 1
-        array = _without_mask(labels, self, object if mixed else None)
-        if array.ndim != 1:
-            raise InputError("labels must be one-dimensional")
-        if self.names == tuple(range(self.size)):
+        array = _column(labels, self)
+        if self.names == tuple(range(self.size)) and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
             return self._encode_codes(array)
-        if array.dtype.kind in "US" and all(isinstance(name, str) for name in self.names):
-            return self._encode_texts(array)
-        codes = self._looked_up(array.tolist())
-        if None in codes:
+        codes = _silent(lambda: self._looked_up(array))
+        if codes is None:
             raise DomainError(_OUTSIDE.format(domain=self))
-        return np.array(codes, dtype=self.dtype)
+        return codes
 
-    def _looked_up(self, labels: list[Any]) -> list[int | None]:
-        """The code of each label, None where there is none: an exception on the way would hold a label."""
-        table: dict[Any, int] = {name: code for code, name in enumerate(self.names)}
-        try:
-            return [table.get(label) for label in labels]
-        except TypeError:
-            return [None]
+    def _looked_up(self, array: NDArray[Any]) -> Codes | None:
+        """The codes of labels; None where one is outside."""
+        labels = array.tolist()
+        if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABELS) for kind in set(map(type, labels))):
+            return None
+        codes: list[int | None] = list(map(self._named.get, labels))
+        if None in codes:
+            pairs = list(zip(map(type, labels), labels, strict=True))  # True == 1, and they have different texts
+            unknown = {pair for pair, code in zip(pairs, codes, strict=True) if code is None}
+            found = {pair: self._alike(pair[1]) for pair in unknown}
+            codes = [found[pair] if code is None else code for pair, code in zip(pairs, codes, strict=True)]
+        return None if None in codes else np.array(codes, dtype=self.dtype)
 
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
-        if array.dtype.kind == "f" and np.all(array == np.floor(array)) and np.all(np.abs(array) < 2**31):
-            array = array.astype(np.int64)
-        if array.dtype.kind not in "iub" and array.size:
-            raise DomainError(_OUTSIDE.format(domain=self))
+        """Codes of numbers, where the names are the codes."""
+        if array.dtype.kind == "f":
+            numbers = array.astype(np.float64)
+            if not np.all((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**31)):
+                raise DomainError(_OUTSIDE.format(domain=self))
+            array = numbers.astype(np.int64)
         return self.check_codes(array.astype(np.uint8) if array.dtype.kind == "b" else array)
 
-    def _encode_texts(self, array: NDArray[Any]) -> Codes:
-        names = np.array(self.names)
-        order = np.argsort(names)
-        texts = _as_texts(array)
-        if texts is None:
-            raise DomainError(_OUTSIDE.format(domain=self))
-        places = np.minimum(np.searchsorted(names[order], texts), self.size - 1)
-        codes = order[places]
-        if not np.array_equal(names[codes], texts):
-            raise DomainError(_OUTSIDE.format(domain=self))
-        return codes.astype(self.dtype)
+    @cached_property
+    def _named(self) -> dict[str | int, int]:
+        """The code of each name."""
+        return {name: code for code, name in enumerate(self.names)}
+
+    @cached_property
+    def _texts(self) -> dict[str, int]:
+        """The code of each name's text, where it is the text of one name alone."""
+        return _unique((str(name), code) for name, code in self._named.items())
+
+    @cached_property
+    def _values(self) -> dict[int, int]:
+        """The code of each whole number or truth value, where it is that of one name alone."""
+        valued = ((_value(str(name)), code) for name, code in self._named.items())
+        return _unique((value, code) for value, code in valued if value is not None)
+
+    def _alike(self, label: Any) -> int | None:
+        """The code of a label that is no name as it stands: by its text in a file, or else by its value."""
+        text = _text(label)
+        if text is None or text in self._texts:
+            return self._texts.get(text or "")
+        value = _value(text)
+        return None if value is None else self._values.get(value)
 
     def decode(self, codes: Any) -> NDArray[Any]:
         """Class names of codes, shape (n,)."""
@@ -151,58 +188,130 @@ class Classes(Domain):
         return f"Classes({self.names!r})"
 
 
-def _without_mask(labels: Any, domain: Domain, dtype: Any = None) -> NDArray[Any]:
-    """Labels as an array; a masked label is a missing one, whatever stands below the mask.
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+
+def _silent(action: Callable[[], Result]) -> Result | None:
+    """What an action on labels returns, or None where it fails: its exception would hold a label."""
+    try:
+        return action()
+    except MemoryError:
+        raise
+    except Exception:  # labels may be objects of any kind, and raise what they like
+        return None
+
+
+def _column(labels: Any, domain: Domain) -> NDArray[Any]:
+    """Labels as a one-dimensional array; a masked label is a missing one, whatever stands below the mask.
 
     Raises:
         DomainError: a label is masked, or labels of different kinds do not make an array.
+        InputError: not one column.
     """
-    array = None if np.ma.is_masked(labels) else _as_array(labels, dtype)
+    array = _silent(lambda: None if np.ma.is_masked(labels) else _as_array(labels))
     if array is None:
         raise DomainError(_OUTSIDE.format(domain=domain))
+    if array.ndim != 1:
+        raise InputError("labels must be one-dimensional")
     return array
 
 
-def _as_array(labels: Any, dtype: Any) -> NDArray[Any] | None:
-    """An array, or None where labels do not make one: the exception would hold a label."""
-    try:
-        return np.asarray(labels, dtype=dtype)
-    except (TypeError, ValueError):
+def _as_array(labels: Any) -> NDArray[Any]:
+    """An array of the labels themselves.
+
+    Of a list numpy would make texts of numbers that stand beside texts, round integers that stand beside floats, and
+    drop what is NUL at the end of a text.
+    """
+    return np.asarray(labels, dtype=None if hasattr(labels, "__array__") else object)
+
+
+def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
+    """A dict of those keys that occur once."""
+    found: dict[Key, int] = {}
+    twice = set()
+    for key, code in pairs:
+        if key in found:
+            twice.add(key)
+        found[key] = code
+    return {key: code for key, code in found.items() if key not in twice}
+
+
+def _text(label: Any) -> str | None:
+    """The text that stands for a label in a file, as `tables.as_text` writes it; None where there is none."""
+    if isinstance(label, bytes):
+        return label.decode("ascii")
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, bool | np.bool_):
+        return "true" if label else "false"
+    if label != label:  # NaN, a missing label
         return None
+    if abs(label) < MAX_NAME and label == int(label):
+        return str(int(label))
+    return str(label) if isinstance(label, Decimal) else repr(float(label))
 
 
-def _as_texts(array: NDArray[Any]) -> NDArray[np.str_] | None:
-    """Texts, or None where bytes are not ASCII: the exception would hold the label."""
+def _value(text: str) -> int | None:
+    """The whole number or the truth value that a text says, None where it says neither."""
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    number = Decimal(text) if _WHOLE.fullmatch(text) else None
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _number(label: Any) -> float:
+    """A label as a double: infinite where it is too large for one, NaN where it is no number."""
+    if isinstance(label, str | bytes):
+        text = label if isinstance(label, bytes) else label.encode("ascii", "replace")
+        return float(text) if _PLAIN.fullmatch(text) else np.nan
+    if isinstance(label, bool) or not isinstance(label, NUMBERS):
+        return np.nan
     try:
-        return array.astype(np.str_)
-    except UnicodeDecodeError:
-        return None
+        return float(label)
+    except OverflowError:
+        return np.inf if label > 0 else -np.inf
+    except ValueError:  # a signaling NaN
+        return np.nan
 
 
-def _as_numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Numbers, or None where a label is none: the exception would hold the label."""
-    try:
-        return array.astype(np.float64) if array.dtype.kind != "c" else None
-    except (TypeError, ValueError):
-        return None
+def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Labels as doubles, or None where they are of a kind that has no numbers, such as dates."""
+    if array.dtype.kind in "iuf":
+        with np.errstate(all="ignore"):  # a warning would tell of a label
+            return array.astype(np.float64)
+    if array.dtype.kind in "USTO":
+        return np.array(list(map(_number, array.tolist())), dtype=np.float64)
+    return np.full(len(array), np.nan)
 
 
 def _names(classes: Any) -> tuple[str | int, ...]:
     """Class names in order, checked."""
-    if isinstance(classes, bool | str | bytes):
-        raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
+    what = 'classes must be a number of classes or a sequence of names, such as ("no", "yes")'
+    if isinstance(classes, Set | Mapping | MappingView):
+        raise InputError(f"{what}: a set or a dict does not say in which order")
+    if isinstance(classes, bool | str | bytes) or (isinstance(classes, np.ndarray) and classes.ndim != 1):
+        raise InputError(what)
     if isinstance(classes, int | np.integer):
         classes = range(int(classes))
     if not isinstance(classes, Iterable):
-        raise InputError('classes must be a number of classes or a sequence of names, such as ("no", "yes")')
-    if isinstance(classes, Sized) and len(classes) > MAX_SIZE:
+        raise InputError(what)
+    names: tuple[Any, ...] = () if _too_many(classes) else tuple(islice(classes, MAX_SIZE + 1))
+    if _too_many(classes) or len(names) > MAX_SIZE:
         raise InputError(f"classes must hold at most {MAX_SIZE} classes")
-    names = tuple(name.item() if isinstance(name, np.generic) else name for name in classes)
+    names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
     if len(names) < 2:
         raise InputError("classes must hold at least two classes: with one there is nothing to learn or to protect")
     if not all(isinstance(name, str | int) for name in names) or len(set(names)) < len(names):
         raise InputError("classes must be distinct texts or integers")
+    if any("\0" in name if isinstance(name, str) else abs(name) >= MAX_NAME for name in names):
+        raise InputError("classes must be texts without NUL characters, or integers below 2**64 in absolute value")
     return names
+
+
+def _too_many(classes: Any) -> bool:
+    """Whether a collection says that it holds too many classes."""
+    return isinstance(classes, Sized) and len(classes) > MAX_SIZE
 
 
 @final
@@ -239,6 +348,11 @@ class Interval(Domain):
             raise InputError(f"grid must be an integer number of points from 2 to {MAX_SIZE}")
         if not isinstance(self.clip, bool):
             raise InputError("clip must be True or False")
+        largest = max(abs(low), abs(high), (self.grid - 1) / (high - low))
+        if largest > _LARGEST or not float(low) < float(high):
+            raise InputError(
+                "low and high must be numbers of ordinary size that floats can tell apart, such as 0 and 100"
+            )
 
     @property
     def size(self) -> int:
@@ -252,15 +366,13 @@ class Interval(Domain):
 
     def encode(self, labels: Any) -> Codes:
         """Codes of the nearest grid points, shape (n,); see `Domain.encode`."""
-        values = _as_numbers(_without_mask(labels, self))
-        if values is None:
+        array, low, high = _column(labels, self), float(self.low), float(self.high)
+        values = _silent(lambda: _numbers(array))
+        if values is not None and self.clip:
+            values = np.clip(values, low, high)
+        if values is None or not np.all((values >= low) & (values <= high)):
             raise DomainError(_OUTSIDE.format(domain=self))
-        if values.ndim != 1:
-            raise InputError("labels must be one-dimensional")
-        values = np.clip(values, self.low, self.high) if self.clip else values
-        if not np.all((values >= self.low) & (values <= self.high)):
-            raise DomainError(_OUTSIDE.format(domain=self))
-        codes = np.rint((values - self.low) / self.step)
+        codes = np.rint((values - low) / self.step)
         return np.clip(codes, 0, self.grid - 1).astype(self.dtype)
 
     def decode(self, codes: Any) -> NDArray[np.float64]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,6 +13,7 @@ from markupsafe import Markup
 
 from labeldp.report import charts, matrix, pictures, words
 from labeldp.report.entries import entries
+from labeldp.tables import whole_or_nothing
 from labeldp.workflows import FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
@@ -34,16 +33,8 @@ def render_report(summary: FitSummary) -> str:
 
 def write_report(summary: FitSummary, path: str | os.PathLike[str]) -> None:
     """Write the report to a file, whole or not at all; an existing file is replaced."""
-    target = Path(path)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(render_report(summary))
-        os.chmod(draft, 0o644)
-        os.replace(draft, target)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    with whole_or_nothing(path, overwrite=True) as draft:
+        draft.write_text(render_report(summary), encoding="utf-8", newline="\n")
 
 
 @cache

@@ -5,6 +5,8 @@ import fcntl
 import os
 import re
 import secrets
+import shutil
+import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,18 +17,22 @@ from labeldp.tables.quiet import naming_full_disk
 
 @contextmanager
 def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Write a file under a hidden name beside it, and give it its name when it is whole.
+    """Write a file where nobody sees it, and give it its name when it is whole.
+
+    Where the system has files without a name (Linux), nothing of a killed process stays behind. Elsewhere the file is
+    `.NAME.xxxxxxxx.partial` beside the target until it is whole, and a killed process leaves it.
 
     Args:
         path: where the file shall appear. Its directory must exist.
         overwrite: whether an existing file may be replaced; it stands untouched until the new one is whole.
 
     Yields:
-        The hidden path to write to, an empty file in the same directory.
+        The path to write to: an empty file on the same file system, to be opened in this process.
 
     Guarantee:
         `path` is never seen half-written: it appears, on disk, when the body ends without an error. After any
-        error, Ctrl-C included, the hidden file is gone and what stood at `path` still stands.
+        error, Ctrl-C included, the hidden file is gone and what stood at `path` still stands. Until it is whole its
+        owner alone can read it; then it has the mode of any new file.
 
     Raises:
         InputError: the directory does not exist or may not be written to, or `path` exists and
@@ -35,17 +41,23 @@ def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -
     """
     target = Path(path)
     refuse_target(target, overwrite=overwrite)
-    hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    hidden = _beside(target)
     with naming_full_disk(str(target)):
-        _create(hidden, target)
+        usual = _usual_mode(target)
+        handle, draft = _create(hidden, target)
         try:
-            yield hidden
-            sync(hidden)
+            yield draft
+            _set_mode(handle, usual & 0o666)
+            os.fsync(handle)
+            if draft != hidden:
+                _link(handle, draft, hidden)
             _appear(hidden, target, overwrite)
         except BaseException:
             with suppress(FileNotFoundError):
                 hidden.unlink()
             raise
+        finally:
+            os.close(handle)
     sync(target.parent)
 
 
@@ -64,7 +76,8 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
 
     Guarantee:
         `path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
-        directory is gone. A directory that is not empty is never touched, nor a file that is not ours.
+        directory is gone. Until it is whole nobody but its owner can enter it. A directory that is not empty is never
+        touched, nor a file that is not ours.
 
     Raises:
         InputError: `path` is a file or a directory that is not empty, its parent does not exist, or something else
@@ -74,7 +87,7 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
     target = Path(path)
     _refuse_directory(target)
     hidden = target.with_name(f".{target.name}.partial")
-    with naming_full_disk(str(target)), _only_run(hidden, target):
+    with naming_full_disk(str(target)), _only_run(hidden, target) as handle:
         try:
             _clear(hidden, names)
             _refuse_strangers(hidden, ())
@@ -82,6 +95,7 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
             _refuse_strangers(hidden, names)
             for place in hidden.iterdir():
                 sync(place)
+            _set_mode(handle, _usual_mode(target))
             sync(hidden)
             _take_name(hidden, target)
         except BaseException:
@@ -98,6 +112,8 @@ def refuse_target(target: Path, *, overwrite: bool) -> None:
         raise InputError(f"{target} is a directory; the name of a file is needed")
     if not target.parent.is_dir():
         raise InputError(f"{target} cannot be written: there is no directory {target.parent}")
+    if len(os.fsencode(_beside(target).name)) > os.pathconf(target.parent, "PC_NAME_MAX"):
+        raise InputError(f"{target} cannot be written: its name is too long")
     if not os.path.lexists(target):
         return
     if not target.is_file():
@@ -115,11 +131,63 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def _create(hidden: Path, target: Path) -> None:
+def _beside(target: Path) -> Path:
+    """A hidden name that nobody else takes."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+
+
+def _usual_mode(target: Path) -> int:
+    """What this process leaves of a mode of 0777, read off an empty file beside the target.
+
+    To ask the system for it (`os.umask`) is to change it for a moment, for all threads.
+    """
+    probe = _beside(target)
     try:
-        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o777)
     except PermissionError:
         raise InputError(f"{target} cannot be written: permission denied") from None
+    try:
+        return os.fstat(handle).st_mode & 0o777
+    finally:
+        os.close(handle)
+        probe.unlink()
+
+
+def _set_mode(handle: int, mode: int) -> None:
+    """Give a file or a directory this mode; what else it has, such as the group of its files, stays."""
+    with suppress(PermissionError):  # a file system without modes
+        os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~0o777 | mode)
+
+
+def _create(hidden: Path, target: Path) -> tuple[int, Path]:
+    """An empty file for its owner alone, open, and the path to write to; it has the hidden name where it needs one."""
+    try:
+        handle = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except (AttributeError, OSError):  # a system or a file system without
+        return os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), hidden
+    draft = Path(f"/proc/self/fd/{handle}")
+    if draft.exists():
+        return handle, draft
+    os.close(handle)
+    return os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600), hidden
+
+
+def _link(handle: int, draft: Path, hidden: Path) -> None:
+    """Give a file without a name the hidden one; a copy of it, where the system will not."""
+    folder = os.open(hidden.parent, os.O_RDONLY)
+    try:
+        os.link(draft, hidden, src_dir_fd=folder, follow_symlinks=True)  # Python follows only where a folder is given
+        return
+    except OSError:
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+    finally:
+        os.close(folder)
+    named = os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with draft.open("rb") as source, os.fdopen(named, "wb") as copy:
+        shutil.copyfileobj(source, copy)
+        copy.flush()
+        os.fchmod(named, mode)
+        os.fsync(named)
 
 
 def _appear(hidden: Path, target: Path, overwrite: bool) -> None:
@@ -177,13 +245,15 @@ def _take_name(hidden: Path, target: Path) -> None:
 
 
 @contextmanager
-def _only_run(hidden: Path, target: Path) -> Iterator[None]:
+def _only_run(hidden: Path, target: Path) -> Iterator[int]:
     """Hold the hidden directory, made if need be; the lock goes with the process, however that ends."""
     handle = _opened(hidden, target)
     try:
         if not _locked(handle, hidden):
             raise LabelDPError(f"another run is at work on {target}")
-        yield
+        with suppress(PermissionError):  # where an older version left it open
+            os.fchmod(handle, 0o700)
+        yield handle
     finally:
         os.close(handle)
 
@@ -192,7 +262,7 @@ def _opened(hidden: Path, target: Path) -> int:
     """The hidden directory, made if need be."""
     try:
         with suppress(FileExistsError):
-            hidden.mkdir()
+            hidden.mkdir(mode=0o700)
         return os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except PermissionError:
         problem = f"{target} cannot be made: permission denied"

@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
@@ -29,6 +32,11 @@ CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
 )
 CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
 """The files that a certificate covers."""
+
+SCHEMA = "schema.json"
+"""What skops calls the description of all objects in its archive."""
+UNIX = 3
+"""The system that members of an archive say they come from."""
 
 TRUSTED = frozenset(
     {
@@ -80,10 +88,8 @@ class Bundle:
 
     def write(self, folder: Path) -> None:
         """Write the classifier and its description into a folder."""
-        from skops import io
-
         with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
-            io.dump(self.model.estimator, hidden)
+            hidden.write_bytes(_dumped(self.model.estimator))
         noise = None if self.model.noise is None else self.model.noise.tolist()
         domain = self.model.domain
         labels = {"classes": list(domain.names)} if isinstance(domain, Classes) else {"range": domain.to_json()}
@@ -133,6 +139,51 @@ def _domain(content: dict[str, Any]) -> Classes | Interval:
     return Interval(low, high, content["range"]["grid"], content["range"].get("clip", False))
 
 
+def _dumped(estimator: Any) -> bytes:
+    """A classifier in the format of skops: the same bytes for the same classifier, whenever and wherever it is written.
+
+    skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
+    order in which they appear.
+    """
+    from skops import io
+
+    with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
+        names: dict[str, str] = {}
+        schema = json.loads(dumped.read(SCHEMA))
+        _number_nodes(schema, {}, names, set(dumped.namelist()))
+        contents = {names[name]: dumped.read(name) for name in names}
+    contents[SCHEMA] = json.dumps(schema, indent=2).encode()
+    result = BytesIO()
+    with ZipFile(result, "w") as file:
+        for name, content in contents.items():
+            member = ZipInfo(name)  # of 1980, the first date that there is
+            member.create_system, member.external_attr = UNIX, 0o600 << 16
+            file.writestr(member, content)
+    return result.getvalue()
+
+
+def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], files: Collection[str]) -> None:
+    """Give all nodes of a schema and the files of their contents new names, in place.
+
+    Objects that appear twice stay one. Plain values do not: whether two equal ones are one depends on where they came
+    from.
+    """
+    if isinstance(value, list):
+        for each in value:
+            _number_nodes(each, numbers, names, files)
+    if not isinstance(value, dict):
+        return
+    known = value.get("__id__")
+    if isinstance(known, int):
+        key = len(numbers) if value.get("__loader__") == "JsonNode" else ("object", known)
+        value["__id__"] = numbers.setdefault(key, len(numbers) + 1)
+    name = value.get("file")
+    if isinstance(name, str) and name in files:
+        value["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")
+    for each in value.values():
+        _number_nodes(each, numbers, names, files)
+
+
 def _load_estimator(path: Path) -> Any:
     """The classifier in a file, which is loaded only if it holds nothing but trusted types.
 
@@ -158,7 +209,9 @@ def _load_estimator(path: Path) -> Any:
 def certify(folder: Path, certificate: Certificate) -> None:
     """Write the certificate with digests of all that it covers."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
-    write_json(folder / CERTIFICATE, {"format": FORMAT, "certificate": certificate.to_json(), "files": files})
+    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
+    # Sorted: what a ledger finds again has its names in another order than what was just charged.
+    write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:

@@ -33,7 +33,7 @@ def training_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path | 
         raise InputError(
             f"{folder} holds checkpoints of another fit: finish that one, remove them, or name another --out"
         )
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     write_text(mark, request)
     try:
         yield folder

@@ -129,15 +129,15 @@ def run_online(
         new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
         if note and new:
             note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
-        digest, counted = account.compare(LOSSES, losses.checked)
+        digests, counted = account.compare(LOSSES, losses.checked)
         if counted != rows:
             raise losses.changed()
-        course, coins = _course(account, place, plan, rounds, digest, losses.block_rows)
-        with place.charging(keyed(place.key, digest)):
+        course, coins = _course(account, place, plan, rounds, digests[-1], losses.block_rows)
+        with place.charging(keyed(place.key, digests[-1])):
             certificate = course.pay(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
-        losses.play(course, place, digest, rows, coins)
+        losses.play(course, place, digests, rows, coins)
         publish(place, losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
@@ -211,9 +211,12 @@ class LossFile:
         """What is said of a file that is not what it was a moment ago."""
         return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
 
-    def checked(self) -> tuple[bytes, int]:
-        """A digest of all losses, as secret as they are, and the number of rows: what is wrong is refused here."""
-        found, rows = hashlib.sha256(), 0
+    def checked(self) -> tuple[list[bytes], int]:
+        """Digests of all losses up to each block, as secret as they are, and the number of rows.
+
+        What is wrong is refused here.
+        """
+        found, digests, rows = hashlib.sha256(), [], 0
         refused: DomainError | None = None  # until all is read: neither time nor progress tells where it was
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
             try:
@@ -221,24 +224,29 @@ class LossFile:
                 found.update(levels.tobytes())
             except DomainError as error:
                 refused = error.with_traceback(None)
+            digests.append(found.digest())
             rows += batch.num_rows
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
         if refused is not None:
             raise refused
-        return found.digest(), rows
+        return digests, rows
 
-    def play(self, course: Course, place: Unfinished, digest: bytes, rows: int, coins: KeyedRandomness) -> None:
+    def play(self, course: Course, place: Unfinished, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
+
+        A block is compared with the first look before it is played: the coins are of the losses that were charged.
 
         Raises:
             LabelDPError: the losses are others now, or what was kept was played on others.
         """
-        kept = place.load()
+        kept, known = place.load(), iter(digests)
         done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
         state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
         for levels in self._blocks():
             found.update(levels.tobytes())
             start += len(levels)
+            if next(known, None) != found.digest():
+                raise self._changed(place)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
                 state, actions = course.kernel.update(state, levels, rng=stream)
@@ -247,7 +255,7 @@ class LossFile:
             elif kept is not None and start == done and found.hexdigest() != kept["losses"]:
                 raise self._changed(place)
             self._tell(f"played {start:,} rounds", start, 0.5, rows)
-        if found.digest() != digest:
+        if next(known, None) is not None:
             raise self._changed(place)
 
     def _changed(self, place: Unfinished) -> LabelDPError:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -155,9 +155,9 @@ def release_file(
         ids = stream.check_ids()
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
-        request, rows = stream.check(account, ids)
+        request, seen = stream.check(account, ids)
         certificate = account.charge_stream(request, chosen)
-        stream.draw(account, request, rows, writer)
+        stream.draw(account, request, seen, writer)
         writer.certify(certificate.to_json())
     return certificate
 
@@ -243,14 +243,14 @@ class Stream:
                     digest.update(_id_bytes(ids))
         return digest.hexdigest()
 
-    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, int]:
+    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, "Seen"]:
         """Read every label, and count the rows: what is wrong is refused here, once all is read.
 
         Args:
             account: what will be charged.
             ids: the digest of the ids that were checked.
         """
-        found, scheme, rows = account.compare(self.mechanism.domain, lambda: self._fingerprinted(account, ids))
+        found, scheme, seen = account.compare(self.mechanism.domain, lambda: self._fingerprinted(account, ids))
         request = Request(
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
@@ -260,14 +260,15 @@ class Stream:
             randomness=account.randomness.kind,
             source=account.randomness.identity,
         )
-        return request, rows
+        return request, seen
 
-    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, int]:
-        """A fingerprint of all labels, the kind of ids, and the number of rows.
+    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, "Seen"]:
+        """A fingerprint of all labels, the kind of ids, and what the second look is compared with.
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
         found, scheme, rows, digest = self._fingerprint(account), "row numbers", 0, hashlib.sha256()
+        digests: list[str] = []
         refused: DomainError | None = None
         for batch, ids in self._raw("checked", self.table.rows):
             rows += batch.num_rows
@@ -278,23 +279,34 @@ class Stream:
                 found.update(ids, codes_of(batch, self.label, self.in_file))
             except DomainError as error:
                 refused = error.with_traceback(None)
+            digests.append(found.labels)
         if digest.hexdigest() != expected:
             raise LabelDPError(f"{self.table.path} changed while it was being checked: nothing was charged")
         if refused is not None:
             raise refused
-        return found, scheme, rows
+        return found, scheme, Seen(rows, tuple(digests))
 
-    def draw(self, account: DatasetLedger, request: Request, rows: int, writer: ReleaseWriter) -> None:
-        """Read every label again and write what the mechanism answers; refused if the labels are others now."""
-        found = self._fingerprint(account)
+    def draw(self, account: DatasetLedger, request: Request, seen: "Seen", writer: ReleaseWriter) -> None:
+        """Read every label again and write what the mechanism answers; refused if the labels are others now.
+
+        A block is compared with the first look before its noise is drawn: on other labels the same noise would show,
+        beside the release that was asked for, what changed.
+        """
+        found, known = self._fingerprint(account), iter(seen.digests)
         noise = account.randomness.bind(request.context())
-        for batch, ids in self._raw("released", rows):
-            codes = codes_of(batch, self.label, self.in_file)
+        changed = LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+        for batch, ids in self._raw("released", seen.rows):
+            try:
+                codes = codes_of(batch, self.label, self.in_file)
+            except DomainError:
+                raise changed from None  # what no ledger counted tells nothing more
             found.update(ids, codes)
+            if next(known, None) != found.labels:
+                raise changed
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
             writer.write(self.form.published(self.mechanism, noisy), batch)
-        if found.labels != request.labels:
-            raise LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
+        if next(known, None) is not None:
+            raise changed
 
     def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
         """An empty one, of no labels yet."""
@@ -317,6 +329,14 @@ class Stream:
     def in_file(self) -> Domain:
         """The domain under the names that its labels have in a file."""
         return domain_in_file(self.mechanism.domain)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first look at a file found: the number of rows, and a digest of all labels up to each block; secret."""
+
+    rows: int
+    digests: tuple[str, ...] = field(repr=False)
 
 
 def _id_bytes(ids: Any) -> bytes:

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +92,7 @@ def summarize(
     curve, important = _explored(job, model, show)
     return FitSummary(
         title=f"A model of {settings.label if encoder.names else settings.dataset}, learnt from private labels",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        created=_released_at(job.account, release.certificate),
         version=labeldp.__version__,
         dataset=settings.dataset,
         file=job.file,
@@ -216,6 +215,16 @@ def _tested(model: Model, public: PublicRows) -> PublicTest:
         float(roc_auc_score(public.labels, probabilities[:, 1])) if both else None,
         Confusion(shares, "counted on the public test file"),
     )
+
+
+def _released_at(account: DatasetLedger, certificate: Certificate) -> str:
+    """When the last label of a model was released, as the ledger says: the same fit again says the same."""
+    return max((entry.created for entry in account.entries if _ids(certificate) & _ids(entry.certificate)), default="")
+
+
+def _ids(certificate: Certificate) -> set[str]:
+    """Which charges a certificate holds."""
+    return {charge.id for charge in certificate.entries}
 
 
 def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:

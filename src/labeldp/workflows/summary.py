@@ -177,7 +177,7 @@ class FitSummary(Finite):
 
     Args:
         title: the report's heading.
-        created: when the fit finished, ISO 8601.
+        created: when the last label was released, ISO 8601.
         version: version of labeldp.
         dataset: the dataset's name in the ledger.
         file: name of the data file, without its folder.

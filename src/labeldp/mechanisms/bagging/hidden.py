@@ -82,6 +82,7 @@ class WeightedLBA(Bagged):
     weights: InitVar[Any] = None
     table: Floats = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
+    why_features: str = field(init=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
         if weights is not None:
@@ -90,6 +91,7 @@ class WeightedLBA(Bagged):
         whole(self.rows, "rows", MAX_ROWS)
         table = finite_rows(features, self.records)
         object.__setattr__(self, "table", table)
+        object.__setattr__(self, "why_features", getattr(features, "why", ""))
         object.__setattr__(self, "digest", hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest())
         for name in ("epsilon", "delta", "bag_noise", "assumed_residual_square"):
             object.__setattr__(self, name, _number(getattr(self, name), name))
@@ -168,11 +170,13 @@ class WeightedLBA(Bagged):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """That bags and features were public; where a residual is assumed, that it is so large."""
+        why = f"the features do not depend on the private labels ({self.why_features})"
+        public = (*super().assumptions, *([why] if self.why_features else []))
         if not self.assumed_residual_square:
-            return super().assumptions
+            return public
         floor = all_digits(self.assumed_residual_square)
         return (
-            *super().assumptions,
+            *public,
             f"in every bag the labels, and those of every neighbor, have a squared distance of at least {floor} from "
             "the nearest linear function of the features: nobody has checked this, a check would cost privacy, and "
             "where it fails a label of that bag may be revealed",
