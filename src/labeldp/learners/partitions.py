@@ -4,7 +4,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import BLOCK_ROWS, number_table
@@ -46,7 +46,7 @@ class Partition(Protocol):
         """A point in the middle of cells, shape (len(keys), d), for records whose own cell is empty."""
 
 
-class CubePartition(BaseEstimator):  # type: ignore[misc]
+class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cubes of one side length, as in the paper: what its rates hold for, and no more than a few features bear.
 
     Use it where features are few, have one scale, and full DP or a rate matters; else `MedianPartition`.
@@ -73,8 +73,7 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: records are not finite or lie outside of the bounds, or there are 2**62 cubes or more.
         """
-        table = number_table(X)
-        self.n_features_in_ = table.shape[1]
+        table = number_table(X, self, fit=True)
         if self.bounds is None:
             low, high = _extent(table)
             # A constant feature has one cube.
@@ -94,7 +93,7 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         A record beyond the outermost cubes has the key -1.
         """
         check_is_fitted(self, "shape_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
         keys = np.empty(len(table), dtype=np.int64)
         # Space that every block uses again: fresh pages cost more than the arithmetic.
         exact = self.size_ < SINGLE and table.dtype == np.float32

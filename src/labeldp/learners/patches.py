@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.learners.features import check_columns, check_values, real_array
 from labeldp.privacy import InputError
 
 Floats = NDArray[np.float32]
@@ -59,7 +60,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
-        images = self._images(X)
+        images = self._images(X, fit=True)
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
         self.smoothing_ = np.float32(0.1 * sample.var(axis=1).mean())
@@ -95,19 +96,25 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             result[part] = np.sqrt(sums / counts).reshape(len(maps), -1)
         return result
 
-    def _images(self, images: Any) -> Floats:
+    def _images(self, images: Any, *, fit: bool = False) -> Floats:
         """Images, shape (n, side, side, channels).
 
         Raises:
-            InputError: another shape, or not numbers.
+            InputError: another shape, not numbers, or not finite.
         """
-        array = np.asarray(images)
+        array = real_array(images)
         shape = (self.side, self.side, self.channels)
         allowed = (shape, shape[:2] if self.channels == 1 else shape, (int(np.prod(shape)),))
         if array.shape[1:] not in allowed or array.dtype.kind not in "buif":
             raise InputError(
                 f"images must be numbers, shape {' or '.join(_shape(each) for each in dict.fromkeys(allowed))}"
             )
+        if not len(array):
+            raise InputError("images must hold at least one")
+        if array.ndim == 2:
+            check_columns(self, images, fit=fit)
+        if array.dtype.kind == "f":
+            check_values(array.reshape(len(array), -1), gaps=False)
         return array.reshape(-1, *shape).astype(np.float32)
 
     def _windows(self, images: Floats) -> Floats:
