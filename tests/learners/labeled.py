@@ -4,17 +4,19 @@ Each adapter releases the labels that it is given, at an epsilon that hardly cha
 Features go through untouched: it is the learner that checks them.
 """
 
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import labeldp as ldp
 from labeldp import learners
-from labeldp.learners import SoftmaxRegression, fit_bags, fit_cells, fit_full_cells, fit_linear, lp_rr_sgd
-from labeldp.privacy import Public
+from labeldp.learners import SoftmaxRegression, fit_bags, fit_full_cells, fit_linear, lp_rr_sgd
+from labeldp.privacy import Public, Release
 
 EPSILON = 500.0
 
@@ -27,14 +29,16 @@ def targets(y: Any) -> np.ndarray:
     """Labels, shape (n,), as scikit-learn wants them refused; of complex ones the real part, so that features count."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    labels = column_or_1d(y, warn=True)
-    return labels.real if labels.dtype.kind == "c" else labels
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    return column_or_1d(y.real if kind == "c" else y, warn=True)
 
 
 def classes_of(y: Any) -> tuple[np.ndarray, Any]:
     """Labels and the domain that is made of them, which the data of a check may be."""
     labels = targets(y)
     check_classification_targets(labels)
+    if labels.dtype.kind == "f":  # classes are texts or integers
+        labels = labels.astype(np.int64)
     if len(set(labels.tolist())) == 1:
         raise ValueError("y must hold more than 1 class: one class is no domain")
     return labels, ldp.Classes(np.unique(labels).tolist())
@@ -49,15 +53,19 @@ def numbers_of(y: Any) -> tuple[np.ndarray, Any]:
 
 
 def holder(labels: Any, domain: Any) -> ldp.Curator:
-    return ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON))
+    return ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON, delta=1e-6))
 
 
 def released_classes(y: Any) -> Any:
+    if isinstance(y, Release):  # a learner that tunes itself fits others like it
+        return y
     labels, domain = classes_of(y)
     return holder(labels, domain).release(ldp.RandomizedResponse(domain=domain, epsilon=30.0), rng=rng())
 
 
 def released_numbers(y: Any) -> Any:
+    if isinstance(y, Release):  # a learner that tunes itself fits others like it
+        return y
     labels, domain = numbers_of(y)
     return holder(labels, domain).release(ldp.DiscreteLaplace(domain=domain, epsilon=EPSILON), rng=rng())
 
@@ -67,6 +75,12 @@ def released_bags(y: Any) -> Any:
     labels, domain = numbers_of(y)
     bags = Public(np.arange(len(labels)), why="a test")
     return holder(labels, domain).release(ldp.BagSum(1, domain=domain, epsilon=EPSILON, bags=bags), rng=rng())
+
+
+def width_of(X: Any) -> int:
+    """How many features there are."""
+    shape = getattr(X, "shape", None) or np.asarray(X).shape
+    return shape[1] if len(shape) > 1 else 1
 
 
 class CellClassifier(learners.CellClassifier):
@@ -99,13 +113,25 @@ class BagRegressor(learners.BagRegressor):
         return super().fit(X, released_bags(y))
 
 
-class PatchFilters(learners.PatchFilters):
-    """Images of one pixel, with a channel for each feature."""
+class PatchFilters(TransformerMixin, BaseEstimator):
+    """Of images of one pixel, with a channel for each feature."""
 
-    def _images(self, images: Any, *, fit: bool = False) -> Any:
-        if fit:
-            self.channels = np.shape(images)[1] if len(np.shape(images)) > 1 else 1
-        return super()._images(images, fit=fit)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        self.filters_ = learners.PatchFilters(side=1, patch=1, channels=width_of(X), filters=2, regions=1).fit(X)
+        self.n_features_in_ = self.filters_.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(self.filters_, "feature_names_in_"):
+            self.feature_names_in_ = self.filters_.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> Any:
+        check_is_fitted(self, "filters_")
+        return self.filters_.transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 class Made(BaseEstimator):
@@ -160,12 +186,12 @@ class MadeRegressor(RegressorMixin, Made):
 
 class LinearClassifier(MadeClassifier):
     def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_linear(X, holder(labels, domain), epsilon=EPSILON, rng=rng(), representation=few())
+        return fit_linear(X, holder(labels, domain), epsilon=EPSILON, delta=1e-6, rng=rng(), representation=few())
 
 
 class LinearRegressor(MadeRegressor):
     def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_linear(X, holder(labels, domain), epsilon=EPSILON, rng=rng(), representation=few())
+        return fit_linear(X, holder(labels, domain), epsilon=EPSILON, delta=1e-6, rng=rng(), representation=few())
 
 
 class LinearRegressorOfBags(MadeRegressor):
@@ -177,12 +203,20 @@ class LinearRegressorOfBags(MadeRegressor):
 
 class CellTreesClassifier(MadeClassifier):
     def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_cells(X, holder(labels, domain), epsilon=EPSILON, rng=rng())
+        return grown(learners.CellTreesClassifier, X, np.eye(domain.size)[domain.encode(labels)])
 
 
 class CellTreesRegressor(MadeRegressor):
     def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_cells(X, holder(labels, domain), epsilon=EPSILON, rng=rng())
+        return grown(learners.CellTreesRegressor, X, labels[:, None])
+
+
+def grown(kind: Any, X: Any, means: np.ndarray) -> Any:
+    """A few trees on cells of one record each, which `fit_cells` would make with more."""
+    count = len(means)
+    check_consistent_length(X, means)
+    trees = kind(boosters=2, rounds=20, rate=0.5, leaves=(8,)).learn(X, np.arange(count), means, np.ones(count))
+    return SimpleNamespace(value=SimpleNamespace(estimator=trees))
 
 
 class LossClassifier(MadeClassifier):
@@ -214,6 +248,6 @@ class GridRegressor(MadeRegressor):
 
 def located(X: Any, domain: Any) -> Any:
     """A grid of two boxes along each of the first features."""
-    width = np.shape(X)[1] if len(np.shape(X)) == 2 else 1
+    width = width_of(X)
     grid = ldp.CubePartition([2.0] * min(width, 6) + [4.0] * max(width - 6, 0), bounds=(-2, 2)).grid(width)
     return ldp.Located(grid, domain)

@@ -107,6 +107,7 @@ class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = True
         return tags
 

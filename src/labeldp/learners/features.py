@@ -81,7 +81,7 @@ def check_columns(learner: Any, features: Any, *, fit: bool = False) -> None:
     Raises:
         InputError: other columns, or another order.
     """
-    shape = np.shape(features)
+    shape = getattr(features, "shape", None) or np.asarray(features).shape
     if not fit and len(shape) == 1 and hasattr(learner, "n_features_in_"):
         raise InputError(f"features must be a table of shape (n, {learner.n_features_in_}). {RESHAPE}")
     if not fit and not hasattr(learner, "feature_names_in_"):
@@ -105,31 +105,27 @@ def number_table(features: Any, learner: Any = None, *, fit: bool = False, gaps:
     Raises:
         InputError: not such a table, of other columns, empty, with infinite or huge numbers in it, or with gaps.
     """
-    table = real_array(features)
-    try:
-        table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"features must be numbers: {MIXED}") from None
-    if table.ndim != 2:
-        hint = f". {RESHAPE}" if table.ndim == 1 else ""
-        raise InputError(f"features must be a table of numbers, shape (n, d){hint}")
-    if not table.size:
-        what = "sample" if not len(table) else "feature"
-        raise InputError(
-            "features must be a table of numbers, shape (n, d), with at least one row and one column: "
-            f"0 {what}(s) (shape={table.shape}) while a minimum of 1 is required."
-        )
-    if learner is not None:
-        check_columns(learner, features, fit=fit)
+    table = plain_table(features, learner, fit=fit)
     check_values(table, gaps=gaps)
     return table
 
 
+def plain_table(features: Any, learner: Any = None, *, fit: bool = False) -> Table:
+    """The same where somebody else looks at the values: infinite and huge ones pass."""
+    table = real_array(features)
+    table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+    if table.ndim != 2:
+        raise InputError(f"features must be a table of numbers, shape (n, d){f'. {RESHAPE}' * (table.ndim == 1)}")
+    if learner is not None:
+        check_columns(learner, features, fit=fit)
+    return table
+
+
 def real_array(features: Any) -> NDArray[Any]:
-    """Features as a dense array of any shape and kind, but complex numbers, texts and dates.
+    """Features as a dense array of real numbers, of any shape; numbers keep their kind.
 
     Raises:
-        InputError: one of these, or sparse.
+        InputError: sparse, complex, texts, dates, or empty.
     """
     if issparse(features):
         raise InputError(DENSE)
@@ -139,9 +135,24 @@ def real_array(features: Any) -> NDArray[Any]:
         raise InputError(f"features must be numbers: {MIXED}") from None
     if table.dtype.kind == "c":
         raise InputError(COMPLEX)
-    if table.dtype.kind in "mM":
-        raise InputError(f"features must be numbers: {MIXED}")
+    try:
+        table = table if table.dtype.kind in "buif" else _converted(table)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"features must be numbers: {MIXED}") from None
+    if not table.size:
+        what = "sample" if not len(table) else "feature"
+        raise InputError(
+            "features must be a table of numbers, shape (n, d), with at least one row and one column: "
+            f"0 {what}(s) (shape={table.shape}) while a minimum of 1 is required."
+        )
     return table
+
+
+def _converted(table: NDArray[Any]) -> NDArray[np.float64]:
+    """Objects as numbers; dates, which numpy would count in days or nanoseconds, are none."""
+    if table.dtype.kind in "mM":
+        raise TypeError("dates are no numbers")
+    return table.astype(np.float64)
 
 
 def check_values(table: Table, *, gaps: bool) -> None:
@@ -229,6 +240,6 @@ def positive_integer(value: Any, argument: str, *, most: int | None = None, of: 
         raise InputError(
             f"{argument} must be a positive integer"
             if most is None
-            else f"{argument} must be an integer from 1 to {of}"
+            else f"{argument} must be an integer from 1 to {of}: n_samples = {most}"
         )
     return int(value)

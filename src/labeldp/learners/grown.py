@@ -67,6 +67,7 @@ class KMeansPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = True
         return tags
 
@@ -137,6 +138,7 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         grown = self.estimator if self.source is None else self.source.value
+        tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = isinstance(grown, BaseEstimator) and grown.__sklearn_tags__().input_tags.allow_nan
         return tags
 

@@ -30,7 +30,8 @@ class _Linear(BaseEstimator):  # type: ignore[misc]
         """Features as the representation sees them: it checks them, unless they are taken as they are."""
         if hasattr(self, "n_features_in_"):
             return number_table(X, self, gaps=False)
-        return self.representation.transform(row_table(X))
+        table = self.representation.transform(row_table(X))
+        return table if hasattr(table, "dtype") else np.asarray(table)
 
     def scores(self, table: Any) -> NDArray[np.float64]:
         """Scores of mapped features, shape (n, columns)."""

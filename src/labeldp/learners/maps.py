@@ -84,6 +84,7 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = True
         return tags
 
@@ -120,3 +121,8 @@ class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
         return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

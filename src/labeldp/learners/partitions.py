@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import BLOCK_ROWS, number_table
+from labeldp.learners.features import BLOCK_ROWS, number_table, positive_integer
 from labeldp.mechanisms import CubeGrid
 from labeldp.privacy import InputError
 
@@ -150,10 +150,15 @@ class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.bounds is None:
             raise InputError("bounds must be given where features are private: cubes may not follow them")
-        return _grid(self.side, _box(self.bounds, dimension))
+        return _grid(self.side, _box(self.bounds, positive_integer(dimension, "dimension")))
 
     def _fitted(self) -> CubeGrid:
         return CubeGrid(tuple(self.low_.tolist()), tuple(self.high_.tolist()), tuple(self.shape_.tolist()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 def _within(table: Floats, box: Floats) -> bool:
@@ -180,7 +185,9 @@ def _extent(table: Floats) -> tuple[Floats, Floats]:
         ends.append([part.reshape(-1, table.shape[1]) for part in (wide.min(axis=0), wide.max(axis=0))])
     low, high = (np.vstack(part).astype(np.float64) for part in zip(*ends, strict=True))
     if np.isnan(low).any():
-        raise InputError("features must be finite: fill in the gaps first, or take MedianPartition, which allows them")
+        raise InputError(
+            "features must be finite, without NaN: fill in the gaps first, or take MedianPartition, which allows them"
+        )
     return low.min(axis=0), high.max(axis=0)
 
 
