@@ -9,43 +9,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import check_estimator
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, NoisyLabelClassifier, debiased_scorer
+from labeldp.learners import NoisyLabelClassifier, debiased_scorer
 from labeldp.learners.evidence import Evidence
 from labeldp.privacy import InputError
 from learners.data import blobs, released, with_prior
 
-ADAPTER_FAILURES = {
-    "check_fit2d_1sample": "one record holds one class, and one class is no domain: the message says so",
-    "check_estimators_nan_inf": "the wrapped classifier refuses gaps, and only it knows whether it takes them; "
-    "a fold with one class asks no classifier",
-}
-KERNEL_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "components are drawn among the records, whatever their weights"
-}
-
 
 def wrapped(**arguments: object) -> NoisyLabelClassifier:
     return NoisyLabelClassifier(LogisticRegression(), epsilon=4.0, **arguments)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_adapter_follows_scikit_learns_conventions() -> None:
-    check_estimator(wrapped(folds=2), expected_failed_checks=ADAPTER_FAILURES, on_skip=None)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_kernel_classifier_follows_scikit_learns_conventions() -> None:
-    check_estimator(KernelClassifier(components=20), expected_failed_checks=KERNEL_FAILURES, on_skip=None)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_every_expected_failure_does_fail() -> None:
-    for model, expected in ((wrapped(folds=2), ADAPTER_FAILURES), (KernelClassifier(components=20), KERNEL_FAILURES)):
-        results = check_estimator(model, on_skip=None, on_fail=None)
-        assert {each["check_name"] for each in results if each["status"] == "failed"} == set(expected)
 
 
 def test_it_learns_the_true_class() -> None:

@@ -144,7 +144,7 @@ def test_any_regressor_learns_from_means(estimator: Any) -> None:
         ({"release": "sums"}, "release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA"),
         ({"features": np.ones((7, 3))}, "features"),
         ({"features": np.full((40, 3), np.nan)}, "features must be finite"),
-        ({"features": np.ones(40)}, r"features must be finite numbers, shape \(n, d\)"),
+        ({"features": np.ones(40)}, r"features must be a table of numbers, shape \(n, d\)"),
         ({"features": np.full((40, 3), "text")}, "features must be numbers"),
         ({"ridge": -1}, "ridge must be at least 0"),
     ],

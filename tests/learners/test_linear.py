@@ -253,7 +253,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rng": ({"rng": 7}, "rng must be"),
     "rows": ({"features": np.zeros((3, 2))}, "one row for each record"),
     "constant features": ({"features": np.zeros((60, 2)), "representation": AS_THEY_ARE}, "must not be constant"),
-    "texts": ({"features": np.full((60, 2), "a")}, "cannot take these features"),
+    "texts": ({"features": np.full((60, 2), "a")}, "features must be numbers: turn a table with texts"),
     "numbers whose squares are too large": (
         {"features": np.eye(60) * 1e20, "representation": AS_THEY_ARE},
         "features must be numbers of ordinary size",

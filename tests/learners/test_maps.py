@@ -75,14 +75,23 @@ def test_filters_see_colors() -> None:
     assert np.array_equal(single.transform(IMAGES[..., None]), single.transform(IMAGES))
 
 
-@pytest.mark.parametrize(
-    "images", [np.zeros((3, 100)), np.zeros((3, 12, 13)), np.full((3, 144), "a"), np.zeros((3, 9, 16))]
-)
+@pytest.mark.parametrize("images", [np.zeros((3, 100)), np.zeros((3, 12, 13)), np.zeros((3, 9, 16))])
 def test_images_of_another_kind_are_refused(images: np.ndarray) -> None:
     with pytest.raises(
         InputError, match=r"images must be numbers, shape \(n, 12, 12, 1\) or \(n, 12, 12\) or \(n, 144\)"
     ):
         PatchFilters(side=12).fit(images)
+
+
+def test_images_are_finite_numbers_of_more_than_one_value_in_a_patch() -> None:
+    with pytest.raises(InputError, match="must be numbers"):
+        PatchFilters(side=12).fit(np.full((3, 144), "a"))
+    with pytest.raises(InputError, match="must be finite"):
+        PatchFilters(side=12).fit(np.full((3, 144), np.nan))
+    with pytest.raises(InputError, match="patch must hold more than one number"):
+        PatchFilters(side=12, patch=1).fit(IMAGES)
+    with pytest.raises(InputError, match="filters must be no more than the images hold patches"):
+        PatchFilters(side=12, filters=50).fit(IMAGES[:1])
 
 
 @pytest.mark.parametrize("images", [np.zeros((3, 144)), np.zeros((3, 12, 12)), np.zeros((3, 3, 12, 12))])

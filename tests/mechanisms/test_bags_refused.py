@@ -70,6 +70,8 @@ GIVEN = {"epsilon": None, "delta": None}
         (lambda: llp(2, 1, 1e9), "do not fit into 64 bits"),
         (lambda: lba(2, bag_noise=0, assumed_residual_square=9, **GIVEN), "size must exceed the rank"),
         (lambda: lba(2, bag_noise=1, assumed_residual_square=9, **GIVEN), "no residual is left"),
+        (lambda: lba(features=public(np.ones((8, 1)) * 1j)), "features must be real numbers"),
+        (lambda: bag_sum(bags="median", features=public(np.ones((4, 1)) * 1j)), "features must be real numbers"),
         (lambda: lba(features=public(np.full((8, 1), 1e200))), "features must be at most 1e.100"),
         (lambda: lba(bag_noise=0, **GIVEN), "bag_noise must be positive"),
         (lambda: lba(bag_noise=-1, **GIVEN), "bag_noise must not be negative"),

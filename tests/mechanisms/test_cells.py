@@ -93,7 +93,7 @@ def test_a_private_feature_of_any_size_is_clamped_in_silence() -> None:
     assert wide.index(far).tolist() == [12, 3]
 
 
-@pytest.mark.parametrize("private", ["secret", None, [1], 10**400])
+@pytest.mark.parametrize("private", ["secret", None, [1], 10**400, 1j])
 def test_no_message_quotes_a_private_feature(private: Any) -> None:
     with pytest.raises((DomainError, InputError), match="features must") as caught:
         Located(GRID, Classes(2)).encode(([[0.1, private]], [0]))

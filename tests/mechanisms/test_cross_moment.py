@@ -193,7 +193,8 @@ def test_a_release_is_central_and_has_its_delta() -> None:
 
 REFUSED = {
     "a bare array": (lambda: GaussianMoment(domain=Classes(2), epsilon=1, delta=1e-6, features=np.eye(2)), "Public"),
-    "texts": (lambda: gaussian([["a", "b"]]), "must be numbers"),
+    "texts": (lambda: gaussian([["a", "b"]]), "must be real numbers"),
+    "complex": (lambda: gaussian(np.eye(2) + 1j), "must be real numbers"),
     "one dimension": (lambda: gaussian([1.0, 2.0]), "shape"),
     "no column": (lambda: gaussian(np.zeros((3, 0))), "at least one row and column"),
     "not finite": (lambda: gaussian([[np.nan, 1.0]]), "finite"),

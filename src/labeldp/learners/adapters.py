@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evaluation import debiased_accuracy
 from labeldp.learners.evidence import Evidence, released_codes
-from labeldp.learners.features import check_rows
+from labeldp.learners.features import check_columns, check_rows, row_table
 from labeldp.learners.probabilities import Probabilities
 from labeldp.learners.training import Training, first_guess, learn
 from labeldp.mechanisms import Classes, RandomizedResponse
@@ -67,16 +66,14 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 mechanisms; it takes the place of `mechanism`. Metadata: `set_fit_request(likelihood=True)`.
         """
         domain, evidence = self._evidence(y, likelihood)
-        X = _table(X)
+        X = row_table(X)
         check_rows(X, len(evidence))
+        check_columns(self, X, fit=True)
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
-        candidates = as_candidates(self.estimator, X, domain.size)
+        candidates = as_candidates(self.estimator, X, domain.size, argument="estimator")
         guess = first_guess(X, evidence, candidates, recipe)
         self.model_ = learn(X, evidence, guess, recipe, domain)
         self.classes_ = np.asarray(domain.names)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.model_.estimator, name):
-                setattr(self, name, getattr(self.model_.estimator, name))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -87,7 +84,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict_proba(self, X: Any) -> Probabilities:
         """Probabilities of the true class, shape (n, K), one column for each of `classes_`."""
         check_is_fitted(self, "model_")
-        return self.model_.predict_proba(_table(X))
+        X = row_table(X)
+        check_columns(self, X)
+        return self.model_.predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy that records show.
@@ -137,14 +136,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator
-        if inner is not None and not isinstance(inner, list | tuple) and is_classifier(inner):
+        if inner is None:
+            tags.input_tags.allow_nan = True
+        elif not isinstance(inner, list | tuple) and is_classifier(inner):
             tags.input_tags = inner.__sklearn_tags__().input_tags
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def _table(features: Any) -> Any:
-    """Features that rows can be taken from: tables stay tables."""
-    if issparse(features):
-        return features.tocsr()
-    return features if hasattr(features, "shape") else np.asarray(features)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from labeldp.learners.features import check_numbers, check_rows
+from labeldp.learners.features import check_columns, check_rows, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
 from labeldp.learners.smoothed import CellTreesRegressor
@@ -92,13 +92,8 @@ def _table(features: Any, shown: ShownBags) -> Floats:
     Raises:
         InputError: anything else.
     """
-    check_rows(features, shown.records)
-    try:
-        table = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("features must be numbers: map tables to numbers first, as TableEncoder does") from None
-    if table.ndim != 2 or not np.isfinite(table).all():
-        raise InputError("features must be finite numbers, shape (n, d): fill gaps first")
+    table = np.asarray(number_table(features, gaps=False), dtype=np.float64)
+    check_rows(table, shown.records)
     return table
 
 
@@ -127,6 +122,7 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     domain, middle = shown.domain, sum(shown.range) / 2
     offset, slopes = (middle, coefficients) if hidden else (coefficients[0], coefficients[1:])
     estimator = LinearRegressor(FunctionTransformer(), slopes[:, None], np.array([offset]))
+    check_columns(estimator, features, fit=True)
     bounds = domain if isinstance(domain, Interval) else Interval(0, 1)
     return release.map(lambda _: Model(bounds, estimator))
 
@@ -191,11 +187,8 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         shown = ShownBags.of(release)
         if not shown.plain:
             raise InputError("release must be what a curator released by BagSum: weighted sums have no means")
-        check_rows(X, shown.records)
-        check_numbers(X)
-        bags, table = np.asarray(shown.bags), np.asarray(X, dtype=np.float64)
-        if table.ndim != 2:
-            raise InputError("features must be a table of numbers, shape (n, d)")
+        bags, table = np.asarray(shown.bags), np.asarray(number_table(X, self, fit=True), dtype=np.float64)
+        check_rows(table, shown.records)
         self.range_, sizes = shown.range, shown.sizes
         means, width = shown.sums / sizes, self.range_[1] - self.range_[0]
         variances = (shown.noise_stddev / sizes) ** 2 + (width / 4) ** 2 / sizes
@@ -213,4 +206,12 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """Predicted numbers, kept in the declared range, shape (n,)."""
         check_is_fitted(self, "estimator_")
-        return np.clip(self.estimator_.predict(X), *self.range_)
+        return np.clip(self.estimator_.predict(number_table(X, self)), *self.range_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator
+        tags.input_tags.allow_nan = inner is None or (
+            isinstance(inner, BaseEstimator) and inner.__sklearn_tags__().input_tags.allow_nan
+        )
+        return tags

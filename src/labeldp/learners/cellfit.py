@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from labeldp.learners.cells import CellClassifier, CellRegressor, fitted_partition, source_of
 from labeldp.learners.central import check_evaluation, evaluated
 from labeldp.learners.compact import CompactPartition
-from labeldp.learners.features import check_rows, number_table
+from labeldp.learners.features import check_rows, number_table, row_table, take_rows
 from labeldp.learners.model import Model
 from labeldp.learners.occupied import numbered
 from labeldp.learners.partitions import Keys
@@ -91,10 +91,11 @@ def fit_cells(
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17) and (23), the noise
     of the second corrected (`docs/corrections.md`).
     """
-    check_rows(features, curator.records)
+    table = row_table(features)
+    records = len(number_table(table))
+    check_rows(table, curator.records)
     check_evaluation(evaluation)
-    table = number_table(features) if partition is None else features
-    small = CompactPartition(default_cells(len(table), epsilon)) if partition is None else partition
+    small = CompactPartition(default_cells(records, epsilon)) if partition is None else partition
     fitted = fitted_partition(small, table)
     if evaluation and isinstance(source_of(fitted), Release):
         raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
@@ -103,9 +104,8 @@ def fit_cells(
         return task.learn(fitted, table, curator, rng)
 
     def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        rows = np.asarray(table)
-        model = task.learn(fitted, rows[~held], training, rng)
-        return model, task.predicted(model.value, rows[held])
+        model = task.learn(fitted, take_rows(table, ~held), training, rng)
+        return model, task.predicted(model.value, take_rows(table, held))
 
     return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 

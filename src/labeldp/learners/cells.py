@@ -7,10 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import check_rows, rows_of
+from labeldp.learners.features import check_columns, check_rows, number_table, row_table, rows_of
 from labeldp.learners.medians import MedianPartition
 from labeldp.learners.occupied import Occupied, Scale, columns
 from labeldp.learners.partitions import Keys
@@ -34,16 +35,19 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
 
     def cut(self, features: Any, fitted: Any) -> list[Keys]:
         """Find the cells of a fitted partition that hold records: the number of each record's own, for each tree."""
+        check_columns(self, features, fit=True)
         keys = columns(fitted.transform(features))
         self.scale_ = Scale.of(features)
         found = [Occupied.of(fitted, own, self.scale_) for own in keys]
         self.cells_, own = (list(part) for part in zip(*found, strict=True))
-        self.n_features_in_ = int(np.shape(features)[1])
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
         return own
 
     def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
         """The cells of the given partition, or of the default one; what they cost is certified."""
+        features = row_table(features)
+        number_table(features, self, fit=True)
+        check_rows(features, len(release.value))
         fitted = fitted_partition(self.partition or self._chosen(features, release), features)
         source = source_of(fitted)
         self.certificate_ = certified(release, source)
@@ -60,11 +64,21 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
     def answers(self, features: Any) -> NDArray[np.float64]:
         """The value of the cell that answers for each record, averaged over trees."""
         check_is_fitted(self, "values_")
+        features = row_table(features)
+        check_columns(self, features)  # the partition looks at the numbers
         keys = columns(self.partition_.transform(features))
         total: Any = 0.0
         for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
             total = total + values[cells.locate(own, features, self.scale_)]
         return np.asarray(total / len(self.cells_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.partition
+        tags.input_tags.allow_nan = given is None or (
+            isinstance(given, BaseEstimator) and get_tags(given).input_tags.allow_nan
+        )
+        return tags
 
 
 def fitted_partition(partition: Any, features: Any) -> Any:
@@ -118,7 +132,6 @@ class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
             NotInvertibleError: the noise has no inverse.
         """
         self.domain_ = domain_of(release, Interval)
-        check_rows(X, len(release.value))
         cells = self._prepared(X, release)
         means = (unbiased_means(release, own, each.sizes)[:, 0] for own, each in zip(cells, self.cells_, strict=True))
         self.values_ = [np.clip(each, self.domain_.low, self.domain_.high) for each in means]
@@ -150,7 +163,6 @@ class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
             InputError: features do not fit the partition, or it is no release of classes.
         """
         domain = domain_of(release, Classes)
-        check_rows(X, len(release.value))
         cells = self._prepared(X, release)
         try:
             shares = [unbiased_means(release, own, each.sizes) for own, each in zip(cells, self.cells_, strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.learners.errors import judged, measuring
-from labeldp.learners.features import check_rows
+from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.mapped import mapped_by
 from labeldp.learners.maps import TableMap
 from labeldp.learners.model import Model
@@ -75,6 +75,7 @@ def fit_linear(
     """
     source = features if isinstance(features, Release) else None
     features = features if source is None else source.value
+    features = row_table(features)
     check_rows(features, curator.records)
     refine = _refine(refine)
     task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))

@@ -9,7 +9,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from labeldp.learners.features import MIXED, check_rows
+from labeldp.learners.features import check_rows, number_table
 from labeldp.learners.probabilities import FLOOR, Probabilities, normalized
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import CuratorLike, InputError, Public, Release, float_within, gather, positive_epsilon
@@ -110,12 +110,7 @@ def default_epsilon(records: int, clusters: int) -> float:
 
 def feature_clusters(features: Any, clusters: int, seed: int) -> NDArray[np.int64]:
     """k-means clusters 0 to clusters - 1 of scaled features, at most 20 principal components, shape (n,)."""
-    try:
-        table = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"features must be numbers, categories as indicators: {MIXED}") from None
-    if table.ndim != 2 or np.any(np.isinf(table)):
-        raise InputError("features must be a finite array of numbers, shape (n, d)")
+    table = np.asarray(number_table(features), dtype=np.float64)
     scaled = np.nan_to_num(StandardScaler().fit_transform(table))
     if min(scaled.shape) > DIMENSIONS:
         scaled = PCA(DIMENSIONS, random_state=seed).fit_transform(scaled)

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
@@ -26,7 +26,7 @@ RANKED_ROWS = 1 << 16
 """Ranks are those within a regular sample of so many records."""
 
 
-class CompactPartition(BaseEstimator):  # type: ignore[misc]
+class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Small cells that are as compact as k-means makes them, for any number of records.
 
     Use it for many small cells in several dimensions: cells of a k-d tree are long there, because few of the features
@@ -51,10 +51,9 @@ class CompactPartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: infinite features, or `cells` is no number of cells from 1 to the number of records.
         """
-        table = number_table(X)
+        table = number_table(X, self, fit=True)
         cells = positive_integer(self.cells, "cells", most=len(table), of="the number of records")
         sample = table[:: -(-len(table) // RANKED_ROWS)]
-        self.n_features_in_ = table.shape[1]
         self.median_ = column_medians(sample)
         self.ordered_ = np.sort(np.where(np.isnan(sample), self.median_, sample), axis=0)
         self.blocks_ = MedianPartition(-(-len(table) // IN_BLOCK)).fit(table)
@@ -64,7 +63,7 @@ class CompactPartition(BaseEstimator):  # type: ignore[misc]
         self.clusters_ = np.concatenate(clusters)
         self.starts_ = np.cumsum([0, *(len(each) for each in clusters)])
         self.size_ = len(self.clusters_)
-        filled, keys = np.where(np.isnan(table), self.median_, table), self.transform(table)
+        filled, keys = np.where(np.isnan(table), self.median_, table), self.transform(X)
         sizes = np.maximum(np.bincount(keys, minlength=self.size_), 1)
         sums = [np.bincount(keys, column, self.size_) for column in filled.T]
         self.middles_ = np.column_stack(sums) / sizes[:, None]
@@ -85,7 +84,7 @@ class CompactPartition(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Keys:
         """The cell of each record, shape (n,): the nearest cluster of its block."""
         check_is_fitted(self, "clusters_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
         keys = np.empty(len(table), dtype=np.int64)
         for block, rows in enumerate(members(self.blocks_.transform(table), self.blocks_.size_)):
             if len(rows):
@@ -105,6 +104,12 @@ class CompactPartition(BaseEstimator):  # type: ignore[misc]
             sides = (np.searchsorted(ordered, filled[:, j], side) for side in ("left", "right"))
             ranked[:, j] = sum(sides) / (2 * len(ordered))
         return ranked
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 def members(keys: Keys, count: int) -> list[NDArray[np.intp]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from labeldp.learners.features import check_columns, number_table, row_table
 from labeldp.privacy import InputError
 
 Floats = NDArray[np.float64]
@@ -153,6 +154,8 @@ class LossClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities, shape (n, K)."""
+        X = row_table(X)
+        check_columns(self, X)
         return np.asarray(softmax(-self.loss.losses(self.weights, self.loss.rows(X)), axis=1), dtype=np.float64)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
@@ -166,12 +169,7 @@ def clipped_rows(features: Any, clip: float) -> Floats:
     Raises:
         InputError: not a finite matrix of numbers.
     """
-    try:
-        rows = np.asarray(features, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("features must be numbers: map tables to numbers first") from None
-    if rows.ndim != 2 or not rows.shape[1] or not np.all(np.isfinite(rows)):
-        raise InputError("features must be a finite array of numbers, shape (n, p), with at least one column")
+    rows = np.asarray(number_table(features, gaps=False), dtype=np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, clip)))
 

@@ -19,14 +19,14 @@ SMOOTH_LIMIT = 100_000
 """Kernel features of more records than this are left out: trees win there, and take less memory."""
 
 
-def as_candidates(classifier: Any, features: Any, classes: int) -> list[Any]:
-    """The classifiers that were named, one or several, each able to give probabilities; else the default ones."""
+def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str = "classifier") -> list[Any]:
+    """The classifiers that were named, by some argument, each able to give probabilities; else the default ones."""
     if classifier is None:
-        check_numbers(features)
+        check_numbers(features, argument)
         return default_classifiers(features, classes=classes)
     candidates = list(classifier) if isinstance(classifier, list | tuple) else [classifier]
     if not candidates or not all(hasattr(each, "fit") and hasattr(each, "predict_proba") for each in candidates):
-        raise InputError("classifier must be a scikit-learn classifier with predict_proba, or a list of such")
+        raise InputError(f"{argument} must be a scikit-learn classifier with predict_proba, or a list of such")
     return candidates
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a table of features before anything is learnt or charged."""
+"""What is asked of a table of features, by every learner, before anything is learnt or charged."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import validate_data
 
 from labeldp.privacy import InputError
 
@@ -19,6 +20,17 @@ LARGEST = float(np.finfo(np.float32).max)
 """Trees see features in single precision; what they cannot see is refused before anything is charged."""
 
 MIXED = "turn a table with texts or dates into numbers with labeldp.tables.TableEncoder"
+COMPLEX = "features must be real numbers: Complex data not supported; give both parts as columns of their own"
+DENSE = (
+    "features must be dense, and these are sparse: take features.toarray(), "
+    "or fewer columns by sklearn.decomposition.TruncatedSVD"
+)
+RESHAPE = (
+    "Reshape your data by array.reshape(-1, 1) if it has a single feature, "
+    "or by array.reshape(1, -1) if it is a single record"
+)
+
+Table = NDArray[np.floating[Any]]
 
 
 def rows_of(features: Any) -> int:
@@ -35,10 +47,144 @@ def check_rows(features: Any, count: int) -> None:
         raise InputError("features must have one row for each record of the labels")
 
 
-def check_numbers(features: Any) -> None:
-    """Refuse features that the default classifiers cannot take, and say what makes numbers of them."""
-    if not are_numbers(features):
-        raise InputError(f"features must be numbers where no classifier is named: {MIXED}, or name a classifier")
+def row_table(features: Any) -> Any:
+    """Features that rows can be taken from, for an estimator that asks for more itself: tables stay tables.
+
+    Raises:
+        InputError: complex numbers, or no table.
+    """
+    if issparse(features):
+        if features.dtype.kind == "c":
+            raise InputError(COMPLEX)
+        return features.tocsr()
+    if not hasattr(features, "shape"):
+        try:
+            features = np.asarray(features)
+        except ValueError:
+            raise InputError("features must be a table with as many columns in each row") from None
+    kinds = getattr(features, "dtypes", [getattr(features, "dtype", None)])
+    if any(getattr(kind, "kind", None) == "c" for kind in kinds):
+        raise InputError(COMPLEX)
+    return features
+
+
+def take_rows(features: Any, rows: NDArray[Any]) -> Any:
+    """Some rows of what `row_table` made, by number or by mask."""
+    return _safe_indexing(features, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+
+
+def check_columns(learner: Any, features: Any, *, fit: bool = False) -> None:
+    """Note the number and the names of the columns where a learner is fitted, and compare them afterwards.
+
+    Names are compared where both have them: a learner that was saved before it knew names still predicts.
+
+    Raises:
+        InputError: other columns, or another order.
+    """
+    shape = getattr(features, "shape", None) or np.asarray(features).shape
+    if not fit and len(shape) == 1 and hasattr(learner, "n_features_in_"):
+        raise InputError(f"features must be a table of shape (n, {learner.n_features_in_}). {RESHAPE}")
+    if not fit and not hasattr(learner, "feature_names_in_"):
+        features = np.empty((0, *shape[1:2]))  # without names, which are no news
+    try:
+        validate_data(learner, features, reset=fit, skip_check_array=True)
+    except (TypeError, ValueError) as error:
+        count = "columns named by texts" if fit else f"{learner.n_features_in_} columns, as those of the fit had"
+        raise InputError(f"features must have {count}: {error}") from None
+
+
+def number_table(features: Any, learner: Any = None, *, fit: bool = False, gaps: bool = True) -> Table:
+    """Features as a table of floats, shape (n, d), gaps as NaN; floats are not copied.
+
+    Args:
+        features: any table of numbers.
+        learner: whose features they are, if any: its columns are noted or compared (see `check_columns`).
+        fit: whether the learner is being fitted.
+        gaps: whether NaN may stand for what is missing.
+
+    Raises:
+        InputError: not such a table, of other columns, empty, with infinite or huge numbers in it, or with gaps.
+    """
+    table = plain_table(features, learner, fit=fit)
+    check_values(table, gaps=gaps)
+    return table
+
+
+def plain_table(features: Any, learner: Any = None, *, fit: bool = False) -> Table:
+    """The same where somebody else looks at the values: infinite and huge ones pass."""
+    table = real_array(features)
+    table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+    if table.ndim != 2:
+        raise InputError(f"features must be a table of numbers, shape (n, d){f'. {RESHAPE}' * (table.ndim == 1)}")
+    if learner is not None:
+        check_columns(learner, features, fit=fit)
+    return table
+
+
+def real_array(features: Any) -> NDArray[Any]:
+    """Features as a dense array of real numbers, of any shape; numbers keep their kind.
+
+    Raises:
+        InputError: sparse, complex, texts, dates, or empty.
+    """
+    if issparse(features):
+        raise InputError(DENSE)
+    try:
+        table = np.asarray(features)
+    except (TypeError, ValueError):
+        raise InputError(f"features must be numbers: {MIXED}") from None
+    if table.dtype.kind == "c":
+        raise InputError(COMPLEX)
+    try:
+        table = table if table.dtype.kind in "buif" else _converted(table)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"features must be numbers: {MIXED}") from None
+    if not table.size:
+        what = "sample" if not len(table) else "feature"
+        raise InputError(
+            "features must be a table of numbers, shape (n, d), with at least one row and one column: "
+            f"0 {what}(s) (shape={table.shape}) while a minimum of 1 is required."
+        )
+    return table
+
+
+def _converted(table: NDArray[Any]) -> NDArray[np.float64]:
+    """Objects as numbers; dates, which numpy would count in days or nanoseconds, are none."""
+    if table.dtype.kind in "mM":
+        raise TypeError("dates are no numbers")
+    return table.astype(np.float64)
+
+
+def check_values(table: Table, *, gaps: bool) -> None:
+    """Refuse infinite and huge numbers, and NaN where it may not stand; one pass where neither occurs."""
+    for start in range(0, len(table), BLOCK_ROWS):
+        block = table[start : start + BLOCK_ROWS]
+        # The extremes are quick to find, and NaN where a number is missing.
+        if block.max() <= LARGEST and block.min() >= -LARGEST:
+            continue
+        if (np.abs(block) > LARGEST).any():
+            raise InputError(
+                f"features must be finite, and no larger than {LARGEST:.1e}: clip inf and other huge numbers, "
+                "which costs no privacy"
+            )
+        if not gaps:
+            raise InputError("features must be finite, without NaN: fill in the gaps first")
+
+
+def check_numbers(features: Any, argument: str = "classifier") -> None:
+    """Refuse features that the default estimators cannot take, and say what to do.
+
+    Args:
+        features: any table.
+        argument: the parameter by which an estimator would be named.
+
+    Raises:
+        InputError: not a dense table of numbers, gaps allowed.
+    """
+    try:
+        number_table(features)
+    except InputError as error:
+        raise InputError(f"{error}; or name an estimator that takes them, by {argument}") from None
 
 
 def are_numbers(features: Any) -> bool:
@@ -53,43 +199,28 @@ def are_numbers(features: Any) -> bool:
     return True
 
 
-def number_table(features: Any, width: int | None = None) -> NDArray[np.floating[Any]]:
-    """Features as a table of floats, shape (n, d), gaps as NaN; floats are not copied.
+def odd_rows(features: Any) -> NDArray[np.intp]:
+    """The first row with a gap and the first with an infinite number, if any: what an estimator may not take.
 
-    Raises:
-        InputError: not such a table, of another width, empty, or with infinite or huge numbers in it.
+    Args:
+        features: as `row_table` returns them.
     """
-    try:
-        table = np.asarray(features)
-        table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"features must be numbers: {MIXED}") from None
-    if table.ndim != 2 or not table.size:
-        raise InputError("features must be a table of numbers, shape (n, d), with at least one row and one column")
-    if width is not None and table.shape[1] != width:
-        raise InputError(f"features must have {width} columns, as those of the fit had")
-    if any(_has_huge(table[start : start + BLOCK_ROWS]) for start in range(0, len(table), BLOCK_ROWS)):
-        raise InputError(
-            f"features must be finite, and no larger than {LARGEST:.1e}: clip them, which costs no privacy"
-        )
-    return table
-
-
-def _has_huge(block: NDArray[np.floating[Any]]) -> bool:
-    """Whether a number is too large; the extremes, which are quick to find, say that none is where none is missing."""
-    return not (block.max() <= LARGEST and block.min() >= -LARGEST) and bool((np.abs(block) > LARGEST).any())
-
-
-def finite_table(features: Any, width: int | None = None) -> NDArray[np.floating[Any]]:
-    """The same without gaps.
-
-    Raises:
-        InputError: a number is missing, too.
-    """
-    table = number_table(features, width)
-    if any(np.isnan(table[start : start + BLOCK_ROWS]).any() for start in range(0, len(table), BLOCK_ROWS)):
-        raise InputError("features must be finite: fill in the gaps first, or take MedianPartition, which allows them")
-    return table
+    if issparse(features):
+        features = features.tocsr()
+        found = np.searchsorted(features.indptr, np.flatnonzero(~np.isfinite(features.data))[:1], side="right") - 1
+        return np.asarray(found, dtype=np.intp)
+    if hasattr(features, "isna"):
+        gaps = np.flatnonzero(np.asarray(features.isna()).reshape(len(features), -1).any(axis=1))[:1]
+        features = features.select_dtypes("number") if hasattr(features, "select_dtypes") else features
+    else:
+        gaps = np.empty(0, dtype=np.intp)
+    table = np.asarray(features)
+    if table.dtype.kind != "f" or not table.size:
+        return gaps
+    flat = table.reshape(len(table), -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        tests = () if np.isfinite(flat.sum()) else (np.isnan, np.isinf)
+    return np.unique(np.concatenate([gaps, *(np.flatnonzero(test(flat).any(axis=1))[:1] for test in tests)]))
 
 
 def column_medians(table: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -109,6 +240,6 @@ def positive_integer(value: Any, argument: str, *, most: int | None = None, of: 
         raise InputError(
             f"{argument} must be a positive integer"
             if most is None
-            else f"{argument} must be an integer from 1 to {of}"
+            else f"{argument} must be an integer from 1 to {of}: n_samples = {most}"
         )
     return int(value)

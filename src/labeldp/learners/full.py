@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from labeldp.learners.features import plain_table
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import Probabilities
 from labeldp.mechanisms import Classes, CubeGrid, FullMeans, FullSelection, Interval, Located
@@ -47,8 +48,14 @@ class _Grid(BaseEstimator):  # type: ignore[misc]
 
     def found(self, X: Any) -> NDArray[Any]:
         """The value of each record's box, shape (n,)."""
+        table = plain_table(X, self)  # however far outside a record lies, the grid clamps it
         low, high, shape = (tuple(part.tolist()) for part in (self.low, self.high, self.shape))
-        return self.values[CubeGrid(low, high, shape).index(X)]
+        return self.values[CubeGrid(low, high, shape).index(table)]
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many features the grid has."""
+        return len(self.low)
 
 
 class GridRegressor(RegressorMixin, _Grid):  # type: ignore[misc]

@@ -4,7 +4,7 @@ from copy import copy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +14,7 @@ from labeldp.learners.partitions import Floats, Keys
 from labeldp.privacy import InputError, Public, Release
 
 
-class KMeansPartition(BaseEstimator):  # type: ignore[misc]
+class KMeansPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Clusters of features that were scaled to unit spread; NaN counts as the mean of its column.
 
     Args:
@@ -36,9 +36,8 @@ class KMeansPartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: infinite features, or `cells` is no number of cells from 1 to the number of records.
         """
-        table = number_table(X)
+        table = number_table(X, self, fit=True)
         self.size_ = positive_integer(self.cells, "cells", most=len(table), of="the number of records")
-        self.n_features_in_ = table.shape[1]
         known = ~np.isnan(table)
         total = np.maximum(known.sum(axis=0), 1)
         self.mean_ = np.where(known, table, 0).sum(axis=0, dtype=np.float64) / total
@@ -51,7 +50,7 @@ class KMeansPartition(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Keys:
         """The nearest cluster of each record, shape (n,)."""
         check_is_fitted(self, "clusters_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
         return np.concatenate(
             [
                 pairwise_distances_argmin(self._scaled(table[start : start + BLOCK_ROWS]), self.clusters_)
@@ -66,8 +65,14 @@ class KMeansPartition(BaseEstimator):  # type: ignore[misc]
     def _scaled(self, table: Floats) -> Floats:
         return np.nan_to_num((table - self.mean_) / self.spread_).astype(np.float32)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        return tags
 
-class TreePartition(BaseEstimator):  # type: ignore[misc]
+
+class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The leaves of a scikit-learn tree, or of each tree of a forest.
 
     A forest cuts the space once with each tree: a record has a cell in each. From a trusted curator each tree's cells
@@ -94,15 +99,14 @@ class TreePartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: no tree of scikit-learn, one that was fitted but not declared, or one that needs classes.
         """
-        table = number_table(X)
-        self.n_features_in_ = table.shape[1]
+        table = number_table(X, self, fit=True)
         self.grown_ = self.estimator.value if self.source is not None else _grown(self.estimator, table)
         sizes = [tree.tree_.node_count for tree in _trees_of(self.grown_)]
         self.starts_ = np.cumsum([0, *sizes[:-1]])
         self.size_ = int(sum(sizes))
         filled = np.where(np.isnan(table), column_medians(table), table)
         self.middles_ = np.zeros((self.size_, table.shape[1]))
-        for keys in self.transform(table).reshape(len(table), -1).T:
+        for keys in self.transform(X).reshape(len(table), -1).T:
             counts = np.maximum(np.bincount(keys, minlength=self.size_), 1)
             for j, column in enumerate(filled.T):
                 self.middles_[:, j] += np.bincount(keys, column, self.size_) / counts
@@ -111,9 +115,11 @@ class TreePartition(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Keys:
         """The leaf of each record, shape (n,), or in each tree, shape (n, trees)."""
         check_is_fitted(self, "grown_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
+        # A tree that was fitted to a data frame compares names itself.
+        shown = X if hasattr(self.grown_, "feature_names_in_") else table
         try:
-            leaves = np.asarray(self.grown_.apply(table)).astype(np.int64).reshape(len(table), -1)
+            leaves = np.asarray(self.grown_.apply(shown)).astype(np.int64).reshape(len(table), -1)
         except ValueError as error:
             raise InputError(f"the trees cannot take these features: {error}") from error
         keys = leaves + self.starts_
@@ -128,6 +134,13 @@ class TreePartition(BaseEstimator):  # type: ignore[misc]
         other = copy(self)
         other.estimator = None
         return other
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        grown = self.estimator if self.source is None else self.source.value
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = isinstance(grown, BaseEstimator) and grown.__sklearn_tags__().input_tags.allow_nan
+        return tags
 
 
 def _grown(estimator: Any, table: Floats) -> Any:

@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from labeldp.learners.features import number_table
 from labeldp.learners.probabilities import FLOOR, TEMPERATURES, Probabilities, normalized, tempered
 
 PENALTIES = np.geomspace(1e-2, 1e4, 19)
@@ -43,7 +45,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from labels y, shape (n,), and features X, shape (n, d)."""
-        features, labels = validate_data(self, X, y, ensure_all_finite="allow-nan", dtype=np.float64)
+        labels = validate_data(self, y=y)
+        features = np.asarray(number_table(X, self, fit=True), dtype=np.float64)
+        check_consistent_length(features, labels)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
         weights = _check_sample_weight(sample_weight, features)
@@ -51,7 +55,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_soft(self, features: Any, soft: Any) -> Self:
         """Learn from class weights, shape (n, K)."""
-        features = validate_data(self, features, ensure_all_finite="allow-nan", dtype=np.float64)
+        features = np.asarray(number_table(features, self, fit=True), dtype=np.float64)
         targets = np.asarray(soft, dtype=np.float64)
         self.classes_ = np.arange(targets.shape[1])
         return self._learn(features, targets, np.ones(len(features)))
@@ -74,7 +78,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Probabilities:
         """Probabilities, shape (n, classes): the regression clipped to at least 0.001, its confidence calibrated."""
         check_is_fitted(self, "weights_")
-        features = validate_data(self, X, reset=False, ensure_all_finite="allow-nan", dtype=np.float64)
+        features = np.asarray(number_table(X, self), dtype=np.float64)
         design = self._design(self._scaled(features))
         raw = normalized((design - self.center_) @ self.weights_ + self.intercept_, FLOOR)
         return tempered(raw, self.temperature_)

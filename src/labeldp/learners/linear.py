@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from labeldp.learners.features import number_table, row_table
+
 
 class _Linear(BaseEstimator):  # type: ignore[misc]
     """Linear scores of mapped features; made by `fit_linear`.
@@ -23,6 +25,13 @@ class _Linear(BaseEstimator):  # type: ignore[misc]
         self.coefficients = coefficients
         self.offset = offset
         self.confidence = confidence
+
+    def mapped(self, X: Any) -> Any:
+        """Features as the representation sees them: it checks them, unless they are taken as they are."""
+        if hasattr(self, "n_features_in_"):
+            return number_table(X, self, gaps=False)
+        table = self.representation.transform(row_table(X))
+        return table if hasattr(table, "dtype") else np.asarray(table)
 
     def scores(self, table: Any) -> NDArray[np.float64]:
         """Scores of mapped features, shape (n, columns)."""
@@ -43,7 +52,7 @@ class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities, shape (n, K)."""
-        return self.of_table(self.representation.transform(X))
+        return self.of_table(self.mapped(X))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """The code of the largest score, shape (n,)."""
@@ -59,4 +68,4 @@ class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions in the unit of the labels, shape (n,)."""
-        return self.of_table(self.representation.transform(X))
+        return self.of_table(self.mapped(X))

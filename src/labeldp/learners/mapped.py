@@ -77,5 +77,7 @@ def _taking(transformer: Any) -> Iterator[None]:
     """Say whose error it is that features cannot be taken."""
     try:
         yield
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
         raise InputError(f"{type(transformer).__name__} cannot take these features: {error}") from error

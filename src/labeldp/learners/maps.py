@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import RandomTreesEmbedding
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.features import number_table
 
 Floats = NDArray[np.float32]
 
@@ -35,7 +37,7 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn scales, bins, levels and trees from X, shape (n, d); labels are not looked at."""
-        table = validate_data(self, X, ensure_all_finite="allow-nan", dtype=np.float64)
+        table = np.asarray(number_table(X, self, fit=True), dtype=np.float64)
         width = table.shape[1]
         mask = np.zeros(width, bool) if self.categorical is None else np.asarray(self.categorical, bool)
         self.numbers_, self.categories_ = np.flatnonzero(~mask), np.flatnonzero(mask)
@@ -60,7 +62,7 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Floats:
         """The blocks side by side, shape (n, columns)."""
         check_is_fitted(self, "weights_")
-        plain = self._plain(validate_data(self, X, reset=False, ensure_all_finite="allow-nan", dtype=np.float64))
+        plain = self._plain(np.asarray(number_table(X, self), dtype=np.float64))
         blocks = [*plain, *self._leaves(plain)]
         return np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
 
@@ -82,6 +84,7 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
         tags.input_tags.allow_nan = True
         return tags
 
@@ -104,7 +107,7 @@ class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the spread of X, shape (n, d), and draw the directions; labels are not looked at."""
-        table = validate_data(self, X, dtype=np.float64)
+        table = np.asarray(number_table(X, self, fit=True, gaps=False), dtype=np.float64)
         self.mean_ = table.mean(axis=0)
         length = self.bandwidth * np.sqrt(max(float(table.var(axis=0).sum()), 1e-12))
         rng = np.random.default_rng(self.random_state)
@@ -115,6 +118,11 @@ class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Floats:
         """Cosines, shape (n, components)."""
         check_is_fitted(self, "directions_")
-        table = validate_data(self, X, reset=False, dtype=np.float64)
+        table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
         return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import BLOCK_ROWS, column_medians, number_table, positive_integer
@@ -15,7 +15,7 @@ SAMPLED_ROWS = 1 << 20
 """Median cells of more records than this are cut at the medians of a regular sample of so many."""
 
 
-class MedianPartition(BaseEstimator):  # type: ignore[misc]
+class MedianPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cells of equal count: a k-d tree that halves each cell at the median of the feature that spreads widest in it.
 
     What works beyond a handful of features: no cell is empty, and constant features are never cut. Spread is measured
@@ -39,10 +39,9 @@ class MedianPartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: infinite features, or `cells` is no number of cells from 1 to the number of records.
         """
-        table = number_table(X)
+        table = number_table(X, self, fit=True)
         cells = positive_integer(self.cells, "cells", most=len(table), of="the number of records")
         sample = table[:: -(-len(table) // SAMPLED_ROWS)]
-        self.n_features_in_ = table.shape[1]
         self.median_ = column_medians(sample)
         filled = np.where(np.isnan(sample), self.median_, sample)
         tree = _Cuts.of(filled, cells)
@@ -55,7 +54,7 @@ class MedianPartition(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Keys:
         """The cell of each record, shape (n,)."""
         check_is_fitted(self, "children_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
         keys = np.empty(len(table), dtype=np.int64)
         for start in range(0, len(table), BLOCK_ROWS):
             rows = slice(start, start + BLOCK_ROWS)
@@ -78,6 +77,12 @@ class MedianPartition(BaseEstimator):  # type: ignore[misc]
     def centers(self, keys: Keys) -> Floats:
         """Mean features of the records of cells, shape (len(keys), d)."""
         return self.middles_[keys]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 @dataclass

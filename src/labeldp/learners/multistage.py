@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evaluation import Evaluation
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import check_rows
+from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import Probabilities, tempered
 from labeldp.learners.training import (
@@ -90,6 +90,7 @@ def fit_multistage(
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 (LP-MST) and Algorithm 4.
     """
+    features = row_table(features)
     check_rows(features, curator.records)
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")

@@ -9,7 +9,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners import tuning
-from labeldp.learners.features import check_rows, finite_table, positive_integer
+from labeldp.learners.features import check_rows, number_table, positive_integer
 from labeldp.learners.probabilities import Probabilities, projected
 from labeldp.learners.released import domain_of, unbiased
 from labeldp.mechanisms import Classes, Interval
@@ -50,9 +50,8 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, release: Release[Any], kind: type[Classes] | type[Interval]) -> Self:
         """Keep the records and their unbiased labels."""
         domain = domain_of(release, kind)
-        table = finite_table(X)
+        table = number_table(X, self, fit=True, gaps=False)
         check_rows(table, len(release.value))
-        self.n_features_in_ = table.shape[1]
         classes = domain.size if isinstance(domain, Classes) else None
         self.neighbors_ = self._count(len(table), release.mechanism.epsilon, classes)
         self.values_ = unbiased(release)
@@ -91,7 +90,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
     def _means(self, X: Any) -> NDArray[np.float64]:
         """The mean of the values of the nearest records, shape (n,) or (n, K)."""
         check_is_fitted(self, "values_")
-        table = finite_table(X, self.n_features_in_)
+        table = number_table(X, self, gaps=False)
         found = np.empty((len(table), *self.values_.shape[1:]))
         block = max(BLOCK_CELLS // (self.neighbors_ * max(self.values_[0].size, 1)), 1)
         for start in range(0, len(table), block):

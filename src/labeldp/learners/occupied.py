@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from labeldp.learners.features import column_medians, number_table, rows_of
+from labeldp.learners.features import column_medians, number_table, rows_of, take_rows
 from labeldp.learners.partitions import Floats, Keys
 
 DENSE_CELLS = 1 << 20
@@ -45,7 +45,7 @@ class Occupied:
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         missed = np.flatnonzero(self.keys[places] != keys)
         if missed.size:
-            rows = scale.apply(number_table(features)[missed])
+            rows = scale.apply(number_table(take_rows(features, missed)))
             places[missed] = cKDTree(self.centers).query(rows)[1]
         return places.astype(np.int64)
 
@@ -61,7 +61,7 @@ class Scale:
     def of(cls, features: Any) -> Self:
         """Those of a regular sample of records."""
         step = -(-rows_of(features) // SCALE_ROWS)
-        sample = number_table(np.asarray(features)[::step]).astype(np.float64)
+        sample = number_table(take_rows(features, np.arange(0, rows_of(features), step))).astype(np.float64)
         median = column_medians(sample)
         spread = np.where(np.isnan(sample), median, sample).std(axis=0)
         return cls(median, np.where(spread > 0, spread, 1.0))

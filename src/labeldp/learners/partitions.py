@@ -4,10 +4,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import BLOCK_ROWS, number_table
+from labeldp.learners.features import BLOCK_ROWS, number_table, positive_integer
 from labeldp.mechanisms import CubeGrid
 from labeldp.privacy import InputError
 
@@ -46,7 +46,7 @@ class Partition(Protocol):
         """A point in the middle of cells, shape (len(keys), d), for records whose own cell is empty."""
 
 
-class CubePartition(BaseEstimator):  # type: ignore[misc]
+class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cubes of one side length, as in the paper: what its rates hold for, and no more than a few features bear.
 
     Use it where features are few, have one scale, and full DP or a rate matters; else `MedianPartition`.
@@ -73,8 +73,7 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: records are not finite or lie outside of the bounds, or there are 2**62 cubes or more.
         """
-        table = number_table(X)
-        self.n_features_in_ = table.shape[1]
+        table = number_table(X, self, fit=True)
         if self.bounds is None:
             low, high = _extent(table)
             # A constant feature has one cube.
@@ -94,7 +93,7 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         A record beyond the outermost cubes has the key -1.
         """
         check_is_fitted(self, "shape_")
-        table = number_table(X, self.n_features_in_)
+        table = number_table(X, self)
         keys = np.empty(len(table), dtype=np.int64)
         # Space that every block uses again: fresh pages cost more than the arithmetic.
         exact = self.size_ < SINGLE and table.dtype == np.float32
@@ -151,10 +150,15 @@ class CubePartition(BaseEstimator):  # type: ignore[misc]
         """
         if self.bounds is None:
             raise InputError("bounds must be given where features are private: cubes may not follow them")
-        return _grid(self.side, _box(self.bounds, dimension))
+        return _grid(self.side, _box(self.bounds, positive_integer(dimension, "dimension")))
 
     def _fitted(self) -> CubeGrid:
         return CubeGrid(tuple(self.low_.tolist()), tuple(self.high_.tolist()), tuple(self.shape_.tolist()))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 def _within(table: Floats, box: Floats) -> bool:
@@ -181,7 +185,9 @@ def _extent(table: Floats) -> tuple[Floats, Floats]:
         ends.append([part.reshape(-1, table.shape[1]) for part in (wide.min(axis=0), wide.max(axis=0))])
     low, high = (np.vstack(part).astype(np.float64) for part in zip(*ends, strict=True))
     if np.isnan(low).any():
-        raise InputError("features must be finite: fill in the gaps first, or take MedianPartition, which allows them")
+        raise InputError(
+            "features must be finite, without NaN: fill in the gaps first, or take MedianPartition, which allows them"
+        )
     return low.min(axis=0), high.max(axis=0)
 
 

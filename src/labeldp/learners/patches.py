@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.learners.features import RESHAPE, check_columns, check_values, real_array
 from labeldp.privacy import InputError
 
 Floats = NDArray[np.float32]
@@ -59,12 +60,12 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
-        images = self._images(X)
+        images = self._images(X, fit=True)
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
         self.smoothing_ = np.float32(0.1 * sample.var(axis=1).mean())
         patches = _contrast(sample, self.smoothing_)
-        values, vectors = np.linalg.eigh(np.cov(patches.T))
+        values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(patches.T)))
         whiten = (vectors / np.sqrt(np.maximum(values, 0) + 0.1 * values.mean())) @ vectors.T
         means = MiniBatchKMeans(self.filters, random_state=self.random_state, n_init=1, batch_size=4096)
         centers = means.fit(patches @ whiten).cluster_centers_
@@ -95,19 +96,22 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             result[part] = np.sqrt(sums / counts).reshape(len(maps), -1)
         return result
 
-    def _images(self, images: Any) -> Floats:
+    def _images(self, images: Any, *, fit: bool = False) -> Floats:
         """Images, shape (n, side, side, channels).
 
         Raises:
-            InputError: another shape, or not numbers.
+            InputError: another shape, not numbers, or not finite.
         """
-        array = np.asarray(images)
+        array = real_array(images)
+        if array.ndim <= 2:
+            check_columns(self, images, fit=fit)
         shape = (self.side, self.side, self.channels)
         allowed = (shape, shape[:2] if self.channels == 1 else shape, (int(np.prod(shape)),))
-        if array.shape[1:] not in allowed or array.dtype.kind not in "buif":
-            raise InputError(
-                f"images must be numbers, shape {' or '.join(_shape(each) for each in dict.fromkeys(allowed))}"
-            )
+        if array.shape[1:] not in allowed:
+            shapes = " or ".join(_shape(each) for each in dict.fromkeys(allowed))
+            raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE}' * (array.ndim == 1)}")
+        if array.dtype.kind == "f":
+            check_values(array.reshape(len(array), -1), gaps=False)
         return array.reshape(-1, *shape).astype(np.float32)
 
     def _windows(self, images: Floats) -> Floats:
@@ -118,8 +122,17 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Patches at random places, shape (count, values of a patch)."""
         width = self.side - self.patch + 1
         count = min(SAMPLED_PATCHES, len(images) * width**2)
+        if self.patch**2 * self.channels == 1:
+            raise InputError("patch must hold more than one number, to have a contrast: n_features = 1")
+        if count < max(self.filters, 2):
+            raise InputError(f"filters must be no more than the images hold patches: n_samples = {count}")
         which, row, column = (rng.integers(0, end, count) for end in (len(images), width, width))
         return self._windows(images)[which, row, column].reshape(count, -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats:

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.defaults import boosted_regression
-from labeldp.learners.features import check_numbers, check_rows, rows_of
+from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.released import domain_of, unbiased
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError, Release
@@ -35,9 +35,11 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             NotInvertibleError: the noise has no inverse.
         """
         self.domain_ = domain_of(release, Interval)
+        X = row_table(X)
         check_rows(X, len(release.value))
+        check_columns(self, X, fit=True)
         if self.estimator is None:
-            check_numbers(X)
+            check_numbers(X, "estimator")
         elif not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
             raise InputError("estimator must be a scikit-learn regressor, such as HistGradientBoostingRegressor()")
         inner = boosted_regression(rows_of(X)) if self.estimator is None else clone(self.estimator)
@@ -48,4 +50,14 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predicted numbers, kept in the declared range, shape (n,)."""
         check_is_fitted(self, "estimator_")
+        X = row_table(X)
+        check_columns(self, X)
         return np.clip(self.estimator_.predict(X), self.domain_.low, self.domain_.high)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        elif isinstance(self.estimator, BaseEstimator):
+            tags.input_tags = self.estimator.__sklearn_tags__().input_tags
+        return tags

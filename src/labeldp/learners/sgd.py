@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.learners.convex import ConvexLoss, Floats, LossClassifier
-from labeldp.learners.features import check_rows
+from labeldp.learners.features import check_columns, check_rows, row_table
 from labeldp.learners.model import Model
 from labeldp.learners.training import prior_rows
 from labeldp.mechanisms import (
@@ -176,6 +176,7 @@ class _Descent:
 
     domain: Classes
     loss: ConvexLoss
+    features: Any = field(repr=False)
     rows: Floats = field(repr=False)
     diameter: float
     passes: int
@@ -196,6 +197,7 @@ class _Descent:
             raise InputError("loss must be a ConvexLoss, such as SoftmaxRegression(curator.domain.size)")
         if loss.classes != curator.domain.size:
             raise InputError(f"loss must be for the {curator.domain.size} classes of the labels")
+        features = row_table(features)
         check_rows(features, curator.records)
         if isinstance(diameter, bool) or not isinstance(diameter, int | float) or not 0 < diameter < math.inf:
             raise InputError("diameter must be a positive finite number")
@@ -203,7 +205,7 @@ class _Descent:
             raise InputError("passes must be a positive integer")
         if isinstance(order_seed, bool) or not isinstance(order_seed, int | np.integer) or order_seed < 0:
             raise InputError("order_seed must be an integer that is not negative")
-        return cls(curator.domain, loss, loss.rows(features), float(diameter), passes, int(order_seed))
+        return cls(curator.domain, loss, features, loss.rows(features), float(diameter), passes, int(order_seed))
 
     def model(self, labels: Floats, moment: float) -> Model:
         """The last weights of projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K).
@@ -220,7 +222,9 @@ class _Descent:
                 norm = math.sqrt(np.vdot(weights, weights))
                 if norm > radius:
                     weights *= radius / norm
-        return Model(self.domain, LossClassifier(self.loss, weights))
+        estimator = LossClassifier(self.loss, weights)
+        check_columns(estimator, self.features, fit=True)
+        return Model(self.domain, estimator)
 
 
 def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateSets] | Release[CandidateSets]:

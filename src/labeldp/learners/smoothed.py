@@ -67,8 +67,7 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
             means: noisy mean label of each cell, or class shares, shape (cells, columns).
             variances: of these means around what features explain, up to a factor, shape (cells,).
         """
-        table = number_table(features)
-        self.n_features_in_ = table.shape[1]
+        table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
         self.trees_: list[list[Any]] = []
         if len(means) >= FEWEST_CELLS:
@@ -96,12 +95,17 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
 
     def scores(self, X: Any) -> Floats:
         """Predicted means, shape (n, columns)."""
-        table = number_table(X, self.n_features_in_).astype(np.float32)
+        table = number_table(X, self).astype(np.float32)
         total = np.zeros((len(table), len(self.start_)))
         for trees in self.trees_:
             for tree in trees:
                 total += tree.predict(table).reshape(total.shape)
         return self.start_ + total * self.rate / self.boosters
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import MIXED, REHEARSED, are_numbers, check_rows, rows_of
+from labeldp.learners.features import MIXED, REHEARSED, are_numbers, check_rows, odd_rows, row_table, rows_of
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import TEMPERATURES, Probabilities, expanded, tempered, unmixed
 from labeldp.mechanisms import Classes
@@ -88,6 +88,7 @@ def fit_noisy(
     Guarantee: the model depends on the labels only through the release: its certificate is the release's.
     """
     evidence = Evidence.of(release)
+    features = row_table(features)
     check_rows(features, len(evidence))
     recipe, known = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
@@ -286,7 +287,7 @@ def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes
     Raises:
         InputError: nothing was charged, because no label was needed.
     """
-    rows = np.arange(min(rows_of(features), max(20 * classes, REHEARSED)))
+    rows = np.union1d(np.arange(min(rows_of(features), max(20 * classes, REHEARSED))), odd_rows(features))
     table, codes = _safe_indexing(features, rows), np.arange(len(rows)) % classes
     if len(candidates) > 1 and any(map(knows_noise, candidates)):
         raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from labeldp.learners.features import check_rows, positive_integer
+from labeldp.learners.features import check_rows, positive_integer, row_table, take_rows
 from labeldp.mechanisms import Classes, debias
 from labeldp.privacy import InputError, Release, Trust, positive_epsilon
 
@@ -197,12 +197,12 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
     if release.mechanism is None or release.mechanism.records is not None:
         raise InputError("release must answer all records by one law, as Curator.release returned it")
     part = np.random.default_rng(seed).permutation(len(release.value)) % folds
-    rows = features if hasattr(features, "iloc") else np.asarray(features)
+    rows = row_table(features)
     unbiased = debias(release.mechanism, release.value).values
     predicted = [_held_out(learner, rows, release, part) for learner in learners]
     scores = [_agreement(each, unbiased) for each in predicted]
     best = int(np.argmax(scores))
-    return Tuned(clone(learners[best]).fit(features, release), tuple(scores), predicted[best])
+    return Tuned(clone(learners[best]).fit(rows, release), tuple(scores), predicted[best])
 
 
 def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -212,13 +212,9 @@ def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[
     for fold in np.unique(part):
         held = part == fold
         known = Release(release.value[~held], release.certificate, release.mechanism)
-        fitted, table = clone(learner).fit(_rows(features, ~held), known), _rows(features, held)
+        fitted, table = clone(learner).fit(take_rows(features, ~held), known), take_rows(features, held)
         predicted[held] = fitted.predict_proba(table) if isinstance(domain, Classes) else fitted.predict(table)
     return predicted
-
-
-def _rows(features: Any, mask: Any) -> Any:
-    return features.iloc[mask] if hasattr(features, "iloc") else features[mask]
 
 
 def _agreement(predicted: NDArray[np.float64], unbiased: NDArray[np.float64]) -> float:

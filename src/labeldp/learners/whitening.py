@@ -71,7 +71,7 @@ class Space:
         order = np.argsort(-values)[:dimension]
         order = order[values[order] > 1e-5 * max(float(values.max()), 1e-30)]
         if not len(order):
-            raise InputError("features must not be constant: there is nothing to learn from")
+            raise InputError("features must not be constant, nor of one sample: there is nothing to learn from")
         return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
 
     def rows(self, table: Floats) -> NDArray[np.float32]:

@@ -120,7 +120,8 @@ class CubeGrid:
 def _numbers(features: Any) -> NDArray[np.float64] | None:
     """Features as doubles; None where that is impossible, as errors that quote a feature must go no further."""
     try:
-        return np.asarray(features, dtype=np.float64)
+        table = np.asarray(features)
+        return None if table.dtype.kind == "c" else table.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -88,9 +88,11 @@ def _finite_rows(value: Any) -> NDArray[np.float64]:
         InputError: anything else.
     """
     try:
+        if np.asarray(value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
         rows = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("features must be numbers: map tables to numbers first") from None
+        raise InputError("features must be real numbers: map tables to numbers first") from None
     if rows.ndim != 2 or not rows.size or not np.all(np.isfinite(rows)):
         raise InputError("features must be a finite array of numbers, shape (n, d), with at least one row and column")
     return rows

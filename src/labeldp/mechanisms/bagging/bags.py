@@ -233,9 +233,11 @@ def _count(records: int, size: int) -> int:
 
 def _numbers(value: Any) -> NDArray[np.float64]:
     try:
+        if np.asarray(value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
         table = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError("features must be numbers: map tables to numbers first") from None
+        raise InputError("features must be real numbers: map tables to numbers first") from None
     if table.ndim != 2 or not table.shape[1]:
         raise InputError("features must be an array of numbers, shape (n, d)")
     return table

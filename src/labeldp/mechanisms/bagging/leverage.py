@@ -104,9 +104,11 @@ def finite_rows(features: Any, records: int) -> Floats:
     if not isinstance(features, Public | Release):
         raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
     try:
+        if np.asarray(features.value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
         table = np.array(features.value, dtype=np.float64, order="C")
     except (TypeError, ValueError):
-        raise InputError("features must be numbers: map tables to numbers first") from None
+        raise InputError("features must be real numbers: map tables to numbers first") from None
     if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
         raise InputError("features must be a finite array, shape (n, d), one row for each record: fill gaps first")
     if np.abs(table).max(initial=0.0) > LARGEST:
