@@ -47,6 +47,9 @@ class DiscreteLaplace(FiniteMechanism):
             raise InputError("domain must be an Interval, such as Interval(0, 100, grid=1025)")
         if self.domain.grid > MAX_GRID:
             raise InputError(f"domain must have a grid of at most {MAX_GRID} points for DiscreteLaplace")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.half  # refuses an epsilon too small for the grid  # noqa: B018
 
     @property
