@@ -118,7 +118,7 @@ Examples:
     type=click.Choice(["local", "central"]),
     default="local",
     show_default=True,
-    help="local randomizes each label; central adds noise to sums over labels, which somebody must see.",
+    help="local randomizes each label; central adds noise to sums or counts over labels, which somebody must see.",
 )
 @click.option(
     "--model",
@@ -144,7 +144,7 @@ Examples:
     type=click.Choice(["none", "clusters"]),
     default="none",
     show_default=True,
-    help="Spend a part of epsilon on class counts of feature clusters first; it seldom helps.",
+    help="Spend a part of epsilon on class counts of feature clusters first, with --trust central; it seldom helps.",
 )
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Of each stage of a network.")
 @click.option(

@@ -88,7 +88,7 @@ def test_outputs_and_ledgers_that_stand_are_left_alone(labeldp: Callable[..., Ra
 
 def test_a_fit_that_the_budget_cannot_carry_charges_no_stage(labeldp: Callable[..., Ran], people: Path) -> None:
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "0.5").status == 0
-    ran = labeldp(*arguments("fit", "people.csv", prior="clusters"))
+    ran = labeldp(*arguments("fit", "people.csv", prior="clusters", trust="central"))
     assert ran.status == 1 and "budget" in ran.err and not (people / "model").exists()
     assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
 

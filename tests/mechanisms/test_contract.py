@@ -74,7 +74,7 @@ def test_an_epsilon_that_64_bits_cannot_express_is_refused(name: str, epsilon: s
     Two classes at epsilon = 1e-30 were released by fair coins and charged, and then the noise had no inverse.
     """
     for make in (EXAMPLES[name], EXAMPLES[name](1).with_epsilon):  # type: ignore[attr-defined]
-        with pytest.raises(InputError, match="epsilon.* too small"):
+        with pytest.raises(InputError, match=r"epsilon.* too small"):
             make(epsilon)
     with pytest.raises(InputError, match="epsilon must be positive"):
         EXAMPLES[name](1).with_epsilon(0)  # type: ignore[attr-defined]

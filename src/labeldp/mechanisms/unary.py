@@ -81,5 +81,5 @@ class UnaryEncoding(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased class indicators, shape (n, K), from packed bits."""
-        flip = self.law.lie / WORD
-        return Debiased(np.asarray((self.bits(noisy) - flip) / (1 - 2 * flip)), 1 / (1 - 2 * flip))
+        flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
+        return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)

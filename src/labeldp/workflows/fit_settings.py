@@ -41,7 +41,7 @@ class FitSettings:
         model: a key of `PLANS`, or for images of `IMAGE_PLANS`.
         method: "best" for images where everything helps, or None.
         stages: 1, 2, …
-        prior: "none" or "clusters".
+        prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
         epochs: of each stage of a network; None for what its recipe says.
         init: a directory with a fitted network, whose weights are the first ones.
