@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 from labeldp.workflows import LedgerFile
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
@@ -26,7 +26,7 @@ def steps(people: Path) -> list[tuple[str, str]]:
     return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
 
 
-@pytest.mark.parametrize("options", [(), STAGES, PRIOR, ("--id", "id"), ("--test", "public.csv")])
+@pytest.mark.parametrize("options", [(), STAGES, PRIOR, ("--id", "id"), ("--test", "public.csv", PUBLIC)])
 def test_the_same_command_again_says_the_same_at_no_cost(
     labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
 ) -> None:
@@ -44,7 +44,12 @@ def test_another_command_does_not_take_a_model_that_stands(labeldp: Callable[...
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "9").status == 0
     assert labeldp(*QUICK).status == 0
     charged = steps(people)
-    for change in [("--epsilon", "2"), ("--model", "forest"), ("--test", "public.csv"), ("--ledger", "m.ledger")]:
+    for change in [
+        ("--epsilon", "2"),
+        ("--model", "forest"),
+        ("--test", "public.csv", PUBLIC),
+        ("--ledger", "m.ledger"),
+    ]:
         ran = labeldp(*QUICK, *change)
         assert ran.status == 1 and "not empty" in ran.err, ran
     with (people / "model" / "report.html").open("a") as file:

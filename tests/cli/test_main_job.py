@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--stages", "1")
 
 
 def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran], people: Path) -> None:
-    done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv")
+    done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv", PUBLIC)
     assert done.status == 0, done.err
     assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
     assert {path.name for path in (people / "model").iterdir()} == {

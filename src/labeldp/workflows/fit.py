@@ -50,6 +50,14 @@ from labeldp.workflows.watched import WatchedCurator
 UNREAD = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Names of single files that are neither a table nor a source of images; any other name is read as its content says."""
 
+PUBLIC = "--test-labels-are-public"
+
+PUBLIC_TEST = (
+    f"--test needs {PUBLIC} beside it: what the report says of that file is computed from its labels, without noise "
+    "and without a charge, so a held-out part of the private records must not be used; without --test the model is "
+    "measured on released labels"
+)
+
 Progress = Callable[[str, float], None]
 Render = Callable[[FitSummary], str]
 
@@ -61,6 +69,7 @@ def fit_file(
     ledger: str,
     out: str,
     test: str | None = None,
+    test_labels_are_public: bool = False,
     render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -78,6 +87,7 @@ def fit_file(
         out: a directory that does not exist, is empty, or holds what this call once wrote.
         test: a file with the same columns whose labels are public, of other records, to measure the model on; of
             images the test part of a source, which may be `data`, or all of one without.
+        test_labels_are_public: must be said beside `test`: what the report says of it has no noise, and is not charged.
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
@@ -89,6 +99,10 @@ def fit_file(
         BudgetExceeded: the ledger does not allow it; nothing was charged.
         LedgerError: the ledger cannot be used, or the labels changed.
     """
+    if test is not None and not test_labels_are_public:
+        raise InputError(PUBLIC_TEST)
+    if test is None and test_labels_are_public:
+        raise InputError(f"{PUBLIC} goes with --test FILE: it says that the labels of FILE are public")
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
@@ -119,6 +133,7 @@ class _Asked:
     plan: Plan
     file: str
     command: str
+    """All that identifies the fit; that test labels are public, which must be said beside it, does not."""
     private: Rows
     public: PublicRows | None
     account: DatasetLedger
@@ -209,7 +224,8 @@ class _Asked:
 
     def job(self, stages: tuple[Stage, ...]) -> Job:
         """The public side."""
-        return Job(self.plan, self.file, self.command, self.private, self.account, stages)
+        said = f"{self.command} {PUBLIC}" if self.public else self.command
+        return Job(self.plan, self.file, said, self.private, self.account, stages)
 
 
 def _files(data: str, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
