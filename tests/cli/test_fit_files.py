@@ -11,6 +11,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from labeldp.workflows import FitSettings, LedgerFile
 from labeldp.workflows.fit import _Asked
+from labeldp.workflows.fit_data import PrivateRows
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
@@ -92,6 +93,89 @@ def test_public_labels_of_a_test_file_are_a_condition_of_the_certificate(
     published = summary(people)["published"]
     assert any("public.csv" in sentence and "said to be public" in sentence for sentence in published)
     assert "the labels of public.csv are public" in summary(people)["certificate"][0]["assumptions"]
+
+
+def indexed(people: Path) -> None:
+    """people.parquet as pandas writes it after rows were drawn: with an index; new_people.parquet without one."""
+    table = pd.read_csv(people / "people.csv").drop(columns="id")
+    table.sample(frac=1, random_state=0).to_parquet(people / "people.parquet")
+    pd.read_csv(people / "new_people.csv").to_parquet(people / "new_people.parquet", index=False)
+
+
+def test_the_index_of_pandas_is_no_feature_unless_it_is_named(labeldp: Callable[..., Ran], people: Path) -> None:
+    """`__index_level_0__` was a feature, led a report, and a frame without it could not be predicted."""
+    indexed(people)
+    fit = ("fit", "people.parquet", *QUICK)
+    done = labeldp(*fit)
+    words = "left out '__index_level_0__': the index of a pandas data frame is no feature"
+    assert done.status == 0 and words in done.err
+    found = summary(people)
+    assert found["features"] == ["age", "hours", "region", "job"]
+    assert {"column": "__index_level_0__", "why": "it is the index of a pandas data frame"} in found["dropped"]
+    assert labeldp("predict", "model", "new_people.parquet", "--out", "p.csv").status == 0
+    named = ("--features", "age,hours,__index_level_0__", "--out", "named")
+    done = labeldp(*fit, *named)
+    assert done.status == 0 and "left out" not in done.err
+    assert json.loads((people / "named" / "summary.json").read_text())["features"][2] == "__index_level_0__"
+    pd.read_csv(people / "people.csv").drop(columns="id").to_csv(people / "people.csv")
+    done = labeldp("fit", "people.csv", *QUICK, "--out", "csv", "--dataset", "others")
+    assert done.status == 0 and "left out ''" in done.err
+    table = pd.read_csv(people / "new_people.csv").set_index("hours")
+    table.assign(bought="no").to_parquet(people / "bare.parquet")
+    plan = labeldp("plan", "bare.parquet", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--json")
+    assert "hours" not in json.loads(plan.out)["features"]["columns"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (("--model", "logistic"), False),
+        (("--model", "logistic", "--stages", "2"), True),
+        (("--model", "linear", "--trust", "central"), True),
+        (("--model", "cells", "--trust", "central"), True),
+    ],
+)
+def test_what_was_charged_with_the_index_is_never_charged_again(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], kept: bool
+) -> None:
+    """Labels released one by one are found whatever the features are; else the fit goes on with the index."""
+    indexed(people)
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "5").status == 0
+    fit = ("fit", "people.parquet", *FIT, *options, "--out", "model")
+    with monkeypatch.context() as earlier:
+        read = PrivateRows.read
+        earlier.setattr(PrivateRows, "read", lambda *rows, **_: read(*rows, index=True))
+        assert labeldp(*fit).status == 0
+    charged = LedgerFile(people / "l.ledger").dataset("people").charges
+    assert "__index_level_0__" in summary(people)["features"]
+    again = labeldp(*fit[:-1], "again")
+    assert again.status == 0, again.err
+    words = "is a feature of this fit, as it was charged before" if kept else "is no feature"
+    assert words in again.err
+    features = json.loads((people / "again" / "summary.json").read_text())["features"]
+    assert ("__index_level_0__" in features) == kept
+    standing = labeldp(*fit)
+    assert standing.status == (0 if kept else 1) and (kept or "not empty" in standing.err)
+    assert LedgerFile(people / "l.ledger").dataset("people").charges == charged
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "words"),
+    [
+        ("age", ["young", "old"], "column 'age' held numbers when it was learned from, and now holds categories"),
+        ("region", ["1", "2"], "column 'region' held categories when it was learned from, and now holds numbers"),
+    ],
+)
+def test_predict_refuses_a_column_of_another_kind(
+    labeldp: Callable[..., Ran], people: Path, column: str, cells: list[str], words: str
+) -> None:
+    """Predictions were made as if every cell were missing."""
+    assert labeldp("fit", "people.csv", *QUICK).status == 0
+    new = pd.read_csv(people / "new_people.csv")
+    new.assign(**{column: [cells[row % 2] for row in range(len(new))]}).to_csv(people / "other.csv", index=False)
+    ran = labeldp("predict", "model", "other.csv", "--out", "p.csv")
+    assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1
+    assert not (people / "p.csv").exists()
 
 
 def test_ids_are_no_feature_and_the_same_records_in_another_order_are_the_same_fit(

@@ -113,6 +113,8 @@ def fit_file(
         if asked.account.is_new and note:
             budget = asked.account.budget
             note(f"{settings.dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
+        if note:
+            _say_of_index(asked.private, note)
         stages: list[Stage] = []
         show("learning", 0.1)
         with training_folder(out, asked.request, wanted=asked.plan.resumable) as checkpoints:
@@ -156,7 +158,13 @@ class _Asked:
         init = None if settings.init is None else FirstWeights.read(settings.init, account)
         plan.check(private, Bench(init=init and init.network))
         command = plan.settings.command(data, ledger, out, test)
-        return cls(plan, Path(data).name, command, private, public, account, init)
+        asked = cls(plan, Path(data).name, command, private, public, account, init)
+        if private.index and not asked.charged():
+            private, public = _files(data, settings, test, index=True)
+            older = replace(asked, private=private, public=public)
+            if older.charged():
+                return older
+        return asked
 
     @property
     def settings(self) -> FitSettings:
@@ -228,13 +236,24 @@ class _Asked:
         return Job(self.plan, self.file, said, self.private, self.account, stages)
 
 
-def _files(data: str, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
-    """The private rows, and the public ones where a test file is named."""
+def _files(
+    data: str, settings: FitSettings, test: str | None, *, index: bool = False
+) -> tuple[Rows, PublicRows | None]:
+    """The private rows, and the public ones where a test file is named; see `PrivateRows.read`."""
     if names_images(data):
         images = ImageRows.read(data, settings)
         return images, None if test is None else public_images(test, data, settings, images)
-    table = PrivateRows.read(data, settings)
+    table = PrivateRows.read(data, settings, index=index)
     return table, None if test is None else public_rows(test, data, settings, table)
+
+
+def _say_of_index(rows: Rows, note: Callable[[str], None]) -> None:
+    """What was made of the index that pandas wrote into the file."""
+    names = ", ".join(map(repr, rows.index))
+    if rows.index and rows.keeps_index:
+        note(f"the index of a pandas data frame, {names}, is a feature of this fit, as it was charged before")
+    elif rows.index:
+        note(f"left out {names}: the index of a pandas data frame is no feature; --features takes it where it is named")
 
 
 class _Recognized(Exception):

@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from labeldp.learners import TableMap
 from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
+from labeldp.tables import INDEX, DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
 from labeldp.workflows.labels import codes_of
 from labeldp.workflows.summarize import PublicRows
@@ -36,6 +36,8 @@ class PrivateRows:
         features: shape (n, d).
         ids: record ids, or None for row numbers.
         codes: of the private labels, shape (n,).
+        index: the columns that pandas wrote for an index, where no features are named.
+        keeps_index: whether they are features all the same.
     """
 
     columns: tuple[str, ...]
@@ -43,10 +45,17 @@ class PrivateRows:
     features: NDArray[np.float64] = field(repr=False)
     ids: Ids | None = field(repr=False)
     codes: NDArray[Any] = field(repr=False)
+    index: tuple[str, ...] = ()
+    keeps_index: bool = False
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings) -> "PrivateRows":
+    def read(cls, data: str, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
         """Read and check a whole file: what is wrong is refused here, and nothing was charged.
+
+        Args:
+            data: the file.
+            settings: what columns are asked for.
+            index: take the index of a pandas data frame for a feature where no features are named, as was done once.
 
         Raises:
             InputError: a column, a label or an id is not as it should be.
@@ -61,9 +70,14 @@ class PrivateRows:
             order = by_id(ids)
             content, codes = content.take(pa.array(order)), codes[order]
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        features = content.select(list(columns))
+        found = () if settings.features else tuple(name for name in columns if name in table.index)
+        left = () if index else found
+        features = content.select([name for name in columns if name not in left])
+        if not features.num_columns:
+            raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
         encoder = TableEncoder.fit(features)
-        return cls(columns, encoder, encoder.transform(features), ids, codes)
+        notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
+        return cls(columns, replace(encoder, notes=notes), encoder.transform(features), ids, codes, found, index)
 
     def representation(self) -> TableMap:
         """What makes linear features of such rows."""

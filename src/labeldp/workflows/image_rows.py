@@ -79,6 +79,8 @@ class ImageRows:
     codes: NDArray[Any] = field(repr=False)
     columns: ClassVar[tuple[str, ...]] = ()
     ids: ClassVar[None] = None
+    index: ClassVar[tuple[str, ...]] = ()
+    keeps_index: ClassVar[bool] = False
 
     @classmethod
     def read(cls, data: str, settings: FitSettings) -> "ImageRows":
