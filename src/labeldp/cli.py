@@ -176,8 +176,8 @@ def fit(data: str, **options: Any) -> None:
     MNIST's or CIFAR's files or of a folder of pictures for each class.
 
     Writes the model, certificate.json and report.html into a new directory. The same command again costs
-    nothing, and finishes one that was interrupted. Every column but the label is a feature unless --features or
-    --id say otherwise.
+    nothing, and finishes one that was interrupted. Every column but the label and the index of pandas is a feature
+    unless --features or --id say otherwise.
     """
     from labeldp.report import render_report
     from labeldp.workflows import FitSettings, fit_file, spoken_lines

@@ -36,7 +36,7 @@ class FitSettings:
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
         revision: names a new state of the labels, or None.
-        features: feature columns; None for all but the label.
+        features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
         model: a key of `PLANS`, or for images of `IMAGE_PLANS`.
         method: "best" for images where everything helps, or None.
