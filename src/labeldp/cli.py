@@ -9,7 +9,7 @@ import click
 from labeldp.cli_account import account
 from labeldp.cli_online import online
 from labeldp.cli_online_run import run
-from labeldp.cli_options import bag_options, domain_options, naming_flags, private
+from labeldp.cli_options import bag_options, domain_options, naming_flags, private, saying_weak
 from labeldp.cli_plan import plan
 from labeldp.cli_reproduce import reproduce
 from labeldp.terminal import progress as _progress
@@ -87,7 +87,7 @@ Examples:
   labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
       --ledger people.ledger --dataset people --id id --out model
   labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
-      --model boosting --test public.csv --ledger people.ledger --dataset people --out model2
+      --model boosting --test public.csv --test-labels-are-public --ledger people.ledger --dataset people --out model2
   labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
       --model linear --ledger people.ledger --dataset people --id id --out model3
   labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 --trust central \\
@@ -118,7 +118,7 @@ Examples:
     type=click.Choice(["local", "central"]),
     default="local",
     show_default=True,
-    help="local randomizes each label; central adds noise to sums over labels, which somebody must see.",
+    help="local randomizes each label; central adds noise to sums or counts over labels, which somebody must see.",
 )
 @click.option(
     "--model",
@@ -144,7 +144,7 @@ Examples:
     type=click.Choice(["none", "clusters"]),
     default="none",
     show_default=True,
-    help="Spend a part of epsilon on class counts of feature clusters first; it seldom helps.",
+    help="Spend a part of epsilon on class counts of feature clusters first, with --trust central; it seldom helps.",
 )
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Of each stage of a network.")
 @click.option(
@@ -156,7 +156,15 @@ Examples:
 @click.option("--cells", type=click.IntRange(1), metavar="N", help="How many cells, as labeldp plan says; chosen else.")
 @click.option("--neighbors", type=click.IntRange(1), metavar="K", help="How many neighbors; chosen by default.")
 @click.option(
-    "--test", type=_SOURCE, help="Other records with public labels, to measure the model on; of images the test part."
+    "--test",
+    type=_SOURCE,
+    metavar="FILE",
+    help="Other records, whose labels are public, to measure the model on; of images the test part.",
+)
+@click.option(
+    "--test-labels-are-public",
+    is_flag=True,
+    help="Must stand beside --test: what the report says of FILE has no noise. A held-out part of DATA is not public.",
 )
 @click.option(
     "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
@@ -168,30 +176,28 @@ def fit(data: str, **options: Any) -> None:
     MNIST's or CIFAR's files or of a folder of pictures for each class.
 
     Writes the model, certificate.json and report.html into a new directory. The same command again costs
-    nothing, and finishes one that was interrupted. Every column but the label is a feature unless --features or
-    --id say otherwise.
+    nothing, and finishes one that was interrupted. Every column but the label and the index of pandas is a feature
+    unless --features or --id say otherwise.
     """
     from labeldp.report import render_report
     from labeldp.workflows import FitSettings, fit_file, spoken_lines
 
-    settings = FitSettings.parse(
-        **{name: value for name, value in options.items() if name not in {"out", "ledger", "test"}}
-    )
+    files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
+    settings = FitSettings.parse(**options)
+    saying_weak(settings.epsilon)
     with _progress("reading") as progress:
         summary = fit_file(
             data,
             settings,
-            ledger=options["ledger"],
-            out=options["out"],
-            test=options["test"],
+            **files,
             render=render_report,
             note=_note,
             progress=progress,
         )
     for line in spoken_lines(summary):
         click.echo(line)
-    click.echo(_standing(options["ledger"], options["dataset"]))
-    click.echo(f"Report: {options['out'].rstrip('/')}/report.html")
+    click.echo(_standing(files["ledger"], settings.dataset))
+    click.echo(f"Report: {files['out'].rstrip('/')}/report.html")
 
 
 @cli.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")
@@ -250,6 +256,7 @@ def release(data: str, out: str, **options: Any) -> None:
     """
     from labeldp.workflows import domain_of, release_bags, release_file
 
+    saying_weak(options["epsilon"])
     given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
@@ -345,6 +352,7 @@ def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, 
     """
     from labeldp.workflows import add_dataset
 
+    saying_weak(epsilon)
     click.echo(add_dataset(path, dataset, epsilon, delta, **others))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli_options import naming_flags, online_options
+from labeldp.cli_options import naming_flags, online_options, saying_weak
 
 __all__ = ["online"]
 
@@ -42,5 +42,6 @@ def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:
     """
     from labeldp.workflows import online_plan_lines, plan_online
 
+    saying_weak(asked["epsilon"], about="the losses of one round")
     found = plan_online(**asked, loss_bits=int(loss_bits))
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(found)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli_options import naming_change, naming_flags, online_options
+from labeldp.cli_options import naming_change, naming_flags, online_options, saying_weak
 from labeldp.terminal import progress
 
 __all__ = ["run"]
@@ -40,6 +40,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     """
     from labeldp.workflows import OnlineRun, describe_budget, run_online
 
+    saying_weak(asked["epsilon"], about="the losses of one round")
     revision = asked.pop("revision")
     experts = asked.pop("experts")
     columns = None if experts is None else tuple(experts.split(","))

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import click
 
-__all__ = ["bag_options", "domain_options", "naming_change", "naming_flags", "online_options", "private"]
+__all__ = ["bag_options", "domain_options", "naming_change", "naming_flags", "online_options", "private", "saying_weak"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +62,17 @@ def naming_change(ledger: Any, dataset: Any) -> Iterator[None]:
     except BudgetExceeded as error:
         words = f"labeldp ledger add {ledger} --dataset {dataset}"
         raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
+
+
+def saying_weak(*epsilons: Any, about: str = "one label") -> None:
+    """Say of each epsilon above 10, on stderr, how little it promises; what is no number is refused elsewhere."""
+    from labeldp.privacy import InputError, decimal, weak_promise
+
+    for each in epsilons:
+        with suppress(InputError):
+            sentence = weak_promise(float(decimal(each, "epsilon")), about)
+            if sentence:
+                click.echo(sentence, err=True)
 
 
 def private(command: Callable[P, R]) -> Callable[P, R]:

@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from labeldp.cli_options import saying_weak
+
 __all__ = ["plan"]
 
 EXAMPLES = """\b
@@ -52,6 +54,7 @@ def plan(
     from labeldp.privacy import InputError
     from labeldp.workflows import Question, make_plan, plan_lines, read_features
 
+    saying_weak(*asked["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}
     if data is None:
         if extra := [name for name, value in named.items() if value is not None]:

@@ -10,6 +10,8 @@ import pytest
 from conftest import table_of_people
 from labeldp.cli import main
 
+PUBLIC = "--test-labels-are-public"
+
 
 @dataclass(frozen=True)
 class Ran:

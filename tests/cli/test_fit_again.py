@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.workflows import LedgerFile
 from labeldp.workflows.bundle import Bundle
@@ -20,6 +20,7 @@ from labeldp.workflows.bundle import Bundle
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
 STAGES = ("--stages", "2")
+PRIOR = ("--trust", "central", "--prior", "clusters")
 
 
 def steps(people: Path) -> list[tuple[str, str]]:
@@ -28,7 +29,7 @@ def steps(people: Path) -> list[tuple[str, str]]:
     return [((entry.step or "").rpartition(": ")[2], entry.certificate.entries[0].id) for entry in entries]
 
 
-@pytest.mark.parametrize("options", [(), STAGES, ("--prior", "clusters"), ("--id", "id"), ("--test", "public.csv")])
+@pytest.mark.parametrize("options", [(), STAGES, PRIOR, ("--id", "id"), ("--test", "public.csv", PUBLIC)])
 def test_the_same_command_again_says_the_same_at_no_cost(
     labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
 ) -> None:
@@ -86,7 +87,12 @@ def test_another_command_does_not_take_a_model_that_stands(labeldp: Callable[...
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "9").status == 0
     assert labeldp(*QUICK).status == 0
     charged = steps(people)
-    for change in [("--epsilon", "2"), ("--model", "forest"), ("--test", "public.csv"), ("--ledger", "m.ledger")]:
+    for change in [
+        ("--epsilon", "2"),
+        ("--model", "forest"),
+        ("--test", "public.csv", PUBLIC),
+        ("--ledger", "m.ledger"),
+    ]:
         ran = labeldp(*QUICK, *change)
         assert ran.status == 1 and "not empty" in ran.err, ran
     with (people / "model" / "report.html").open("a") as file:
@@ -159,17 +165,33 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 
 def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callable[..., Ran], people: Path) -> None:
     """The part that another release used up in between is missing: no further stage is charged."""
-    prior = ("--prior", "clusters")
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "1").status == 0
-    command = [sys.executable, "-c", KILLED, "between stages", *QUICK, *prior]
+    command = [sys.executable, "-c", KILLED, "between stages", *QUICK, *PRIOR]
     assert subprocess.run(command, cwd=people, check=False).returncode == -signal.SIGKILL
     charged = steps(people)
     assert [step for step, _ in charged] == ["cluster prior"]
     other = ("release", "people.csv", *FIT, "--epsilon", "0.5", "--out", "noisy.csv")
     assert labeldp(*other).status == 0
-    ran = labeldp(*QUICK, *prior)
+    ran = labeldp(*QUICK, *PRIOR)
     assert ran.status == 1 and "this fit would bring it" in ran.err and ran.err.count("\n") == 1, ran
     assert steps(people)[:1] == charged and len(steps(people)) == 2
+
+
+def test_a_prior_that_was_charged_as_local_is_found_under_central(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--trust local --prior clusters`, the default, once released counts that somebody took who saw all labels."""
+    with monkeypatch.context() as earlier:
+        for place in ("plans", "network_plans"):
+            earlier.setattr(f"labeldp.workflows.{place}.refuse_local_prior", lambda settings: None)
+        assert labeldp(*QUICK, *STAGES, "--prior", "clusters").status == 0
+    charged = steps(people)
+    assert len(charged) == 4
+    refused = labeldp(*QUICK, *STAGES, "--prior", "clusters")
+    assert refused.status == 1 and "--prior clusters goes with --trust central" in refused.err
+    done = labeldp(*QUICK[:-1], "again", *STAGES, *PRIOR)
+    assert done.status == 0, done.err
+    assert steps(people) == charged
 
 
 def test_a_certificate_that_was_edited_is_not_what_was_certified(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
-from labeldp.workflows import LedgerFile
+from cli.conftest import PUBLIC, Ran
+from labeldp.workflows import FitSettings, LedgerFile
+from labeldp.workflows.fit import _Asked
+from labeldp.workflows.fit_data import PrivateRows
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
@@ -27,25 +29,153 @@ def test_a_test_file_that_holds_the_private_records_is_refused(labeldp: Callable
     pd.concat([table.head(3), others]).to_csv(people / "some.csv", index=False)
     (people / "link.csv").symlink_to("people.csv")
     for test in ("people.csv", "link.csv", "people.parquet", "others.csv", "more.csv", "some.csv"):
-        ran = labeldp("fit", "people.csv", *QUICK, "--test", test)
+        ran = labeldp("fit", "people.csv", *QUICK, "--test", test, PUBLIC)
         assert ran.status == 1 and "holds private records" in ran.err and ran.err.count("\n") == 1, ran
         assert not (people / "l.ledger").exists() and not (people / "model").exists()
 
 
 def test_a_test_file_of_others_may_have_the_same_few_kinds_of_rows(labeldp: Callable[..., Ran], people: Path) -> None:
     few = (*QUICK, "--features", "region,job", "--test")
-    assert labeldp("fit", "people.csv", *few, "people.parquet").status == 1
-    assert labeldp("fit", "people.csv", *few, "public.csv").status == 0
+    assert "holds private records" in labeldp("fit", "people.csv", *few, "people.parquet", PUBLIC).err
+    assert labeldp("fit", "people.csv", *few, "public.csv", PUBLIC).status == 0
+
+
+def test_a_held_out_part_of_the_private_file_takes_a_word_that_it_is_public(
+    labeldp: Callable[..., Ran], people: Path
+) -> None:
+    """`--test held_out.csv` alone put 60 labels of 600 into accuracy and confusion matrix, without noise or charge.
+
+    Where rows are mostly distinct a part is refused with the word, too. Among 16 kinds of rows it cannot be told from
+    other people's records, and neither can one whose features were changed.
+    """
+    table = pd.read_csv(people / "people.csv")
+    table.head(60).to_csv(people / "held_out.csv", index=False)
+    few = ("fit", "people.csv", *QUICK, "--features", "region,job")
+    for command in [("fit", "people.csv", *QUICK), few]:
+        ran = labeldp(*command, "--test", "held_out.csv")
+        assert ran.status == 1 and ran.err.count("\n") == 1, ran
+        assert f"--test needs {PUBLIC} beside it" in ran.err and "without noise and without a charge" in ran.err
+        ran = labeldp(*command[:1], "nowhere.csv", *command[2:], "--test", "nowhere.csv")
+        assert f"--test needs {PUBLIC}" in ran.err, "nothing was read"
+    assert "goes with --test FILE" in labeldp("fit", "people.csv", *QUICK, PUBLIC).err
+    assert "holds private records" in labeldp("fit", "people.csv", *QUICK, "--test", "held_out.csv", PUBLIC).err
+    assert not (people / "l.ledger").exists() and not (people / "model").exists()
+    assert labeldp(*few, "--test", "held_out.csv", PUBLIC).status == 0
+    changed = table.head(60).assign(id=range(60), hours=table["hours"].head(60) + 0.1)
+    changed.to_csv(people / "held_out.csv", index=False)
+    assert labeldp("fit", "people.csv", *QUICK[:-1], "other", "--test", "held_out.csv", PUBLIC).status == 0
+
+
+def test_the_word_is_said_again_by_the_command_of_the_report_and_names_no_other_fit(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that was made before the word was asked for is recognized."""
+    fit = ("fit", "people.csv", *QUICK, "--test", "public.csv")
+    assert labeldp(*fit, PUBLIC).status == 0
+    found = summary(people)
+    assert found["command"].endswith(f"--test public.csv {PUBLIC}")
+    asked = _Asked.read("people.csv", _settings(), "l.ledger", "model", "public.csv")
+    assert found["request"] == asked.request and asked.command.endswith("--test public.csv")
+
+
+def _settings() -> FitSettings:
+    return FitSettings.parse(
+        label="bought", classes="no,yes", epsilon="1", delta="0", dataset="people", features=None, stages=None,
+        model="logistic",
+    )  # fmt: skip
 
 
 def test_public_labels_of_a_test_file_are_a_condition_of_the_certificate(
     labeldp: Callable[..., Ran], people: Path
 ) -> None:
-    assert labeldp("fit", "people.csv", *QUICK, "--test", "public.csv").status == 0
+    assert labeldp("fit", "people.csv", *QUICK, "--test", "public.csv", PUBLIC).status == 0
     assert "the labels of public.csv are public" in labeldp("certificate", "model").out
     published = summary(people)["published"]
     assert any("public.csv" in sentence and "said to be public" in sentence for sentence in published)
     assert "the labels of public.csv are public" in summary(people)["certificate"][0]["assumptions"]
+
+
+def indexed(people: Path) -> None:
+    """people.parquet as pandas writes it after rows were drawn: with an index; new_people.parquet without one."""
+    table = pd.read_csv(people / "people.csv").drop(columns="id")
+    table.sample(frac=1, random_state=0).to_parquet(people / "people.parquet")
+    pd.read_csv(people / "new_people.csv").to_parquet(people / "new_people.parquet", index=False)
+
+
+def test_the_index_of_pandas_is_no_feature_unless_it_is_named(labeldp: Callable[..., Ran], people: Path) -> None:
+    """`__index_level_0__` was a feature, led a report, and a frame without it could not be predicted."""
+    indexed(people)
+    fit = ("fit", "people.parquet", *QUICK)
+    done = labeldp(*fit)
+    words = "left out '__index_level_0__': the index of a pandas data frame is no feature"
+    assert done.status == 0 and words in done.err
+    found = summary(people)
+    assert found["features"] == ["age", "hours", "region", "job"]
+    assert {"column": "__index_level_0__", "why": "it is the index of a pandas data frame"} in found["dropped"]
+    assert labeldp("predict", "model", "new_people.parquet", "--out", "p.csv").status == 0
+    named = ("--features", "age,hours,__index_level_0__", "--out", "named")
+    done = labeldp(*fit, *named)
+    assert done.status == 0 and "left out" not in done.err
+    assert json.loads((people / "named" / "summary.json").read_text())["features"][2] == "__index_level_0__"
+    pd.read_csv(people / "people.csv").drop(columns="id").to_csv(people / "people.csv")
+    done = labeldp("fit", "people.csv", *QUICK, "--out", "csv", "--dataset", "others")
+    assert done.status == 0 and "left out ''" in done.err
+    table = pd.read_csv(people / "new_people.csv").set_index("hours")
+    table.assign(bought="no").to_parquet(people / "bare.parquet")
+    plan = labeldp("plan", "bare.parquet", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--json")
+    assert "hours" not in json.loads(plan.out)["features"]["columns"]
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (("--model", "logistic"), False),
+        (("--model", "logistic", "--stages", "2"), True),
+        (("--model", "linear", "--trust", "central"), True),
+        (("--model", "cells", "--trust", "central"), True),
+    ],
+)
+def test_what_was_charged_with_the_index_is_never_charged_again(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], kept: bool
+) -> None:
+    """Labels released one by one are found whatever the features are; else the fit goes on with the index."""
+    indexed(people)
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "5").status == 0
+    fit = ("fit", "people.parquet", *FIT, *options, "--out", "model")
+    with monkeypatch.context() as earlier:
+        read = PrivateRows.read
+        earlier.setattr(PrivateRows, "read", lambda *rows, **_: read(*rows, index=True))
+        assert labeldp(*fit).status == 0
+    charged = LedgerFile(people / "l.ledger").dataset("people").charges
+    assert "__index_level_0__" in summary(people)["features"]
+    again = labeldp(*fit[:-1], "again")
+    assert again.status == 0, again.err
+    words = "is a feature of this fit, as it was charged before" if kept else "is no feature"
+    assert words in again.err
+    features = json.loads((people / "again" / "summary.json").read_text())["features"]
+    assert ("__index_level_0__" in features) == kept
+    standing = labeldp(*fit)
+    assert standing.status == (0 if kept else 1) and (kept or "not empty" in standing.err)
+    assert LedgerFile(people / "l.ledger").dataset("people").charges == charged
+
+
+@pytest.mark.parametrize(
+    ("column", "cells", "words"),
+    [
+        ("age", ["young", "old"], "column 'age' held numbers when it was learned from, and now holds categories"),
+        ("region", ["1", "2"], "column 'region' held categories when it was learned from, and now holds numbers"),
+    ],
+)
+def test_predict_refuses_a_column_of_another_kind(
+    labeldp: Callable[..., Ran], people: Path, column: str, cells: list[str], words: str
+) -> None:
+    """Predictions were made as if every cell were missing."""
+    assert labeldp("fit", "people.csv", *QUICK).status == 0
+    new = pd.read_csv(people / "new_people.csv")
+    new.assign(**{column: [cells[row % 2] for row in range(len(new))]}).to_csv(people / "other.csv", index=False)
+    ran = labeldp("predict", "model", "other.csv", "--out", "p.csv")
+    assert ran.status == 1 and words in ran.err and ran.err.count("\n") == 1
+    assert not (people / "p.csv").exists()
 
 
 def test_ids_are_no_feature_and_the_same_records_in_another_order_are_the_same_fit(

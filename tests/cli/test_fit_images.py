@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp.learners import PatchFilters
 from labeldp.workflows import image_rows, optional, simulate
@@ -47,7 +47,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[..., Ran], people: Path) -> None:
-    done = labeldp(*LINEAR, "--test", "test.npz")
+    done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
     assert done.status == 0, done.err
     found = json.loads((people / "model" / "summary.json").read_text())
     assert found["test"]["accuracy"] > 0.9 and found["test"]["file"] == "test.npz"
@@ -65,7 +65,7 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
     right = np.array([row["prediction"] for row in rows]) == np.load(people / "test.npz")["labels"].astype(str)
     assert right.mean() == found["test"]["accuracy"]
     assert all(abs(sum(float(row[f"probability_{k}"]) for k in range(4)) - 1) < 1e-9 for row in rows)
-    again = labeldp(*LINEAR, "--test", "test.npz")
+    again = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
     assert (again.status, again.out, again.err) == (0, done.out, "")
 
 
@@ -74,7 +74,7 @@ def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callab
     assert labeldp(*both).status == 0
     found = json.loads((people / "model" / "summary.json").read_text())
     assert found["rows"] == 500 and found["test"] is None and "are public" not in found["sentence"]
-    done = labeldp(*both, "--out", "tested", "--test", "both.npz")
+    done = labeldp(*both, "--out", "tested", "--test", "both.npz", PUBLIC)
     assert done.status == 0, done.err
     tested = json.loads((people / "tested" / "summary.json").read_text())
     assert tested["test"]["file"] == "both.npz (test part)" and tested["test"]["rows"] == 200
@@ -110,10 +110,13 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
         ((*LINEAR, "--label", "digit"), ("one of labels, named 'digit'",)),
-        ((*LINEAR, "--test", "bars.npz"), ("holds private records",)),
-        ((*LINEAR, "--test", "copy.npz"), ("holds private records",)),
-        ((*LINEAR, "--test", "small.npz"), ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",)),
-        ((*LINEAR, "--test", "people.csv"), ("people.csv",)),
+        ((*LINEAR, "--test", "bars.npz", PUBLIC), ("holds private records",)),
+        ((*LINEAR, "--test", "copy.npz", PUBLIC), ("holds private records",)),
+        (
+            (*LINEAR, "--test", "small.npz", PUBLIC),
+            ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",),
+        ),
+        ((*LINEAR, "--test", "people.csv", PUBLIC), ("people.csv",)),
         (("fit", "one.png", *LINEAR[2:]), ("one.png is neither a table", "nor a source of images")),
         (("fit", "one.png", *LOCAL[2:], "--model", "cnn"), ("nor a source of images",)),
         (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),

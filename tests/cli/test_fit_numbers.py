@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.workflows import FitSummary, LedgerFile, released_plans, simulate
@@ -58,7 +58,7 @@ def report(folder: Path) -> str:
 
 
 def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folder: Path) -> None:
-    done = labeldp(*FIT, "--test", "public_homes.csv")
+    done = labeldp(*FIT, "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
     assert "epsilon = 8 and delta = 0" in done.out and "by DiscreteLaplace with epsilon = 8" in done.out
     assert "Error on public_homes.csv" in done.out and "Accuracy" not in done.out
@@ -78,7 +78,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
 
 
 def test_the_report_of_numbers_speaks_of_errors(labeldp: Callable[..., Ran], folder: Path) -> None:
-    assert labeldp(*FIT, "--test", "public_homes.csv").status == 0
+    assert labeldp(*FIT, "--test", "public_homes.csv", PUBLIC).status == 0
     text, found = report(folder), summary(folder)
     assert "a number from 0 to 100" in text and "it misses by" in text and "root mean square" in text
     assert "Compared record by record, the model does better." in text
@@ -134,7 +134,7 @@ def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
 
 
 def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folder: Path) -> None:
-    done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv")
+    done = labeldp(*FIT, *CENTRAL, "--delta", "1e-6", "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
     assert "a trusted curator sees all labels" in done.out
     found = summary(folder)
@@ -146,18 +146,20 @@ def test_a_linear_model_of_numbers_is_central(labeldp: Callable[..., Ran], folde
 
 def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., Ran], folder: Path) -> None:
     cells = ("--trust", "central", "--model", "cells")
-    done = labeldp(*FIT, *cells, "--test", "public_homes.csv")
+    done = labeldp(*FIT, *cells, "--test", "public_homes.csv", PUBLIC)
     assert done.status == 0, done.err
     found = summary(folder)
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [("cells", 720), ("evaluation", 80)]
     assert "by LaplaceSum with epsilon = 8" in done.out and "small cells of similar records" in found["model"]
     assert found["numbers"]["test"]["error"] < 0.75 * np.std(homes(300, seed=2)["price"])
     assert "noise of scale 12.50, in the unit of the labels, was added to the sum of each cell" in report(folder)
-    charged, again = steps(folder), labeldp(*FIT, *cells, "--test", "public_homes.csv")
+    charged, again = steps(folder), labeldp(*FIT, *cells, "--test", "public_homes.csv", PUBLIC)
     assert (again.status, again.out) == (0, done.out) and steps(folder) == charged
     assert labeldp("predict", "model", "new_homes.csv", "--out", "p.csv").status == 0
     (folder / "l.ledger").unlink()
-    done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", "--out", "classes")
+    done = labeldp(
+        "fit", "people.csv", *PEOPLE, "--epsilon", "2", *cells, "--test", "public.csv", PUBLIC, "--out", "classes"
+    )
     assert done.status == 0, done.err
     found = summary(folder, "classes")
     assert found["test"]["accuracy"] > 0.7 and found["curve"] is None
@@ -301,7 +303,7 @@ def test_classes_are_drawn_too(labeldp: Callable[..., Ran], folder: Path) -> Non
 
 @pytest.mark.parametrize("model", ["cells", "neighbors"])
 def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: Path, model: str) -> None:
-    done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "3", "--model", model, "--test", "public.csv",
+    done = labeldp("fit", "people.csv", *PEOPLE, "--epsilon", "3", "--model", model, "--test", "public.csv", PUBLIC,
                    "--out", "model")  # fmt: skip
     assert done.status == 0, done.err
     found = summary(folder)

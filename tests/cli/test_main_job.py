@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from cli.conftest import Ran
+from cli.conftest import PUBLIC, Ran
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--stages", "1")
 
 
 def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran], people: Path) -> None:
-    done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv")
+    done = labeldp("fit", "people.csv", *QUICK, "--out", "model", "--test", "public.csv", PUBLIC)
     assert done.status == 0, done.err
     assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
     assert {path.name for path in (people / "model").iterdir()} == {
@@ -63,10 +63,15 @@ def test_a_changed_model_is_not_what_was_certified_and_does_not_predict(
 
 
 def test_two_stages_with_a_cluster_prior_cost_the_epsilon_together(labeldp: Callable[..., Ran], people: Path) -> None:
-    done = labeldp(
-        "fit", "people.csv", *FIT, "--model", "logistic", "--stages", "2", "--prior", "clusters", "--out", "model"
-    )
+    """Counts are taken before noise is added, so the default, --trust local, is refused: nobody is trusted there."""
+    command = ("fit", "people.csv", *FIT, "--model", "logistic", "--stages", "2", "--prior", "clusters")
+    refused = labeldp(*command, "--out", "model")
+    assert refused.status == 1 and "--prior clusters goes with --trust central" in refused.err
+    assert not (people / "l.ledger").exists()
+    done = labeldp(*command, "--trust", "central", "--out", "model")
     assert done.status == 0, done.err
+    certificate = json.loads((people / "model" / "certificate.json").read_text())["certificate"]
+    assert certificate["trust"] == "CENTRAL" and "a trusted curator sees all labels" in done.out
     assert "epsilon = 1 and delta = 0" in done.out
     summary = json.loads((people / "model" / "summary.json").read_text())
     assert [stage["name"] for stage in summary["stages"]] == ["cluster prior", "stage 1", "stage 2", "evaluation"]

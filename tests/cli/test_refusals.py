@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from cli.conftest import Ran
@@ -94,9 +95,27 @@ def test_outputs_and_ledgers_that_stand_are_left_alone(labeldp: Callable[..., Ra
 
 def test_a_fit_that_the_budget_cannot_carry_charges_no_stage(labeldp: Callable[..., Ran], people: Path) -> None:
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "0.5").status == 0
-    ran = labeldp(*arguments("fit", "people.csv", prior="clusters"))
+    ran = labeldp(*arguments("fit", "people.csv", prior="clusters", trust="central"))
     assert ran.status == 1 and "budget" in ran.err and not (people / "model").exists()
     assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
+
+
+WEAK = "lets the odds about one label change by a factor of 163,000: this is a weak promise"
+
+
+def test_an_epsilon_above_ten_is_said_in_words_where_it_is_asked_for(labeldp: Callable[..., Ran], people: Path) -> None:
+    assert WEAK in labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "12").err
+    assert WEAK in labeldp(*arguments("fit", "people.csv", model="logistic", epsilon="12")).err
+    assert WEAK in labeldp(*arguments("release", "people.csv", epsilon="12")).err
+    ran = labeldp("plan", "--n", "1e4", "--d", "2", "--classes", "2", "--epsilon", "1,12")
+    assert ran.status == 0 and ran.err == f"epsilon = 12 {WEAK}\n"
+    online = ("online", "plan", "--horizon", "1e3", "--experts", "5", "--epsilon")
+    assert "odds about the losses of one round change by a factor of 163,000" in labeldp(*online, "12").err
+    assert labeldp(*online, "10").err == ""
+    pd.DataFrame({"a": [0.0, 1.0] * 5, "b": [1.0, 0.0] * 5}).to_csv(people / "losses.csv", index=False)
+    ran = labeldp("online", "run", "losses.csv", "--epsilon", "12", "--out", "decisions.csv")
+    assert ran.status == 0 and "odds about the losses of one round" in ran.err, ran
+    assert "weak" not in labeldp(*arguments("fit", "people.csv", epsilon="many")).err
 
 
 def test_ctrl_c_ends_in_one_line_and_the_same_command_finishes(people: Path) -> None:

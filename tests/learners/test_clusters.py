@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import labeldp as ldp
 from labeldp.learners import cluster_prior
 from labeldp.learners.clusters import _joined, default_clusters, default_epsilon, feature_clusters
-from labeldp.privacy import BudgetExceeded, InputError
+from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import blobs, curator
 
 SIMULATED = np.random.default_rng
@@ -80,6 +81,18 @@ def test_bad_input_is_refused_and_nothing_is_charged() -> None:
     with pytest.raises(InputError, match="Classes"):
         cluster_prior(features, numbers, rng=SIMULATED(0))
     assert not holder.ledger.charges and not numbers.ledger.charges
+
+
+def test_a_model_with_a_prior_of_counts_is_certified_as_central() -> None:
+    """Labels are randomized one by one, but somebody saw them to count clusters: the weaker trust is named."""
+    features, labels = blobs(200)
+    holder = curator(labels, 2, 2.0)
+    prior = cluster_prior(features, holder, epsilon=0.5, rng=SIMULATED(0))
+    model = ldp.fit_multistage(
+        features, holder, classifier=LogisticRegression(), epsilon=1.5, stages=1, prior=prior, rng=SIMULATED(0)
+    )
+    assert model.certificate.trust is Trust.CENTRAL
+    assert "a trusted curator sees all labels" in model.certificate.at()
 
 
 def test_several_clusterings_share_the_epsilon() -> None:

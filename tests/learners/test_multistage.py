@@ -1,6 +1,9 @@
+import random
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -115,7 +118,7 @@ def test_evaluation_records_are_never_trained_on() -> None:
 
     class Watcher(ClassifierMixin, BaseEstimator):
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Watcher":
-            if not np.array_equal(y, np.arange(len(y)) % 2):  # not the rehearsal with made-up labels
+            if spy.log:  # not the rehearsal with made-up labels
                 seen.update(X[:, 2].astype(int).tolist())
             self.inner_ = LogisticRegression(max_iter=1000).fit(X[:, :2], y, sample_weight)
             self.classes_ = self.inner_.classes_
@@ -248,6 +251,135 @@ def test_features_that_the_classifier_cannot_take_are_refused_before_anything_is
         fit_multistage(features, holder, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
     with pytest.raises(InputError, match="one row for each record"):
         fit_multistage(features[:-1], holder, epsilon=1, rng=SIMULATED(0))
+    assert not holder.ledger.charges
+
+
+class Watched(ClassifierMixin, BaseEstimator):
+    """A classifier that tells what it is fitted to, draws from the global generators, and warns."""
+
+    def __init__(self, told: Any = None, broken: str = "") -> None:
+        self.told, self.broken = told, broken
+
+    def __sklearn_clone__(self) -> "Watched":
+        return Watched(self.told, self.broken)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Watched":
+        np.random.random()  # noqa: NPY002
+        random.random()
+        warnings.warn("made-up labels", UserWarning, stacklevel=1)
+        self.told.append((len(X), np.array(y), None if sample_weight is None else np.array(sample_weight)))
+        classes = np.unique(y)
+        if self.broken == "missing" and not np.array_equal(classes, np.arange(3)):
+            raise ValueError(f"Invalid classes inferred from unique values of y: {classes}")
+        if self.broken == "weights" and sample_weight is not None and (sample_weight != 1).any():
+            raise ValueError("sample_weight must be one")
+        if self.broken == "negative" and sample_weight is not None and (sample_weight < 0).any():
+            raise ValueError("Negative values in data passed to sample_weight")
+        self.inner_ = LogisticRegression().fit(X, y, sample_weight)
+        self.classes_ = self.inner_.classes_
+        return self
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.inner_.predict_proba(X)
+
+
+def global_states() -> Any:
+    return random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+
+
+class Refusing(Spy):
+    """A curator without a budget: nothing after the rehearsal happens."""
+
+    def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Any:
+        raise BudgetExceeded("a test")
+
+    def split(self, parts: Any) -> list["Spy"]:
+        return [Refusing(part) for part in self.inner.split(parts)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "training", "message"),
+    [
+        ("missing", "posterior", "classifier Watched cannot learn where a class is missing among released labels"),
+        ("weights", "posterior", "classifier Watched cannot learn from these features: sample_weight must be one"),
+        ("weights", "reweighted", "classifier Watched cannot learn from these features: sample_weight must be one"),
+        ("negative", "debiased", "classifier Watched cannot learn from these features: Negative values"),
+    ],
+)
+def test_what_a_classifier_cannot_take_is_found_before_anything_is_charged(
+    broken: str, training: Any, message: str
+) -> None:
+    """Each of these was rehearsed on unweighted labels of every class, charged, and then raised a ValueError."""
+    features, labels = blobs(3000, 3)
+    holder, arguments = curator(labels, 3), {"classifier": Watched([], broken), "training": training, "stages": 1}
+    with pytest.raises(InputError, match=message):
+        fit_multistage(features, holder, epsilon=1, rng=SIMULATED(0), **arguments)
+    assert not holder.ledger.charges
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("frame", [False, True])
+def test_one_gap_among_many_records_is_found_before_anything_is_charged(value: float, frame: bool) -> None:
+    """A gap in record 2,500 of 3,000 was out of sight of a rehearsal on the first 1,000: it raised after the charge."""
+    features, labels = blobs(3000)
+    features[2500, 1] = value
+    holder, table = curator(labels), pd.DataFrame(features, columns=["a", "b"]) if frame else features
+    with pytest.raises(InputError, match="classifier LogisticRegression cannot learn from these features"):
+        fit_multistage(table, holder, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    assert not holder.ledger.charges
+
+
+@pytest.mark.parametrize("classes", [2, 3, 400])
+def test_a_rehearsal_sees_no_label_and_leaves_no_trace(classes: int) -> None:
+    features, labels = blobs(3000, classes)
+    states, seen = global_states(), []
+    for some in (labels, np.zeros(3000, dtype=int)):
+        told: list[Any] = []
+        classifier = Watched(told)
+        with pytest.raises(BudgetExceeded):
+            fit_multistage(
+                features, Refusing(curator(some, classes)), classifier=classifier, epsilon=1, rng=SIMULATED(0)
+            )
+        assert vars(classifier) == {"told": told, "broken": ""}, "only clones are fitted"
+        assert global_states() == states
+        seen.append(told)
+    assert [y.tolist() for _, y, _ in seen[0]] == [y.tolist() for _, y, _ in seen[1]], "true labels have no say"
+    (_, soft, weights), (rows, missing, none) = seen[0]
+    assert rows == 1000 and none is None and weights is not None
+    assert len(soft) <= 2 * 1000, "a record stands there once for each of two classes"
+    if classes == 3:
+        assert set(soft) == {0, 1, 2} and set(missing) == {1, 2}
+
+
+def test_more_classes_than_a_rehearsal_has_records_for() -> None:
+    """Boosted trees hold a tenth of the records out to stop by, with a record of each class."""
+    features, labels = blobs(25_000, 500)
+    trees = HistGradientBoostingClassifier(max_iter=1, max_bins=7, max_leaf_nodes=2, early_stopping=True)
+    with pytest.raises(BudgetExceeded):
+        fit_multistage(features, Refusing(curator(labels, 500)), classifier=trees, epsilon=1, rng=SIMULATED(0))
+
+
+@pytest.mark.parametrize("training", ["posterior", "plain", "debiased", "reweighted"])
+@pytest.mark.parametrize("classes", [2, 4, 10])
+@pytest.mark.parametrize("epsilon", ["1e-30", "3e-18", "1e-15", "1e-12"])
+def test_no_epsilon_is_charged_and_then_of_no_use(epsilon: str, classes: int, training: Any) -> None:
+    """Of 1e-16 the noise had no inverse in doubles: a LinAlgError came after the charge, and of 1e-30 another."""
+    features, labels = blobs(60, classes)
+    holder = curator(labels, classes)
+    arguments = {"classifier": LogisticRegression(), "epsilon": epsilon, "training": training, "stages": 1}
+    try:
+        model = fit_multistage(features, holder, rng=SIMULATED(0), **arguments)
+    except (InputError, NotInvertibleError):
+        assert not holder.ledger.charges
+    else:
+        assert epsilon != "1e-30"
+        assert np.isfinite(model.value.evaluation.accuracy().value)
+
+
+def test_a_single_record_cannot_be_learned_from() -> None:
+    holder = curator([1])
+    with pytest.raises(InputError, match="labels must hold more records"):
+        fit_multistage(np.ones((1, 1)), holder, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
     assert not holder.ledger.charges
 
 

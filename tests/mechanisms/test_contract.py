@@ -7,8 +7,10 @@ import pytest
 
 import labeldp.mechanisms
 from labeldp.mechanisms import (
+    BagSum,
     Classes,
     DiscreteLaplace,
+    EpsilonMechanism,
     FiniteMechanism,
     Interval,
     Mechanism,
@@ -55,6 +57,27 @@ def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
     epsilon-DP for each record, features and label, for the emitted bits.
     """
     check_mechanism(EXAMPLES[name](epsilon))
+
+
+PURE = [
+    name
+    for name in EXAMPLES
+    if isinstance(EXAMPLES[name](1), EpsilonMechanism | BagSum) and not getattr(EXAMPLES[name](1), "delta", 0)
+]
+
+
+@pytest.mark.parametrize("epsilon", ["1e-30", 1e-300])
+@pytest.mark.parametrize("name", PURE)
+def test_an_epsilon_that_64_bits_cannot_express_is_refused(name: str, epsilon: str) -> None:
+    """Also at another epsilon of a mechanism that is there; with a delta there is noise for any epsilon.
+
+    Two classes at epsilon = 1e-30 were released by fair coins and charged, and then the noise had no inverse.
+    """
+    for make in (EXAMPLES[name], EXAMPLES[name](1).with_epsilon):  # type: ignore[attr-defined]
+        with pytest.raises(InputError, match=r"epsilon.* too small"):
+            make(epsilon)
+    with pytest.raises(InputError, match="epsilon must be positive"):
+        EXAMPLES[name](1).with_epsilon(0)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if isinstance(EXAMPLES[name](1), FiniteMechanism)])

@@ -81,7 +81,7 @@ def steps(folder: Path) -> list[tuple[str, str]]:
 def test_a_network_is_learnt_stored_and_predicts(
     labeldp: Said, folder: Path, test: Images, command: tuple[str, ...], names: list[str], model: str
 ) -> None:
-    status, said, err = labeldp(*command, "--test", "test.npz")
+    status, said, err = labeldp(*command, "--test", "test.npz", "--test-labels-are-public")
     assert status == 0, err
     assert [step for step, _ in steps(folder)] == names
     found = summary(folder)
@@ -94,7 +94,7 @@ def test_a_network_is_learnt_stored_and_predicts(
     assert [int(row["row"]) for row in rows] == list(range(200))
     assert np.mean([int(row["prediction"]) for row in rows] == test[1]) == found["test"]["accuracy"]
     assert not (folder / "model.training").exists()
-    assert labeldp(*command, "--test", "test.npz") == (0, said, "")
+    assert labeldp(*command, "--test", "test.npz", "--test-labels-are-public") == (0, said, "")
     assert [step for step, _ in steps(folder)] == names
 
 

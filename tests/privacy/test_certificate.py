@@ -1,6 +1,7 @@
 """Receipts, releases and what is public."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from labeldp.privacy import (
     RandomnessKind,
     Release,
     Trust,
+    exp_bounds,
     gather,
     total_loss,
+    weak_promise,
 )
 
 pure = PrivacyLoss.pure
@@ -66,6 +69,33 @@ def test_parts_of_one_split_cost_the_worst_and_splits_add_up() -> None:
     nested = [charge("5", pure(1), ("s", 0), ("u", 0)), charge("6", pure(4), ("s", 0), ("u", 1))]
     assert total_loss([left, right, *nested]).epsilon() == 5
     assert total_loss([]).epsilon() == 0
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "factor"),
+    [
+        (1, "2.719"),
+        (10, "22026.466"),
+        (12, "163,000"),
+        (20, "486,000,000"),
+        (50, "10^22"),
+        (51, "10^23"),
+        (300, "10^131"),
+        (1000, "10^435"),
+    ],
+)
+def test_a_large_epsilon_is_said_in_words_too(epsilon: int, factor: str) -> None:
+    """The sentence that readers understand was missing above 50, where it says the most; it is rounded up."""
+    text = release(1, charge("1", pure(epsilon))).certificate.at()
+    assert f"would have been at most {factor} times as likely had any one label been another" in text
+    if factor.startswith("10^"):
+        assert 10 ** int(factor[3:]) >= exp_bounds(Fraction(epsilon))[1] > 10 ** (int(factor[3:]) - 1)
+    else:
+        assert float(factor.replace(",", "")) == pytest.approx(np.exp(epsilon), rel=5e-3)
+        assert float(factor.replace(",", "")) >= np.exp(epsilon)
+    said = weak_promise(epsilon)
+    words = f"epsilon = {epsilon} lets the odds about one label change by a factor of {factor}: this is a weak promise"
+    assert said == ("" if epsilon <= 10 else words)
 
 
 def test_the_sentence() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeldp.privacy import InputError
-from labeldp.tables import TableEncoder, open_table
+from labeldp.tables import Blocks, TableEncoder, open_table
 
 NAN = float("nan")
 FILLER = [1, 2, 3, 4]
@@ -117,9 +117,13 @@ def test_bad_tables_are_refused() -> None:
         encoder.transform(pa.table({"age": FILLER}))
     with pytest.raises(InputError, match="exactly one feature column 'age', and it has 2"):
         TableEncoder.fit(pa.table([FILLER, FILLER], names=["age", "age"]))
-    with pytest.raises(InputError, match="column 'day' was of kind time when fitted, and now holds int64"):
+    with pytest.raises(
+        InputError, match="column 'day' held dates or times when it was learned from, and now holds numbers"
+    ):
         encoder.transform(pa.table({"age": FILLER, "day": FILLER}))
-    with pytest.raises(InputError, match="column 'age' was of kind number when fitted, and now holds date32"):
+    with pytest.raises(
+        InputError, match="column 'age' held numbers when it was learned from, and now holds dates or times"
+    ):
         encoder.transform(pa.table({"age": [date(2026, 1, 1)], "day": [date(2026, 1, 1)]}))
     with pytest.raises(InputError, match="no feature column that can be used; left out 'x': every value is the same"):
         TableEncoder.fit(pa.table({"x": ["a"]}))
@@ -127,6 +131,77 @@ def test_bad_tables_are_refused() -> None:
         TableEncoder.fit([[1, 2]])
     with pytest.raises(InputError, match="exactly one feature column 'zip'"):
         TableEncoder.fit(pa.table({"x": FILLER}), columns=["zip"])
+
+
+OTHERS = {
+    "words for numbers": ([30, 40, 50], ["young", "old", None], "numbers", "categories"),
+    "words for numbers in CSV": (["30", "40", "50"], ["young", "?", "old"], "numbers", "categories"),
+    "dates for numbers": ([30, 40, 50], ["2026-01-01", "2026-01-02", None], "numbers", "dates or times"),
+    "truth for numbers in CSV": (["3", "4", "5"], ["true", "false", "true"], "numbers", "booleans"),
+    "numbers for categories": (["red", "green", "red"], [1, 2, 3], "categories", "numbers"),
+    "numbers for categories in CSV": (["red", "green", "red"], ["1", "2", "3"], "categories", "numbers"),
+    "dates for categories": (["red", "green", "red"], [date(2026, 1, 1)] * 3, "categories", "dates or times"),
+    "words for truth": ([True, False, True], ["yes", "no", "no"], "booleans", "categories"),
+    "numbers for dates": ([date(2026, 1, 1), date(2026, 1, 2), None], ["1", "2", "3"], "dates or times", "numbers"),
+    "lists for numbers": ([30, 40, 50], [[1], [2], [3]], "numbers", "values of type list"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_column_of_another_kind_is_refused_with_both_kinds(name: str) -> None:
+    """All such cells were read as missing, and predictions were made of gaps without a word."""
+    before, now, kind, other = OTHERS[name]
+    encoder = TableEncoder.fit(pa.table({"x": before, "y": [1.0, 2.0, 3.0]}))
+    words = f"column 'x' held {kind} when it was learned from, and now holds {other}"
+    with pytest.raises(InputError, match=words):
+        encoder.transform(pa.table({"x": now, "y": [1.0, 2.0, 3.0]}))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (["a", "b", "a"], ["new", "names", "alone"]),
+        (pa.array([1, 2, 1]).dictionary_encode(), [7, 8, 9]),
+        (pa.array([1, 2, 1]).dictionary_encode(), ["7", "8", "9"]),
+        (["1", "1", "x"], [7, 8, 9]),
+        (["a", "b", "a"], pa.array([NAN] * 3)),
+        (["a", "b", "a"], ["?", "", None]),
+        ([1, 2, 3], [True, False, True]),
+        ([1, 2, 3], pa.array(["3", "4", "5"]).dictionary_encode()),
+        ([1, 2, 3], pa.array([3, 4, 5]).dictionary_encode()),
+        ([True, False, True], [0, 1, 0]),
+        ([1, 2, 3], ["3", "unknown", "NA"]),
+    ],
+)
+def test_unseen_names_gaps_and_other_forms_of_a_kind_are_taken(before: Any, now: Any) -> None:
+    encoder = TableEncoder.fit(pa.table({"x": before, "y": [1.0, 2.0, 3.0]}))
+    assert encoder.names == ("x", "y")
+    assert encoder.transform(pa.table({"x": now, "y": [1.0, 2.0, 3.0]})).shape == (3, 2)
+
+
+def test_the_kind_is_told_from_the_whole_file_not_from_a_block() -> None:
+    encoder = TableEncoder.fit(pa.table({"x": ["1", "2", "3"]}))
+    blocks = Blocks(encoder)
+    for cells in (["unknown"], ["4"], ["odd"]):
+        blocks.transform(pa.table({"x": cells}))
+    blocks.require_kinds()
+    blocks = Blocks(encoder)
+    for cells in (["unknown"], [None], ["odd"]):
+        blocks.transform(pa.table({"x": cells}))
+    with pytest.raises(InputError, match="column 'x' held numbers"):
+        blocks.require_kinds()
+
+
+@pytest.mark.parametrize("name", [None, "key"])
+def test_the_index_of_a_data_frame_is_no_feature(name: str | None) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0]}, index=pd.Index([7, 3, 5], name=name))
+    index = name or "__index_level_0__"
+    encoder = TableEncoder.fit(frame)
+    assert encoder.names == ("x",)
+    assert encoder.notes == (f"left out {index!r}: it is the index of a pandas data frame",)
+    assert same(encoder.transform(frame.reset_index(drop=True))[:, 0].tolist(), [1, 2, 4])
+    assert TableEncoder.fit(frame, columns=[index, "x"]).names == (index, "x")
+    assert TableEncoder.fit(pa.table({"x": [1, 2]}, metadata={b"pandas": b"not JSON"})).names == ("x",)
 
 
 cell = st.none() | st.integers(-5, 5).map(str) | st.sampled_from(["red", "green", "?", "1970-01-02", "true"])

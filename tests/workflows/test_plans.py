@@ -106,6 +106,20 @@ def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str
         plan_of(replace(LOCAL, delta=1e-6))
 
 
+@pytest.mark.parametrize(("images", "model"), [(False, "auto"), (False, "boosting"), (False, "kernel"), (True, "cnn")])
+def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
+    settings = replace(LOCAL, model=model, prior="clusters")
+    with pytest.raises(ldp.InputError, match="--prior clusters goes with --trust central: the labels of each cluster"):
+        plan_of(settings, images=images)
+    plan = plan_of(replace(settings, trust="central"), images=images)
+    assert plan.settings.model == model and plan.steps(1000)[0].name == "cluster prior"
+    with pytest.raises(ldp.InputError, match="--delta does not go with --prior clusters"):
+        plan_of(replace(settings, trust="central", delta=1e-6), images=images)
+    without = replace(settings, trust="central", prior="none", model="cnn" if images else "kernel")
+    with pytest.raises(ldp.InputError, match="goes with --trust local"):
+        plan_of(without, images=images)
+
+
 def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
     seen: list[tuple[str, float]] = []
     watch = Bench(show=lambda text, share: seen.append((text, share))).watch(2)

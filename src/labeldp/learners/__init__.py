@@ -36,7 +36,7 @@ from labeldp.learners.regressor import NoisyNumberRegressor
 from labeldp.learners.scorer import debiased_scorer
 from labeldp.learners.sgd import lp_normal_sgd, lp_rr_sgd, normal_moment, printed_moment, response_moment
 from labeldp.learners.smoothed import CellTreesClassifier, CellTreesRegressor
-from labeldp.learners.training import Training, fit_noisy, posterior
+from labeldp.learners.training import Training, fit_noisy, posterior, rehearse
 from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbors, tune
 from labeldp.learners.whitening import CHOSEN
 
@@ -111,6 +111,7 @@ __all__ = [
     "normal_moment",
     "posterior",
     "printed_moment",
+    "rehearse",
     "response_moment",
     "round_loss",
     "round_moment",

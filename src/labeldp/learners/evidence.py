@@ -12,6 +12,9 @@ from labeldp.privacy import WORD, InputError, NotInvertibleError, Release
 
 CLASS_PRIOR_ROUNDS = 200
 
+WORST = 1e12
+"""Noise that multiplies an error by more than this when it is undone has no inverse in doubles."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -130,6 +133,8 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
     try:
         inverse = inverse_table(mechanism)
     except NotInvertibleError:
+        return None
+    if np.abs(inverse).sum(axis=1).max() > WORST:
         return None
     return np.asarray(np.linalg.inv(inverse), dtype=np.float64)
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from labeldp.privacy import InputError
 
 REHEARSED = 1000
-"""Records on which a classifier is tried before anything is charged, or twenty for each class."""
+"""Records on which a classifier is tried before anything is charged, at most."""
 
 BLOCK_ROWS = 1 << 15
 """Rows handled at a time: what is computed from them stays in cache."""
@@ -185,6 +185,46 @@ def check_numbers(features: Any, argument: str = "classifier") -> None:
         number_table(features)
     except InputError as error:
         raise InputError(f"{error}; or name an estimator that takes them, by {argument}") from None
+
+
+def telling_rows(features: Any, seed: int) -> NDArray[np.intp]:
+    """The rows of a rehearsal: some at random, among them of each column a gap, the smallest and the largest number.
+
+    At most `REHEARSED`, half of which are such ends; a table that an array does not hold has none.
+    """
+    count, rng = rows_of(features), np.random.default_rng(seed)
+    if count <= REHEARSED:
+        return np.arange(count)
+    odd = odd_rows(features)
+    found = np.array([] if issparse(features) else sorted(_ends(features)), dtype=np.intp)
+    ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: REHEARSED // 2])
+    others = np.setdiff1d(rng.permutation(count)[:REHEARSED], ends)
+    return np.sort(np.concatenate([ends, rng.permutation(others)[: REHEARSED - len(ends)]]))
+
+
+def _ends(features: Any) -> set[int]:
+    """Of each column the first row with a gap, with the smallest and with the largest number, where it has them."""
+    found: set[int] = set()
+    names = getattr(features, "columns", None)
+    for column in _columns(features) if names is None else (features[name] for name in names):
+        if np.ndim(column) != 1:
+            continue
+        if hasattr(column, "isna"):
+            found.add(int(np.argmax(column.isna())))
+        try:
+            numbers = np.asarray(column, dtype=np.float64)
+        except (TypeError, ValueError):
+            continue
+        gaps = np.isnan(numbers)
+        known = np.where(gaps, 0.0, numbers)
+        found |= {int(gaps.argmax()), int(known.argmin()), int(known.argmax())}
+    return found
+
+
+def _columns(features: Any) -> Any:
+    """Those of a table in an array; anything else has none."""
+    array = np.asarray(features)
+    return array.T if array.ndim == 2 else ()
 
 
 def are_numbers(features: Any) -> bool:

@@ -103,6 +103,8 @@ def fit_multistage(
     cross_validated = stages == 1 and prior is None and not knows_noise(candidates[0])
     share = 0.0 if cross_validated else evaluation
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
+    if np.count_nonzero(parts == 0) < 2:
+        raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
     if not parts.any():
         model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
         return resting_on(model, candidates[0])
@@ -232,7 +234,8 @@ class _Plan:
         """The newest records that are kept for calibration, chosen at random from a public seed, shape (size,)."""
         if self.temperature != "calibrated":
             return np.zeros(size, dtype=np.bool_)
-        return np.random.default_rng(self.training.seed).random(size) < CALIBRATION
+        waiting = np.random.default_rng(self.training.seed).random(size) < CALIBRATION
+        return waiting & ~waiting.all()  # of very few records some are learnt from
 
     def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
         """The temperature that explains released labels best which the model has not seen."""
@@ -262,11 +265,10 @@ def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: f
         raise InputError("stages must be a positive integer")
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-    plan.plain()
     losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if knows_noise(each))
     if "debiased" in losses and (stages != 1 or plan.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
-    rehearse(candidates, plan.features, plan.training, plan.domain.size)
+    rehearse(candidates, plan.features, plan.training, plan.plain())
 
 
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:

@@ -144,11 +144,12 @@ def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) ->
     Source: `docs/proofs/label_sgd.md`: L (e^ε + 2k - 3)/(e^ε - 1), and √(L² + S k e^ε/(e^ε - 1)²).
     """
     size = loss.classes if top_k is None else top_k
-    decay = math.exp(-float(positive_epsilon(epsilon)))
-    worst = loss.lipschitz * (1 + (2 * size - 3) * decay) / (1 - decay)
+    exact = float(positive_epsilon(epsilon))
+    decay, lost = math.exp(-exact), -math.expm1(-exact)
+    worst = loss.lipschitz * (1 + (2 * size - 3) * decay) / lost
     if size == 1:
         return loss.lipschitz
-    return min(worst, math.sqrt(loss.lipschitz**2 + loss.spread(size) * size * decay / (1 - decay) ** 2))
+    return min(worst, math.sqrt(loss.lipschitz**2 + loss.spread(size) * size * decay / lost**2))
 
 
 def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:

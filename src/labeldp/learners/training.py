@@ -1,6 +1,9 @@
 """Training that knows the noise: any scikit-learn classifier, labels that are right only sometimes."""
 
-from collections.abc import Callable, Sequence
+import random
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -16,11 +20,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import MIXED, REHEARSED, are_numbers, check_rows, odd_rows, row_table, rows_of
+from labeldp.learners.features import MIXED, are_numbers, check_rows, row_table, rows_of, telling_rows
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import TEMPERATURES, Probabilities, expanded, tempered, unmixed
-from labeldp.mechanisms import Classes
-from labeldp.privacy import InputError, NotInvertibleError, Public, Release, gather
+from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
 Method = Literal["posterior", "plain", "reweighted", "debiased"]
 
@@ -29,6 +33,13 @@ PRUNED = 0.002
 
 DRAWS = 4
 """Copies of each record for a classifier without sample weights, each with a label drawn from its probabilities."""
+
+FEW_TREES = 5
+FEW_BINS = 15
+"""Of boosted trees in a rehearsal: trees for each class, bins for each feature."""
+
+MADE_UP = 50
+"""Classes of a rehearsal at most: some classifiers need several records of each."""
 
 
 @dataclass(frozen=True)
@@ -281,29 +292,84 @@ def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
     return np.linalg.inv(evidence.matrix)[evidence.codes]
 
 
-def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, classes: int) -> None:
+def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, response: RandomizedResponse) -> None:
     """Try every classifier on some of the features with made-up labels: what it cannot take is refused here.
+
+    Clones learn from at most 1,000 records as the recipe has it, from labels that were drawn uniformly from the domain
+    by a public seed (of many classes, from 50), and once from labels among which a class is missing, as noise may leave
+    them. The global random states of Python and NumPy are put back. What fails only on the records that were left out
+    is not found.
+
+    Args:
+        candidates: classifiers, one or several.
+        features: public table or array.
+        recipe: of the training.
+        response: whose domain and epsilon the labels will have.
 
     Raises:
         InputError: nothing was charged, because no label was needed.
     """
-    rows = np.union1d(np.arange(min(rows_of(features), max(20 * classes, REHEARSED))), odd_rows(features))
-    table, codes = _safe_indexing(features, rows), np.arange(len(rows)) % classes
     if len(candidates) > 1 and any(map(knows_noise, candidates)):
         raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")
+    domain, rng = response.domain, np.random.default_rng(recipe.seed)
+    assert isinstance(domain, Classes)
+    rows = telling_rows(features, recipe.seed)
+    table, each_row = _safe_indexing(features, rows), np.arange(len(rows))
+    classes = np.sort(rng.permutation(domain.size)[:MADE_UP])
+    places = rng.integers(0, len(classes), len(rows))
+    drawn, next_ones = classes[places], classes[(places + 1) % len(classes)]
+    evidence = Evidence.made_by(response, drawn.astype(domain.dtype))
+    # Half on the label, half on the next one: no record is copied for every class.
+    halves = np.zeros((len(rows), domain.size))
+    halves[each_row, drawn] = halves[each_row, next_ones] = 0.5
+    # One class of two is a constant, which no classifier is asked for.
+    fewer = drawn if domain.size == 2 else np.where(places == 0, classes[1], drawn)
     for each in candidates:
         if knows_noise(each):
-            each.rehearse(features, classes)
+            each.rehearse(features, domain.size)
             continue
-        weights = np.ones(len(rows)) if recipe.method == "reweighted" else None
-        try:
-            fit_codes(each, table, codes, weights).predict_proba(table)
-        except InputError:
-            raise
-        except Exception as error:
-            hint = "" if are_numbers(features) else f" ({MIXED})"
-            message = f"classifier {type(each).__name__} cannot learn from these features: {error}{hint}"
-            raise InputError(message) from error
+        with _undisturbed(), _naming(each, features, "cannot learn from these features"):
+            guess = Guess(_short(each), halves)
+            learn(table, evidence, guess, replace(recipe, rounds=1), domain).predict_proba(table)
+        with _undisturbed(), _naming(each, features, "cannot learn where a class is missing among released labels"):
+            expanded(fit_codes(_short(each), table, fewer), table, domain.size)
+
+
+def _short(classifier: Any) -> Any:
+    """The same with few and coarse trees where it boosts them: what a later one would raise, the first did."""
+    if not isinstance(classifier, HistGradientBoostingClassifier):
+        return classifier
+    few, mask = {"max_iter": min(classifier.max_iter, FEW_TREES)}, classifier.categorical_features
+    if mask is None or np.array_equal(
+        mask, np.zeros_like(mask, dtype=np.bool_)
+    ):  # each category needs a bin of its own
+        few["max_bins"] = min(classifier.max_bins, FEW_BINS)
+    return clone(classifier).set_params(**few)
+
+
+@contextmanager
+def _naming(classifier: Any, features: Any, problem: str) -> Iterator[None]:
+    """Whatever a classifier of the user's raises, as a sentence that names the argument."""
+    try:
+        yield
+    except LabelDPError:
+        raise
+    except Exception as error:
+        hint = "" if are_numbers(features) else f" ({MIXED})"
+        raise InputError(f"classifier {type(classifier).__name__} {problem}: {error}{hint}") from error
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Nothing that is drawn or warned of inside is seen outside: made-up labels say nothing of the true ones."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
 
 
 def prior_rows(prior: Any, count: int, classes: int) -> Probabilities:

@@ -169,12 +169,20 @@ class EpsilonMechanism(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
 
+    def _calibrate(self) -> None:
+        """Refuse parameters that no noise of 64 bits can promise: constructors ask this last, `with_epsilon` too."""
+
     def with_epsilon(self, epsilon: float) -> Self:
-        """The same description at another epsilon: domain, candidate sets and groups stay."""
+        """The same description at another epsilon: domain, candidate sets and groups stay.
+
+        Raises:
+            InputError: an epsilon that the constructor would refuse.
+        """
         other = object.__new__(type(self))
         for part in fields(self):
             object.__setattr__(other, part.name, getattr(self, part.name))
         object.__setattr__(other, "epsilon", float_within(positive_epsilon(epsilon)))
+        other._calibrate()
         return other
 
     def parameters(self) -> dict[str, Any]:

@@ -31,6 +31,9 @@ class LaplaceHistogram(CountMechanism):
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
 
@@ -73,6 +76,14 @@ class _Selection(CountMechanism):
     @abstractmethod
     def tries_again(self) -> bool:
         """Whether a rejected class may be tried again."""
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self.unit < MIN_RATE:
+            raise InputError("epsilon is too small for a choice by counts: take at least 1e-9")
 
     def privacy_loss(self) -> PrivacyLoss:
         """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""

@@ -76,6 +76,11 @@ class FullSelection(_Full):
             raise InputError("domain must have Classes as labels, such as Located(grid, Classes(2))")
         if self.rule not in RULES:
             raise InputError(f"rule must be one of {', '.join(RULES)}")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self.unit < MIN_RATE:
+            raise InputError("epsilon is too small for a choice by counts: take at least 1e-9")
 
     @property
     def unit(self) -> Fraction:
@@ -143,6 +148,9 @@ class FullMeans(_Full):
                 "records that an average cell should hold"
             )
         object.__setattr__(self, "smallest", int(self.smallest))
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for integer noise of 64 bits")
 

@@ -47,6 +47,9 @@ class DiscreteLaplace(FiniteMechanism):
             raise InputError("domain must be an Interval, such as Interval(0, 100, grid=1025)")
         if self.domain.grid > MAX_GRID:
             raise InputError(f"domain must have a grid of at most {MAX_GRID} points for DiscreteLaplace")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.half  # refuses an epsilon too small for the grid  # noqa: B018
 
     @property
@@ -122,14 +125,14 @@ class DiscreteLaplace(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased labels, shape (n,), in their unit: the ends of the range move outwards by a / (1 - a) steps."""
-        decay = exp(-float(self.rate))
+        decay, lost = exp(-float(self.rate)), -expm1(-float(self.rate))
         values = self.domain.decode(noisy)
         codes = self.domain.check_codes(noisy)
         outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
         step: float = self.domain.step
         # The rows of the inverse in the middle of the grid sum up to more than the two at its ends.
-        condition = ((1 + decay) / (1 - decay)) ** (2 if self.reach > 1 else 1)
-        return Debiased(values + outwards * step * decay / (1 - decay), condition)
+        condition = ((1 + decay) / lost) ** (2 if self.reach > 1 else 1)
+        return Debiased(values + outwards * step * decay / lost, condition)
 
     def unbiased_squares(self, noisy: Any, centers: Any) -> NDArray[np.float64]:
         """Unbiased squared distances of the true labels from numbers, shape (n,), in the square of their unit.

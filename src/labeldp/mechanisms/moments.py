@@ -74,10 +74,6 @@ class CrossMoment(EpsilonMechanism):
         self._calibrate()
 
     @abstractmethod
-    def _calibrate(self) -> None:
-        """Refuse what no noise of 64 bits can promise."""
-
-    @abstractmethod
     def draw(self, stream: WordStream) -> Integers:
         """Noise in steps, one integer for each cell of the stream."""
 

@@ -61,6 +61,9 @@ class GaussianOneHot(EpsilonMechanism):
             raise InputError("domain must be Classes, such as Classes(10)")
         if not 0 < decimal(self.delta, "delta") < 1:
             raise InputError("delta must lie in (0, 1), such as delta=1e-6; RandomizedResponse has delta = 0")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.stddev  # refuses what does not fit  # noqa: B018
 
     @property

@@ -58,6 +58,9 @@ class RandomizedResponse(FiniteMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_classes(self.domain)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.law  # refuses an epsilon too small for the table  # noqa: B018
 
     @cached_property
@@ -103,7 +106,11 @@ class _CandidateResponse(FiniteMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_classes(self.domain)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.laws  # refuses an epsilon too small for the tables  # noqa: B018
+        ResponseLaw.of(2, positive_epsilon(self.epsilon))  # also where no record was left a choice
 
     @cached_property
     def sizes(self) -> NDArray[np.uint32]:
@@ -322,8 +329,6 @@ def _places(codes: Codes, sets: CandidateSets) -> tuple[NDArray[np.bool_], NDArr
 
 def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
     """(1{z = j} - lie) / (keep - lie): averaged over the noise, the indicator of the truth."""
-    if law.keep == law.lie:
-        raise NotInvertibleError("the noise has no inverse: epsilon is so small that every answer is equally likely")
     lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
     hits = codes[:, None] == np.arange(law.size)
     return Debiased((hits - lie) / gap, (1 + (law.size - 2) * lie) / gap)

@@ -35,7 +35,8 @@ class ResponseLaw:
         low, _ = exp_bounds(epsilon)
         law = cls(size, -(-WORD * low.denominator // (low.numerator + (size - 1) * low.denominator)))
         spread = (law.lie, law.uniform, law.uniform_last, law.keep)
-        if size > 1 and not (sorted(spread) == list(spread) and law.keep <= low * law.lie):
+        ordered = sorted(spread) == list(spread) and law.lie < law.keep  # else every answer is equally likely
+        if size > 1 and not (ordered and law.keep <= low * law.lie):
             raise InputError(
                 f"epsilon = {shortest_float(epsilon):g} is too small for {size} candidates: "
                 f"64-bit weights need at least about {size * size / WORD:.1g}"

@@ -31,6 +31,9 @@ class LaplaceSum(CountMechanism):
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
 

@@ -12,7 +12,7 @@ from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_larg
 from labeldp.mechanisms.debias import Debiased
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.sampler import ResponseLaw
-from labeldp.privacy import WORD, Ids, InputError, NotInvertibleError, PrivacyLoss, Randomness, positive_epsilon
+from labeldp.privacy import WORD, Ids, InputError, PrivacyLoss, Randomness, positive_epsilon
 
 
 @final
@@ -36,6 +36,9 @@ class UnaryEncoding(FiniteMechanism):
         super().__post_init__()
         if not isinstance(self.domain, Classes):
             raise InputError("domain must be Classes, such as Classes(10)")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
         self.law  # refuses an epsilon too small for the table  # noqa: B018
 
     @cached_property
@@ -78,7 +81,5 @@ class UnaryEncoding(FiniteMechanism):
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased class indicators, shape (n, K), from packed bits."""
-        if self.law.keep == self.law.lie:
-            raise NotInvertibleError("the noise has no inverse: epsilon is so small that every bit is a fair coin")
-        flip = self.law.lie / WORD
-        return Debiased(np.asarray((self.bits(noisy) - flip) / (1 - 2 * flip)), 1 / (1 - 2 * flip))
+        flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
+        return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)

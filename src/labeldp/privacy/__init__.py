@@ -9,6 +9,7 @@ from labeldp.privacy.certificate import (
     Release,
     Trust,
     gather,
+    weak_promise,
 )
 from labeldp.privacy.charges import Charge, Path, total_loss
 from labeldp.privacy.counts import binomial
@@ -124,4 +125,5 @@ __all__ = [
     "shortest_float",
     "switching_rdp",
     "total_loss",
+    "weak_promise",
 ]

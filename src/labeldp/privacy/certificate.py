@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import ceil, exp
+from math import ceil, exp, log
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -174,19 +174,42 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
+WEAK = 10
+"""Above this epsilon a promise is called weak where it is asked for: odds may change by a factor of 22,000."""
+
 _ALL = 10**6
 """An epsilon above all that promises anything."""
 
 
 def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
     """What the parameters mean, for readers without the definition."""
-    if epsilon > 50:
+    if epsilon == float("inf"):
         return ""
+    factor = f"{ceil(1000 * exp(epsilon)) / 1000:.3f}" if epsilon <= WEAK else odds_factor(epsilon)
     except_for = f", up to a probability of {delta:g}" if delta else ""
     return (
         "Whatever one sees of what was published would have been at most "
-        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {other}{except_for}."
+        f"{factor} times as likely had any one {other}{except_for}."
     )
+
+
+def odds_factor(epsilon: float) -> str:
+    """e to the power of epsilon, rounded up: in three digits, or as a power of ten from a billion on."""
+    exponent = epsilon / log(10) * (1 + 1e-12)
+    return f"{float(digits_above(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
+
+
+def weak_promise(epsilon: float, about: str = "one label") -> str:
+    """What an epsilon above 10 lets happen, as a sentence; "" for a smaller one.
+
+    Args:
+        epsilon: of a release or a budget.
+        about: what is protected, in words.
+    """
+    if not WEAK < epsilon < float("inf"):
+        return ""
+    words = f"epsilon = {all_digits(epsilon)} lets the odds about {about} change by a factor of {odds_factor(epsilon)}"
+    return f"{words}: this is a weak promise"
 
 
 def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:

@@ -3,7 +3,7 @@
 from labeldp.tables.arrays import ImageData, LabeledArrays
 from labeldp.tables.columns import FeatureColumn
 from labeldp.tables.digest import ColumnDigest, column_digest
-from labeldp.tables.features import TableEncoder
+from labeldp.tables.features import INDEX, Blocks, TableEncoder
 from labeldp.tables.ids import DistinctIds, record_ids
 from labeldp.tables.images import names_images, open_images, open_unlabeled_images
 from labeldp.tables.movielens import RatingData, load_movielens
@@ -16,6 +16,8 @@ from labeldp.tables.whole import whole_directory, whole_or_nothing
 
 __all__ = [
     "BLOCK_ROWS",
+    "INDEX",
+    "Blocks",
     "ColumnDigest",
     "DistinctIds",
     "FeatureColumn",

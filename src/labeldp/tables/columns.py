@@ -10,10 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError
 from labeldp.tables.values import as_text, is_number, is_text, plain
 
 Kind = Literal["number", "boolean", "time", "category"]
+KINDS: dict[str, str] = {
+    "number": "numbers",
+    "boolean": "booleans",
+    "time": "dates or times",
+    "category": "categories",
+}
+"""Each kind in words."""
+
 MAX_CATEGORIES = 254
 MISSING = pa.array(
     ["", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT"], pa.large_string()
@@ -50,6 +57,26 @@ class FeatureColumn:
         encoded[~np.isfinite(encoded)] = np.nan
         return encoded
 
+    def other_kind(self, values: pa.ChunkedArray) -> str | None:
+        """None where a cell is of this column's kind; else what the cells are in words, "" where all are missing."""
+        array = plain(values.combine_chunks())
+        cells = clean(as_text(array, self.name)) if is_text(array.type) else _without_nan(array)
+        if cells.null_count == len(cells):
+            return ""
+        found = recognize(self.name, array)
+        if found is None:
+            return f"values of type {array.type}"
+        if self.kind == "category":
+            known = self._codes(clean(as_text(array, self.name))) < len(self.categories)
+            learned = pa.array(self.categories, pa.large_string())
+            # Names that read as numbers may be others next time.
+            mine = bool(known.any()) or found.kind == "category" or not np.isnan(PARSERS[found.kind](learned)).all()
+        elif is_text(array.type):
+            mine = not np.isnan(PARSERS[self.kind](cells)).all()
+        else:
+            mine = found.kind == self.kind or {found.kind, self.kind} == {"number", "boolean"}
+        return None if mine else KINDS[found.kind]
+
     def _encode(self, values: pa.Array) -> NDArray[np.float64]:
         values = plain(values)
         if self.kind == "category":
@@ -62,7 +89,7 @@ class FeatureColumn:
             return _days(values)
         if self.kind != "time" and (is_number(values.type) or pa.types.is_boolean(values.type)):
             return _floats(values)
-        raise InputError(f"column {self.name!r} was of kind {self.kind} when fitted, and now holds {values.type}")
+        return np.full(len(values), np.nan)  # of another kind: `other_kind` says which
 
     def _codes(self, texts: pa.Array) -> NDArray[np.float64]:
         codes = pc.index_in(texts, value_set=pa.array(self.categories, pa.large_string()))
@@ -71,7 +98,7 @@ class FeatureColumn:
         return _floats(codes)
 
 
-def recognize(name: str, values: pa.ChunkedArray) -> FeatureColumn | None:
+def recognize(name: str, values: Any) -> FeatureColumn | None:
     """How to encode a column, from its type and, for texts, from its cells; None where no way is known."""
     kind = values.type
     if pa.types.is_boolean(kind):
@@ -85,6 +112,11 @@ def recognize(name: str, values: pa.ChunkedArray) -> FeatureColumn | None:
     if pa.types.is_dictionary(kind) and (is_text(kind.value_type) or is_number(kind.value_type)):
         return _category(name, clean(as_text(plain(values), name)))
     return None
+
+
+def _without_nan(values: pa.Array) -> pa.Array:
+    """The same with null for NaN."""
+    return pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
 
 
 def clean(texts: Any) -> Any:

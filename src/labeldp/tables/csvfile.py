@@ -71,7 +71,9 @@ def open_csv(path: Path, head: bytes) -> CsvFile:
     quietly(lambda: _scan(path, compression, delimiter), explain)
     draft = CsvFile(path, (), None, delimiter, compression)
     names = quietly(lambda: draft._reader(()).schema.names, explain)
-    table = CsvFile(path, check_names(path, names, declared=False), None, delimiter, compression)
+    columns = check_names(path, names, declared=False)
+    index = columns[:1] if not columns[0] else ()  # pandas writes it first, without a name
+    table = CsvFile(path, columns, None, delimiter, compression, index=index)
     if next(table.blocks(block_rows=1), None) is None:
         raise InputError(f"{path} has a header row but no other row")
     return table

@@ -9,10 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
-from labeldp.tables.columns import MAX_CATEGORIES, FeatureColumn, Kind, clean, has_numbers, recognize
+from labeldp.tables.columns import KINDS, MAX_CATEGORIES, FeatureColumn, Kind, clean, has_numbers, recognize
+from labeldp.tables.reading import index_of
 from labeldp.tables.values import is_text
 
 FORMAT = 1
+
+INDEX = "it is the index of a pandas data frame"
+"""Why such a column is left out."""
 
 
 @final
@@ -50,7 +54,7 @@ class TableEncoder:
 
         Args:
             table: a pyarrow table, or anything that Arrow can take (a polars or pandas data frame).
-            columns: which columns are features; all by default.
+            columns: which columns are features; by default all but the index of a pandas data frame.
 
         Returns:
             The encoder.
@@ -59,8 +63,11 @@ class TableEncoder:
             InputError: a column is not there or there twice, or no column is left to use.
         """
         source = as_table(table)
-        kept, notes = [], []
+        index = index_of(source.schema) if columns is None else ()
+        kept, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
         for name in source.column_names if columns is None else columns:
+            if name in index:
+                continue
             values = _column(source, name)
             column = recognize(name, values)
             if reason := _useless(column, values):
@@ -90,16 +97,15 @@ class TableEncoder:
             table: as for `fit`. It may come from another file format and have further columns.
 
         Returns:
-            Shape (n, d). Missing cells are NaN; a category that was not seen in `fit` has the code of
-            the rest where there is one, else NaN.
+            Shape (n, d). Missing cells are NaN, and so are single cells of another kind; a category that was not seen
+            in `fit` has the code of the rest where there is one, else NaN.
 
         Raises:
-            InputError: a column is missing, or holds another kind of values than when fitted.
+            InputError: a column is missing, or holds nothing but another kind of values than when fitted.
         """
-        source = as_table(table)
-        matrix = np.empty((source.num_rows, len(self.columns)))
-        for place, column in enumerate(self.columns):
-            matrix[:, place] = column.encode(_column(source, column.name))
+        blocks = Blocks(self)
+        matrix = blocks.transform(as_table(table))
+        blocks.require_kinds()
         return matrix
 
     def to_json(self) -> dict[str, Any]:
@@ -120,6 +126,51 @@ class TableEncoder:
             return cls(columns, tuple(str(note) for note in content["notes"]))
         except (KeyError, TypeError):
             raise InputError("this is not a table encoder of labeldp") from None
+
+
+class Blocks:
+    """Encodes a table block by block, and tells at its end whether each column was of the kind that it was fitted on.
+
+    Args:
+        encoder: fitted.
+    """
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        self._columns = encoder.columns
+        self._others: dict[str, str] = {}
+        self._settled: set[str] = set()
+
+    def transform(self, table: Any) -> NDArray[np.float64]:
+        """One block; see `TableEncoder.transform`."""
+        source = as_table(table)
+        matrix = np.empty((source.num_rows, len(self._columns)))
+        for place, column in enumerate(self._columns):
+            values = _column(source, column.name)
+            if column.name not in self._settled:
+                self._look(column, values)
+            matrix[:, place] = column.encode(values)
+        return matrix
+
+    def _look(self, column: FeatureColumn, values: pa.ChunkedArray) -> None:
+        """Whether the block has a cell of the column's kind, or what it has in its place; empty cells say nothing."""
+        other = column.other_kind(values)
+        if other is None:
+            self._settled.add(column.name)
+        elif other:
+            self._others.setdefault(column.name, other)
+
+    def require_kinds(self) -> None:
+        """Refuse a column of which no cell is of the kind that was learned from.
+
+        Raises:
+            InputError: the column's name, and both kinds.
+        """
+        for column in self._columns:
+            if column.name in self._others and column.name not in self._settled:
+                raise InputError(
+                    f"column {column.name!r} held {KINDS[column.kind]} when it was learned from, and now holds "
+                    f"{self._others[column.name]}"
+                )
 
 
 def as_table(table: Any) -> pa.Table:

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError
 from labeldp.tables.quiet import quiet_blocks, quietly
-from labeldp.tables.reading import TableFile, check_names
+from labeldp.tables.reading import TableFile, check_names, index_of
 
 MAGIC = b"PAR1"
 SUFFIXES = (".parquet", ".pq")
@@ -46,10 +46,10 @@ def open_parquet(path: Path) -> ParquetFile:
     with quietly(lambda: _open(path), lambda error: _complaint(path, error)) as file:
         names = check_names(path, file.schema_arrow.names, declared=True)
         types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
-        rows = int(file.metadata.num_rows)
+        rows, index = int(file.metadata.num_rows), index_of(file.schema_arrow)
     if not rows:
         raise InputError(f"{path} has columns but no rows")
-    return ParquetFile(path, names, rows, types)
+    return ParquetFile(path, names, rows, types, index=index)
 
 
 def _open(path: Path) -> parquet.ParquetFile:

@@ -1,8 +1,9 @@
 """A table on disk, open for reading by blocks: what every format offers."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar
@@ -26,6 +27,7 @@ class TableFile(ABC):
         path: where the file is.
         columns: the names of its columns, in order, all different.
         rows: the number of rows where the file says so (Parquet), else None.
+        index: the columns that pandas wrote for the index of a data frame: row numbers or names, and no features.
     """
 
     declares_names: ClassVar[bool]
@@ -34,6 +36,7 @@ class TableFile(ABC):
     path: Path
     columns: tuple[str, ...]
     rows: int | None
+    index: tuple[str, ...] = field(default=(), kw_only=True)
 
     @abstractmethod
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -88,6 +91,15 @@ class TableFile(ABC):
         shown = ", ".join(repr(name[:40]) for name in self.columns[:SHOWN_COLUMNS])
         more = f" and {len(self.columns) - SHOWN_COLUMNS} more" if len(self.columns) > SHOWN_COLUMNS else ""
         return f"{hint} It has {shown}{more}" if hint else f"; it has {shown}{more}"
+
+
+def index_of(schema: pa.Schema) -> tuple[str, ...]:
+    """The columns of a table that pandas made of the index of a data frame, as the table itself says."""
+    try:
+        named = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return tuple(name for name in schema.names if name in named)
+    except (KeyError, TypeError, ValueError):  # not of pandas, or not as pandas writes it
+        return ()
 
 
 def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[str, ...]:

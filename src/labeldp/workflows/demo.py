@@ -61,7 +61,9 @@ def run_demo(
     say(f"{train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
     _set_budget(ledger, say)
     files = {"ledger": str(ledger), "out": str(model), "test": str(test)}
-    summary = fit_file(str(train), settings, **files, render=render, note=note, progress=progress)
+    summary = fit_file(
+        str(train), settings, **files, test_labels_are_public=True, render=render, note=note, progress=progress
+    )
     say(summary.sentence)
     accuracy = summary.accuracy
     assert accuracy is not None  # labels are classes

@@ -50,6 +50,14 @@ from labeldp.workflows.watched import WatchedCurator
 UNREAD = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Names of single files that are neither a table nor a source of images; any other name is read as its content says."""
 
+PUBLIC = "--test-labels-are-public"
+
+PUBLIC_TEST = (
+    f"--test needs {PUBLIC} beside it: what the report says of that file is computed from its labels, without noise "
+    "and without a charge, so a held-out part of the private records must not be used; without --test the model is "
+    "measured on released labels"
+)
+
 Progress = Callable[[str, float], None]
 Render = Callable[[FitSummary], str]
 
@@ -61,6 +69,7 @@ def fit_file(
     ledger: str,
     out: str,
     test: str | None = None,
+    test_labels_are_public: bool = False,
     render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -78,6 +87,7 @@ def fit_file(
         out: a directory that does not exist, is empty, or holds what this call once wrote.
         test: a file with the same columns whose labels are public, of other records, to measure the model on; of
             images the test part of a source, which may be `data`, or all of one without.
+        test_labels_are_public: must be said beside `test`: what the report says of it has no noise, and is not charged.
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
@@ -89,6 +99,10 @@ def fit_file(
         BudgetExceeded: the ledger does not allow it; nothing was charged.
         LedgerError: the ledger cannot be used, or the labels changed.
     """
+    if test is not None and not test_labels_are_public:
+        raise InputError(PUBLIC_TEST)
+    if test is None and test_labels_are_public:
+        raise InputError(f"{PUBLIC} goes with --test FILE: it says that the labels of FILE are public")
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
@@ -99,6 +113,8 @@ def fit_file(
         if asked.account.is_new and note:
             budget = asked.account.budget
             note(f"{settings.dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
+        if note:
+            _say_of_index(asked.private, note)
         stages: list[Stage] = []
         show("learning", 0.1)
         with training_folder(out, asked.request, wanted=asked.plan.resumable) as checkpoints:
@@ -119,6 +135,7 @@ class _Asked:
     plan: Plan
     file: str
     command: str
+    """All that identifies the fit; that test labels are public, which must be said beside it, does not."""
     private: Rows
     public: PublicRows | None
     account: DatasetLedger
@@ -141,7 +158,13 @@ class _Asked:
         init = None if settings.init is None else FirstWeights.read(settings.init, account)
         plan.check(private, Bench(init=init and init.network))
         command = plan.settings.command(data, ledger, out, test)
-        return cls(plan, Path(data).name, command, private, public, account, init)
+        asked = cls(plan, Path(data).name, command, private, public, account, init)
+        if private.index and not asked.charged():
+            private, public = _files(data, settings, test, index=True)
+            older = replace(asked, private=private, public=public)
+            if older.charged():
+                return older
+        return asked
 
     @property
     def settings(self) -> FitSettings:
@@ -209,16 +232,28 @@ class _Asked:
 
     def job(self, stages: tuple[Stage, ...]) -> Job:
         """The public side."""
-        return Job(self.plan, self.file, self.command, self.private, self.account, stages)
+        said = f"{self.command} {PUBLIC}" if self.public else self.command
+        return Job(self.plan, self.file, said, self.private, self.account, stages)
 
 
-def _files(data: str, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
-    """The private rows, and the public ones where a test file is named."""
+def _files(
+    data: str, settings: FitSettings, test: str | None, *, index: bool = False
+) -> tuple[Rows, PublicRows | None]:
+    """The private rows, and the public ones where a test file is named; see `PrivateRows.read`."""
     if names_images(data):
         images = ImageRows.read(data, settings)
         return images, None if test is None else public_images(test, data, settings, images)
-    table = PrivateRows.read(data, settings)
+    table = PrivateRows.read(data, settings, index=index)
     return table, None if test is None else public_rows(test, data, settings, table)
+
+
+def _say_of_index(rows: Rows, note: Callable[[str], None]) -> None:
+    """What was made of the index that pandas wrote into the file."""
+    names = ", ".join(map(repr, rows.index))
+    if rows.index and rows.keeps_index:
+        note(f"the index of a pandas data frame, {names}, is a feature of this fit, as it was charged before")
+    elif rows.index:
+        note(f"left out {names}: the index of a pandas data frame is no feature; --features takes it where it is named")
 
 
 class _Recognized(Exception):

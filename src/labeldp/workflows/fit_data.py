@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labeldp.learners import TableMap
 from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
+from labeldp.tables import INDEX, DistinctIds, TableEncoder, TableFile, label_numbers, open_table, record_ids
 from labeldp.workflows.fit_settings import FitSettings, Ids
 from labeldp.workflows.labels import check_kind, codes_of
 from labeldp.workflows.summarize import PublicRows
@@ -38,6 +38,8 @@ class PrivateRows:
         ids: record ids, or None for row numbers.
         labels: the private ones, shape (n,), in one column.
         domain: what they can be.
+        index: the columns that pandas wrote for an index, where no features are named.
+        keeps_index: whether they are features all the same.
     """
 
     columns: tuple[str, ...]
@@ -46,6 +48,8 @@ class PrivateRows:
     ids: Ids | None = field(repr=False)
     labels: pa.Table = field(repr=False)
     domain: Domain
+    index: tuple[str, ...] = ()
+    keeps_index: bool = False
 
     @cached_property
     def codes(self) -> NDArray[Any]:
@@ -57,8 +61,13 @@ class PrivateRows:
         return codes_in(self.labels, self.labels.column_names[0], self.domain)
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings) -> "PrivateRows":
+    def read(cls, data: str, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
         """Read a whole file and check all but the labels: what is wrong is refused here, and nothing was charged.
+
+        Args:
+            data: the file.
+            settings: what columns are asked for.
+            index: take the index of a pandas data frame for a feature where no features are named, as was done once.
 
         Raises:
             InputError: a column or an id is not as it should be.
@@ -74,10 +83,16 @@ class PrivateRows:
             order = by_id(ids)
             content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        features = content.select(list(columns))
+        found = () if settings.features else tuple(name for name in columns if name in table.index)
+        left = () if index else found
+        features = content.select([name for name in columns if name not in left])
+        if not features.num_columns:
+            raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
         encoder = TableEncoder.fit(features)
         labels = content.select([settings.label])
-        return cls(columns, encoder, encoder.transform(features), ids, labels, settings.domain)
+        notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
+        rows = encoder.transform(features)
+        return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
 
     def representation(self) -> TableMap:
         """What makes linear features of such rows."""

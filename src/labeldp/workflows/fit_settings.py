@@ -36,12 +36,12 @@ class FitSettings:
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
         revision: names a new state of the labels, or None.
-        features: feature columns; None for all but the label.
+        features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
         model: a key of `PLANS`, or for images of `IMAGE_PLANS`.
         method: "best" for images where everything helps, or None.
         stages: 1, 2, …
-        prior: "none" or "clusters".
+        prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
         epochs: of each stage of a network; None for what its recipe says.
         init: a directory with a fitted network, whose weights are the first ones.

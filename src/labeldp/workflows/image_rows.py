@@ -84,6 +84,8 @@ class ImageRows:
     domain: Domain
     columns: ClassVar[tuple[str, ...]] = ()
     ids: ClassVar[None] = None
+    index: ClassVar[tuple[str, ...]] = ()
+    keeps_index: ClassVar[bool] = False
 
     @cached_property
     def codes(self) -> NDArray[Any]:

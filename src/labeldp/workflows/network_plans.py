@@ -11,7 +11,17 @@ from labeldp.privacy import CuratorLike, InputError, Release, Trust
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 from labeldp.workflows.optional import networks
-from labeldp.workflows.plan import Bench, Plan, Step, in_stages, kept_label, prior_shares, refuse_delta, stage_steps
+from labeldp.workflows.plan import (
+    Bench,
+    Plan,
+    Step,
+    in_stages,
+    kept_label,
+    prior_shares,
+    refuse_delta,
+    refuse_local_prior,
+    stage_steps,
+)
 
 EVALUATED = 0.1
 """The share of the records that a network is measured on, and not learnt from."""
@@ -39,11 +49,13 @@ class NetworkLabels(Plan):
     """A network that learns from labels that are randomized one by one, and knows their noise."""
 
     trust: ClassVar[Trust] = Trust.LOCAL
+    priors: ClassVar[bool] = True
     secret: ClassVar[tuple[str, ...]] = (WHICH,)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        refuse_local_prior(self.settings)
         refuse_delta(self.settings)
 
     def check(self, rows: Rows, bench: Bench) -> None:

@@ -83,6 +83,9 @@ class Plan(ABC):
 
     settings: FitSettings
     trust: ClassVar[Trust]
+    """Of all its releases but a cluster prior."""
+    priors: ClassVar[bool] = False
+    """Whether a cluster prior may come first, from somebody who is trusted to count labels."""
     domains: ClassVar[tuple[type[Domain], ...]] = (Classes,)
     """What it learns: classes, numbers, or either."""
     secret: ClassVar[tuple[str, ...]]
@@ -170,12 +173,27 @@ def stage_steps(settings: FitSettings, records: int) -> tuple[Step, ...]:
     return Step("cluster prior", PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2), *parts
 
 
+def refuse_local_prior(settings: FitSettings) -> None:
+    """Refuse class counts of clusters where nobody is trusted with the labels.
+
+    Raises:
+        InputError: whom it takes.
+    """
+    if settings.prior != "none" and settings.trust != "central":
+        raise InputError(
+            f"--prior {settings.prior} goes with --trust central: the labels of each cluster are counted before noise "
+            "is added, and whoever counts sees them"
+        )
+
+
 def refuse_delta(settings: FitSettings) -> None:
     """Refuse a delta where labels are randomized.
 
     Raises:
         InputError: what a delta is for.
     """
+    if settings.delta and settings.prior != "none":
+        raise InputError(f"--delta does not go with --prior {settings.prior}: its counts and labels need none")
     if settings.delta:
         raise InputError(
             "--delta goes with --trust central: randomized labels need none; "

@@ -68,7 +68,8 @@ def read_features(
     others = [table.require(label, "--label")]
     others += [table.require(id_column, "--id")] if id_column else []
     named = [name.strip() for name in columns.split(",")] if columns else []
-    used = [table.require(name, "--features") for name in named] or [c for c in table.columns if c not in others]
+    default = [name for name in table.columns if name not in (*others, *table.index)]
+    used = [table.require(name, "--features") for name in named] or default
     if set(used) & set(others):
         raise InputError("--features must not hold the label column or the id column")
     if not used:

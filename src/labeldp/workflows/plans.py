@@ -14,11 +14,13 @@ from threadpoolctl import threadpool_limits
 from labeldp.learners import (
     KernelClassifier,
     Model,
+    Training,
     cluster_prior,
     fit_linear,
     fit_multistage,
     fit_noisy,
     measuring,
+    rehearse,
     round_moment,
 )
 from labeldp.mechanisms import Classes, CrossMoment, Domain, Interval, RandomizedResponse
@@ -43,12 +45,13 @@ from labeldp.workflows.plan import (
     kept_label,
     prior_shares,
     refuse_delta,
+    refuse_local_prior,
     stage_steps,
 )
 from labeldp.workflows.released_plans import ReleasedLabels
 
 LEAST = 20
-"""Records with numbers, at least."""
+"""Records with numbers, or with a cluster prior, at least."""
 
 DIRECTIONS = 500
 """At most so many of the features that a simulation learns from."""
@@ -77,7 +80,8 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
     if settings.trust not in ("local", "central"):
         raise InputError("--trust must be local or central")
     named = isinstance(settings.domain, Interval) or not images
-    if named and settings.model == "auto" and settings.trust == "central":
+    counted = settings.prior != "none" and isinstance(settings.domain, Classes)
+    if named and settings.model == "auto" and settings.trust == "central" and not counted:
         settings = replace(settings, model="linear" if settings.delta or images else "cells")
     for name in ("cells", "neighbors"):
         if getattr(settings, name) is not None and settings.model != name:
@@ -99,8 +103,9 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
 
 
 def _goes_with(kind: type[Plan], settings: FitSettings) -> bool:
-    """Whether a plan learns such labels under such trust."""
-    return kind.trust.name.lower() == settings.trust and isinstance(settings.domain, kind.domains)
+    """Whether a plan learns such labels under such trust; for a prior somebody counts labels who sees them."""
+    trusts = {kind.trust.name.lower()} | ({"central"} if kind.priors and settings.prior != "none" else set())
+    return settings.trust in trusts and isinstance(settings.domain, kind.domains)
 
 
 def _other_models(settings: FitSettings, kinds: Kinds, plans: Mapping[str, Kinds]) -> str:
@@ -123,6 +128,7 @@ class NoisyLabels(Plan):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
     trust: ClassVar[Trust] = Trust.LOCAL
+    priors: ClassVar[bool] = True
     secret: ClassVar[tuple[str, ...]] = ("Which of the randomized labels are true.",)
     simulated: ClassVar[str] = (
         "randomized anew at each epsilon and learnt from in one stage by plain training of the classifier that was "
@@ -130,6 +136,7 @@ class NoisyLabels(Plan):
     )
 
     def __post_init__(self) -> None:
+        refuse_local_prior(self.settings)
         refuse_delta(self.settings)
 
     def steps(self, records: int) -> tuple[Step, ...]:
@@ -140,6 +147,24 @@ class NoisyLabels(Plan):
             return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
         return stage_steps(settings, records)
 
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """Refuse before a cluster prior is released what `fit_multistage` would refuse after it.
+
+        Raises:
+            InputError: too few records, or features that the classifiers cannot learn from.
+        """
+        if self.settings.prior != "none":
+            if len(rows.features) < LEAST:
+                raise InputError(f"--prior {self.settings.prior} needs at least {LEAST} records")
+            epsilon = prior_shares(self.settings, len(rows.features))[1]
+            response = RandomizedResponse(domain=self.settings.domain, epsilon=epsilon)
+            rehearse(self._classifiers(rows), rows.features, Training(), response)
+
+    def _classifiers(self, rows: Rows) -> list[Any]:
+        """What is tried on released labels."""
+        assert isinstance(rows, PrivateRows)
+        return classifiers_of(self.settings.model, rows.features, rows.encoder.categorical, self.settings.domain.size)
+
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
         """See `fit_multistage`."""
         assert isinstance(rows, PrivateRows)
@@ -147,11 +172,10 @@ class NoisyLabels(Plan):
         prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
         if prior_epsilon is not None:
             prior = cluster_prior(indicators(rows.features, categorical), curator, epsilon=prior_epsilon, rng=rng)
-        classifiers = classifiers_of(settings.model, rows.features, categorical, settings.domain.size)
         return fit_multistage(
             rows.features,
             curator,
-            classifier=classifiers,
+            classifier=self._classifiers(rows),
             epsilon=epsilon,
             stages=settings.stages,
             prior=prior,

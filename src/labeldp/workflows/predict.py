@@ -9,7 +9,7 @@ import pyarrow as pa
 from labeldp.learners import Model
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError
-from labeldp.tables import BLOCK_ROWS, names_images, open_table, open_unlabeled_images, table_writer
+from labeldp.tables import BLOCK_ROWS, Blocks, names_images, open_table, open_unlabeled_images, table_writer
 from labeldp.workflows.bundle import Bundle
 from labeldp.workflows.image_rows import ImageShape
 
@@ -44,7 +44,8 @@ def predict_file(
         The number of rows.
 
     Raises:
-        InputError: the directory, a column or the output is not as it should be.
+        InputError: the directory, a column or the output is not as it should be; a column holds another kind of values
+            than the model learned from.
     """
     bundle = Bundle.read(Path(model))
     if isinstance(bundle.encoder, ImageShape):
@@ -60,15 +61,16 @@ def predict_file(
     columns = [*([id_column] if id_column else []), *_columns(bundle.model)]
     if len(set(columns)) < len(columns):
         raise InputError("--id must not have the name of an output column, such as prediction")
-    rows = 0
+    rows, blocks = 0, Blocks(bundle.encoder)
     with table_writer(out, columns) as write:
         for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
-            predicted = _predicted(bundle.model, bundle.encoder.transform(pa.Table.from_batches([batch])))
+            predicted = _predicted(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
             carried = [batch.column(id_column)] if id_column else []
             write([*carried, *predicted])
             rows += batch.num_rows
             if progress:
                 progress(f"predicting: {rows:,} rows", rows / table.rows if table.rows else 0.0)
+        blocks.require_kinds()
     return rows
 
 

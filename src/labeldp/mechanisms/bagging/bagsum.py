@@ -71,6 +71,10 @@ class BagSum(Bagged):
         object.__setattr__(self, "delta", float_within(delta) if delta > 0 else float(delta))
         if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
             raise InputError('delta must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"')
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Refuse what no noise of 64 bits can promise."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
             raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
         if self.records * self.sensitivity >= 1 << 62:
@@ -79,7 +83,9 @@ class BagSum(Bagged):
 
     def with_epsilon(self, epsilon: float) -> "BagSum":
         """The same description at another epsilon."""
-        return self.replaced(epsilon=float_within(positive_epsilon(epsilon)))
+        other = self.replaced(epsilon=float_within(positive_epsilon(epsilon)))
+        other._calibrate()
+        return other
 
     @property
     def fine(self) -> int:
