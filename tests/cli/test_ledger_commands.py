@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import labeldp as ldp
 from cli.conftest import Ran
 
 ADD = ("ledger", "add", "l.ledger", "--dataset", "people")
@@ -88,3 +90,15 @@ def test_what_cannot_be_meant_is_refused(labeldp: Callable[..., Ran], words: tup
     ran = labeldp(*ADD, *words)
     assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1
     assert not Path("l.ledger").exists()
+
+
+def test_a_ledger_with_a_promise_on_a_condition_is_shown(labeldp: Callable[..., Ran], people: Path) -> None:
+    """A release that was asked for no delta, and has no pure epsilon: `ledger show` refused the whole ledger."""
+    file, domain = ldp.LedgerFile(people / "l.ledger"), ldp.Interval(0, 1, grid=2)
+    file.add("people", ldp.Budget(1000, 0.5))
+    curator = ldp.Curator(np.arange(40) % 2, domain=domain, ledger=file.dataset("people"))
+    features = ldp.Public(np.eye(40, 2) + 1, why="written by hand")
+    bags = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=1, domain=domain, features=features)
+    curator.release(bags, rng=ldp.SystemRandomness())
+    shown = labeldp("ledger", "show", "l.ledger")
+    assert shown.status == 0 and "WeightedLBA, no finite epsilon at delta 0" in shown.out, shown.err

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from labeldp.report import render_report, write_report
-from labeldp.workflows.summary import FitSummary, Importance
+from labeldp.workflows.summary import Cost, FitSummary, Importance
 
 Samples = dict[str, Callable[[], FitSummary]]
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -153,6 +153,14 @@ def test_the_order_is_the_reader_s(samples: Samples) -> None:
 def test_missing_parts_leave_no_trace(samples: Samples) -> None:
     text = render_report(samples["plain"]())
     assert "None" not in text and "other values" not in text and "confused" not in text and "Caution" not in text
+
+
+def test_a_fit_that_costs_nothing_at_the_budget_s_delta_has_no_curve(samples: Samples) -> None:
+    """ε = 1 costs no ε at δ = 0.5: the report failed with a bare ValueError, after the charge."""
+    summary = samples["complete"]()
+    free = dataclasses.replace(summary.budget, run=Cost(0.0, 0.5))
+    assert "Accuracy against ε" in render_report(summary)
+    assert "Accuracy against ε" not in render_report(dataclasses.replace(summary, budget=free))
 
 
 def test_many_classes_become_a_picture_and_the_most_confused_pairs(samples: Samples) -> None:

@@ -95,6 +95,7 @@ def test_a_model_cut_short_is_refused(folder: Path, keep: float) -> None:
 def test_junk_for_a_model_is_refused(folder: Path) -> None:
     (folder / "model" / ESTIMATOR).write_text("junk")
     assert "model.skops cannot be loaded (BadZipFile)" in refusal(folder / "model")
+    assert f"with which labeldp {ldp.__version__} wrote it; the same labeldp fit" in refusal(folder / "model")
     shutil.make_archive(str(folder / "empty"), "zip", folder / "model")
     (folder / "empty.zip").replace(folder / "model" / ESTIMATOR)
     assert "model.skops cannot be loaded (KeyError)" in refusal(folder / "model")

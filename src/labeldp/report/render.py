@@ -93,9 +93,10 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
     """What is said of accuracies."""
     accuracy, baseline = summary.accuracy, summary.baseline
     assert accuracy is not None and baseline is not None
-    curve = summary.curve if summary.curve and summary.curve.points else None
     measured = None if summary.test is None else summary.test.accuracy
     spent = summary.budget.run.epsilon
+    # At the delta of a large budget a fit may cost no epsilon at all, which has no place on a logarithmic axis.
+    curve = summary.curve if summary.curve and summary.curve.points and spent else None
     return {
         "changed": words.points,
         "times": words.times_in_hundred(accuracy),

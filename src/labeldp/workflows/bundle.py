@@ -202,8 +202,20 @@ def _load_estimator(path: Path) -> Any:
     except InputError:
         raise
     except Exception as error:  # whatever the parser of a damaged or foreign archive meets
-        problem = f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn"
+        problem = (
+            f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn or "
+            f"skops, with which labeldp {_version_beside(path)} wrote it; the same labeldp fit with another --out "
+            "learns it again from the labels that were released, at no cost"
+        )
     raise InputError(f"{path} {problem}")
+
+
+def _version_beside(path: Path) -> str:
+    """The version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
+    try:
+        return str(read_json(path.with_name(SUMMARY)).get("version", ""))
+    except InputError:
+        return ""
 
 
 def certify(folder: Path, certificate: Certificate) -> None:

@@ -23,13 +23,14 @@ class Verdict:
 
 
 def asked_delta(charges: Iterable[Charge]) -> Fraction:
-    """The largest delta that a mechanism was asked to keep; 0 where none was.
+    """The largest delta that a mechanism was asked to keep; 0 where none was, as by a promise on a condition.
 
     Raises:
         InputError: a mechanism says something else than a number from 0 to 1.
     """
     try:
-        delta = max((Fraction(charge.mechanism.get("delta", 0)) for charge in charges), default=Fraction(0))
+        asked = [charge.mechanism.get("delta") for charge in charges]
+        delta = max((Fraction(each) for each in asked if each is not None), default=Fraction(0))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError("this is not a certificate of labeldp") from error
     if not 0 <= delta <= 1:
