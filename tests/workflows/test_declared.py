@@ -73,8 +73,8 @@ def test_another_domain_is_refused_by_the_same_sentence_whatever_the_labels(path
     command = f"labeldp ledger add {path} --dataset salary --change --range 0,50000"
     assert str(caught.value) == (
         "the declared domain of 'salary' is numbers from 0 to 100000, and not numbers from 0 to 50000; no label was "
-        "looked at, and nothing was charged. Labels must not choose their domain: to declare another is a step of its own that certificates "
-        f"will count, {command}"
+        "looked at, and nothing was charged. Labels must not choose their domain: to declare another is a step of its "
+        f"own that certificates will count, {command}"
     )
     assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
 
