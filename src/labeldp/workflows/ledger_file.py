@@ -518,8 +518,8 @@ def _declare_first(connection: Connection, dataset: Dataset, declared: Declared,
     elif declared.form not in known:
         raise LedgerError(
             f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
-            "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare "
-            f"another is a step of its own that certificates will count, "
+            "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
+            "is a step of its own that certificates will count, "
             f"{_command(path, dataset.name)} --change {declared.options}"
         )
 
