@@ -18,6 +18,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli import main
+from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.online import Ball
 from labeldp.privacy import SystemRandomness, record_words
 from labeldp.workflows import OnlineRun, describe_ledger, run_online, simulate
@@ -190,7 +191,7 @@ def test_ids_beside_noisy_labels_are_not_covered(tmp_path: Path, labeldp: Callab
 @pytest.mark.parametrize("epsilon", ["0.001", "1", "10", "30"])
 def test_integers_keep_the_truth_less_often_by_less_than_a_word_for_each_class(classes: int, epsilon: str) -> None:
     """Below k · 2^-64: 10^-17 for up to 184 classes, 10^-12 for the most that there can be."""
-    law = ldp.RandomizedResponse(domain=ldp.Classes(classes), epsilon=epsilon).law
+    law = ResponseLaw.of(classes, Fraction(epsilon))
     with mpmath.workdps(60):
         power = mpmath.exp(mpmath.mpf(epsilon))
         lost = power / (power + classes - 1) - mpmath.mpf(law.keep) / WORD
@@ -232,3 +233,14 @@ def test_sets_from_a_released_prior_are_charged_as_two_answers(tmp_path: Path) -
         prior = counts.map(lambda _, rows=rows: rows)
         mechanism = ldp.RandomizedResponseWithPrior(domain=domain, epsilon=1, prior=prior)
         assert mechanism.privacy_loss() == ldp.PrivacyLoss.pure(1)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1, 10, 100])
+def test_the_delta_of_a_gaussian_is_never_short(mu: float) -> None:
+    """By at most 10^-100, and 10^-19 where epsilon is above 500."""
+    loss = ldp.PrivacyLoss.gaussian(mu)
+    with mpmath.workdps(250):
+        for epsilon in (0, 0.001, 0.1, 1, 10, 100, 499, 501, 1000, 3000):
+            middle, half = mpmath.mpf(epsilon) / mpmath.mpf(mu), mpmath.mpf(mu) / 2
+            true = mpmath.ncdf(half - middle) - mpmath.exp(epsilon) * mpmath.ncdf(-half - middle)
+            assert mpmath.mpf(loss.delta(epsilon)) >= true - (mpmath.mpf(10) ** (-100 if epsilon <= 500 else -19))
