@@ -67,7 +67,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     assert test["error"] < 0.75 * np.std(homes(300, seed=2)["price"]) and test["absolute"] < test["error"]
     assert numbers["error"]["low"] <= 2 * test["error"] and numbers["error"]["high"] > 0
     assert numbers["gain"]["low"] > 0 and found["classes"] == [] and found["accuracy"] is None
-    assert found["model"] == "gradient-boosted trees, learnt from one release of noisy labels"
+    assert found["model"].endswith("learnt from one release of noisy labels")  # which model, the noise decides
     assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --epsilon 8")
     assert "--model auto" in found["command"] and "--grid" not in found["command"]
     assert labeldp("certificate", "model").status == 0

@@ -46,7 +46,7 @@ VERSIONS = {
     folder.name: json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     for folder in sorted(HERE.glob("v*"))
 }
-REFUSED_TODAY: dict[tuple[str, str], str] = {}
+REFUSED_TODAY: dict[tuple[str, str], str] = {("v0_1_0", "fit with a test file"): "--test-labels-are-public"}
 """Commands of older versions, by version and name, that are refused today, with words of the sentence."""
 
 
