@@ -45,7 +45,7 @@ def test_the_same_command_again_says_the_same_at_no_cost(
 
 MODELS: dict[str, tuple[str, ...]] = {
     "stages": (*FIT, "--model", "logistic", *STAGES),
-    "boosting": (*FIT, "--test", "public.csv"),
+    "boosting": (*FIT, "--test", "public.csv", PUBLIC),
     "forest": (*FIT, "--model", "forest", "--id", "id"),
     "cells": (*FIT, "--model", "cells", "--cells", "4"),
     "neighbors": (*FIT, "--model", "neighbors"),

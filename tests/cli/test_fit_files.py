@@ -118,6 +118,7 @@ def test_the_index_of_pandas_is_no_feature_unless_it_is_named(labeldp: Callable[
     assert done.status == 0 and "left out" not in done.err
     assert json.loads((people / "named" / "summary.json").read_text())["features"][2] == "__index_level_0__"
     pd.read_csv(people / "people.csv").drop(columns="id").to_csv(people / "people.csv")
+    labeldp("ledger", "add", "l.ledger", "--dataset", "others", "--epsilon", "9")
     done = labeldp("fit", "people.csv", *QUICK, "--out", "csv", "--dataset", "others")
     assert done.status == 0 and "left out ''" in done.err
     table = pd.read_csv(people / "new_people.csv").set_index("hours")

@@ -71,6 +71,7 @@ FAILURES["NoisyLabelClassifier"] = {
 
 NOT_ESTIMATORS = {
     "Model": "holds an estimator, which is checked",
+    "Blocks": "a protocol",
     "Partition": "a protocol",
     "TableEncoder": "takes tables of texts and dates, and makes the numbers that scikit-learn's checks begin with",
 }

@@ -183,13 +183,12 @@ _ALL = 10**6
 
 def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
     """What the parameters mean, for readers without the definition."""
-    if epsilon == float("inf"):
+    if epsilon > 50:
         return ""
-    factor = f"{ceil(1000 * exp(epsilon)) / 1000:.3f}" if epsilon <= WEAK else odds_factor(epsilon)
     except_for = f", up to a probability of {delta:g}" if delta else ""
     return (
         "Whatever one sees of what was published would have been at most "
-        f"{factor} times as likely had any one {other}{except_for}."
+        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {other}{except_for}."
     )
 
 

@@ -217,18 +217,14 @@ class LossFile:
         What is wrong is refused here.
         """
         found, digests, rows = hashlib.sha256(), [], 0
-        refused: DomainError | None = None  # until all is read: neither time nor progress tells where it was
-        for batch in self.table.blocks(self.names, block_rows=self.block_rows):
-            try:
-                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
-                found.update(levels.tobytes())
-            except DomainError as error:
-                refused = error.with_traceback(None)
+        refused: list[DomainError] = []
+        for levels in self._blocks(refused):
+            found.update(levels.tobytes())
             digests.append(found.digest())
-            rows += batch.num_rows
+            rows += len(levels)
             self._tell(f"checked {rows:,} rounds", rows, 0.0)
-        if refused is not None:
-            raise refused
+        if refused:  # now that all is read: neither time nor progress tells where it was
+            raise refused[0]
         return digests, rows
 
     def play(self, course: Course, place: Unfinished, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
@@ -242,10 +238,11 @@ class LossFile:
         kept, known = place.load(), iter(digests)
         done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
         state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
-        for levels in self._blocks():
+        refused: list[DomainError] = []
+        for levels in self._blocks(refused):
             found.update(levels.tobytes())
             start += len(levels)
-            if next(known, None) != found.digest():
+            if refused or next(known, None) != found.digest():
                 raise self._changed(place)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
@@ -263,11 +260,19 @@ class LossFile:
         place.forget()
         return self.changed()
 
-    def _blocks(self) -> Iterator[NDArray[Any]]:
-        """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them."""
+    def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
+        """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them.
+
+        Args:
+            refused: takes what is said of losses that are none; zeros stand in their place.
+        """
         held, size = [], 0
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
-            levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+            try:
+                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+            except DomainError as error:
+                refused.append(error.with_traceback(None))
+                levels = np.zeros((batch.num_rows, len(self.names)), dtype=np.uint8)
             while len(levels):
                 held.append(levels[: self.block_rows - size])
                 size, levels = size + len(held[-1]), levels[len(held[-1]) :]

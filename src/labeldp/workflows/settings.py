@@ -39,6 +39,10 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     low, high = (decimal_float(end, "--range") for end in ends)
     if not low < high:
         raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
+    try:
+        Interval(low, high)
+    except InputError:
+        raise InputError("--range must hold numbers of ordinary size that differ, such as --range 0,100") from None
     return Interval(low, high, grid, clip)
 
 
