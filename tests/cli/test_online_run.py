@@ -89,7 +89,7 @@ def test_mistakes_end_in_one_line(labeldp: Callable, losses: Path, options: tupl
 
 
 def test_an_output_that_cannot_be_is_named(labeldp: Callable, losses: Path) -> None:
-    asked = ("online", "run", "losses.csv", "--epsilon", "9", "--out")
+    asked = ("online", "run", "losses.csv", "--epsilon", "2", "--out")
     assert labeldp(*asked, "no/dir/out.csv").err == "Error: --out: there is no directory no/dir\n"
     assert labeldp(*asked, "losses.csv").err.startswith("Error: --out: losses.csv exists already")
     Path("out.csv.certificate.json").write_text("{}")

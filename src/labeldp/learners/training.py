@@ -340,9 +340,8 @@ def _short(classifier: Any) -> Any:
     if not isinstance(classifier, HistGradientBoostingClassifier):
         return classifier
     few, mask = {"max_iter": min(classifier.max_iter, FEW_TREES)}, classifier.categorical_features
-    if mask is None or np.array_equal(
-        mask, np.zeros_like(mask, dtype=np.bool_)
-    ):  # each category needs a bin of its own
+    plain = mask is None or np.array_equal(mask, np.zeros_like(mask, dtype=np.bool_))
+    if plain:  # each category would need a bin of its own
         few["max_bins"] = min(classifier.max_bins, FEW_BINS)
     return clone(classifier).set_params(**few)
 
