@@ -39,7 +39,11 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     low, high = (decimal_float(end, "--range") for end in ends)
     if not low < high:
         raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
-    return Interval(low, high, grid, clip)
+    try:
+        return Interval(low, high, grid, clip)
+    except InputError as error:
+        words = str(error)
+    raise InputError(words.replace("low and high must be", "--range must hold"))
 
 
 def decimal_float(text: str, name: str) -> float:
