@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -31,7 +34,7 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Located
 from labeldp.workflows import FitSettings, LedgerFile, fit_file, predict_file
-from labeldp.workflows.bundle import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, certify, read_certified
+from labeldp.workflows.bundle import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, _dumped, certify, read_certified
 
 Disk = Callable[[int], AbstractContextManager[None]]
 SETTINGS = FitSettings.parse(
@@ -65,6 +68,37 @@ def folder(fitted: Path, tmp_path: Path) -> Path:
     """A copy that may be changed."""
     shutil.copytree(fitted, tmp_path, dirs_exist_ok=True)
     return tmp_path
+
+
+def test_a_model_as_earlier_versions_wrote_it_is_read(folder: Path) -> None:
+    """With the places in memory and the dates of skops itself."""
+    model = folder / "model"
+    before = Bundle.read(model).model.estimator
+    io.dump(before, model / ESTIMATOR)
+    certify(model, read_certified(model)[0])
+    again = Bundle.read(model).model.estimator
+    assert again[-1].coef_.tolist() == before[-1].coef_.tolist()
+    assert _dumped(again) == _dumped(before)
+
+
+def test_a_model_s_file_says_nothing_of_when_and_where_it_was_written(folder: Path) -> None:
+    with ZipFile(folder / "model" / ESTIMATOR) as file:
+        assert {member.date_time for member in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        schema = file.read("schema.json").decode()
+        numbers = [int(number) for number in re.findall(r'"__id__": (\d+)', schema)]
+        assert max(numbers) <= len(numbers)
+        assert set(re.findall(r'"file": "(.*?)"', schema)) | {"schema.json"} == set(file.namelist())
+        assert all(re.fullmatch(r"[0-9]+\.np[yz]|schema\.json", name) for name in file.namelist())
+
+
+def test_arrays_that_are_one_stay_one() -> None:
+    shared = np.arange(4.0)
+    content = [shared, {"file": shared, "__id__": 7}, np.arange(4.0), "text", "text"]
+    dumped = _dumped(content)
+    again = io.loads(dumped)
+    assert again[0] is again[1]["file"] and again[2] is not again[0] and again[1]["__id__"] == 7
+    assert dumped == _dumped([shared, {"file": shared, "__id__": 7}, np.arange(4.0), "text", "te" + "xt"[:]])
+    assert len(ZipFile(BytesIO(dumped)).namelist()) == 3
 
 
 def refusal(model: Path) -> str:
@@ -199,6 +233,6 @@ def test_every_learner_of_cells_and_neighbors_is_read_again(tmp_path: Path, doma
     for place, estimator in enumerate(found):
         vars(estimator).pop("certificate_", None)  # the model's, written beside it
         path = tmp_path / f"{place}.skops"
-        io.dump(estimator, path)
+        path.write_bytes(_dumped(estimator))
         again = io.load(path, trusted=sorted(TRUSTED))
         assert np.array_equal(again.predict(features), estimator.predict(features))

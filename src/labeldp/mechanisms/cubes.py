@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.domains import MAX_SIZE, Codes, Domain
+from labeldp.mechanisms.domains import MAX_SIZE, Codes, Domain, silent
 from labeldp.privacy import DomainError, InputError
 
 MAX_CUBES = 1 << 62
@@ -119,11 +119,10 @@ class CubeGrid:
 
 def _numbers(features: Any) -> NDArray[np.float64] | None:
     """Features as doubles; None where that is impossible, as errors that quote a feature must go no further."""
-    try:
-        table = np.asarray(features)
-        return None if table.dtype.kind == "c" else table.astype(np.float64, copy=False)
-    except (TypeError, ValueError, OverflowError):
+    array = silent(lambda: np.asarray(features))
+    if array is None or array.dtype.kind in "cmM":
         return None
+    return silent(lambda: array.astype(np.float64))
 
 
 @final

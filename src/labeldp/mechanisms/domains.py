@@ -79,7 +79,7 @@ class Domain(ABC):
             DomainError: a code is outside.
             InputError: not a one-dimensional array of integers.
         """
-        array = _silent(lambda: np.asarray(codes))
+        array = silent(lambda: np.asarray(codes))
         if array is None or array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
             raise InputError(f"labels must be a one-dimensional array of integer codes 0 to {self.size - 1}")
         if array.size and (array.max() >= self.size or (array.dtype.kind == "i" and array.min() < 0)):
@@ -121,7 +121,7 @@ class Classes(Domain):
         array = _column(labels, self)
         if self.names == tuple(range(self.size)) and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
             return self._encode_codes(array)
-        codes = _silent(lambda: self._looked_up(array))
+        codes = silent(lambda: self._looked_up(array))
         if codes is None:
             raise DomainError(_OUTSIDE.format(domain=self))
         return codes
@@ -192,7 +192,7 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
-def _silent(action: Callable[[], Result]) -> Result | None:
+def silent(action: Callable[[], Result]) -> Result | None:
     """What an action on labels returns, or None where it fails: its exception would hold a label."""
     try:
         return action()
@@ -209,7 +209,7 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
         DomainError: a label is masked, or labels of different kinds do not make an array.
         InputError: not one column.
     """
-    array = _silent(lambda: None if np.ma.is_masked(labels) else _as_array(labels))
+    array = silent(lambda: None if np.ma.is_masked(labels) else _as_array(labels))
     if array is None:
         raise DomainError(_OUTSIDE.format(domain=domain))
     if array.ndim != 1:
@@ -367,7 +367,7 @@ class Interval(Domain):
     def encode(self, labels: Any) -> Codes:
         """Codes of the nearest grid points, shape (n,); see `Domain.encode`."""
         array, low, high = _column(labels, self), float(self.low), float(self.high)
-        values = _silent(lambda: _numbers(array))
+        values = silent(lambda: _numbers(array))
         if values is not None and self.clip:
             values = np.clip(values, low, high)
         if values is None or not np.all((values >= low) & (values <= high)):

@@ -117,8 +117,6 @@ class Question:
         """
         if self.moments == inf:
             raise InputError("--moments must be finite: labels with all of them, such as bounded ones, have a --range")
-        if self.unit == inf:
-            raise InputError("--range must have a width that is a finite number")
         exponent(**self.setting, margin=self.margin)
         for epsilon in self.epsilons:
             cell_noise(task=self.task, epsilon=epsilon)

@@ -40,10 +40,10 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     if not low < high:
         raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
     try:
-        Interval(low, high)
-    except InputError:
-        raise InputError("--range must hold numbers of ordinary size that differ, such as --range 0,100") from None
-    return Interval(low, high, grid, clip)
+        return Interval(low, high, grid, clip)
+    except InputError as error:
+        words = str(error)
+    raise InputError(words.replace("low and high must be", "--range must hold"))
 
 
 def decimal_float(text: str, name: str) -> float:
