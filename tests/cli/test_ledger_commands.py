@@ -44,14 +44,19 @@ def test_another_domain_is_declared_on_purpose_and_shown_with_its_reason(labeldp
     assert other.status == 1 and "no label was looked at" in other.err and "--change --range 0,30" in other.err
     changed = labeldp(*HOURS, "--change", "--range", "0,80", "--reason", "hours a week")
     assert changed.status == 0 and "numbers from 0 to 20 or numbers from 0 to 80" in changed.out
-    assert labeldp(*HOURS, "--change", "--epsilon", "3", "--reason", "two surveys").status == 0
+    assert labeldp(*HOURS, "--change", "--epsilon", "3", "--delta", "1e-6", "--reason", "a survey").status == 0
+    changed = labeldp(*HOURS, "--change", "--epsilon", "3", "--reason", "two surveys")
+    assert "delta = 1e-06" in changed.out, "a delta that is not named stays"
+    assert labeldp(*HOURS, "--change", "--epsilon", "3", "--delta", "0", "--reason", "two surveys").status == 0
+    unknown = labeldp("ledger", "add", "l.ledger", "--dataset", "Hour", "--change", "--epsilon", "3")
+    assert unknown.status == 1 and "no dataset 'Hour'; did you mean 'hours'?" in unknown.err
     done = labeldp(*fit, "--range", "0,80", "--out", "a")
     assert done.status == 0, done.err
     told = "domain was changed (1 time before this release) or that labels were refused (1 time)"
     assert told in labeldp("certificate", "a").out
     shown = labeldp("ledger", "show", "l.ledger").out
     assert "declared domain changed from numbers from 0 to 20 to numbers from 0 to 80 (hours a week)" in shown
-    assert "budget changed from epsilon = 2, delta = 0 to epsilon = 3, delta = 0 (two surveys)" in shown
+    assert "budget changed from epsilon = 2, delta = 0 to epsilon = 3, delta = 1e-06 (a survey)" in shown
     assert "labels were refused 1 time" in shown
 
 

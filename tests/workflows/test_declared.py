@@ -90,7 +90,7 @@ def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wro
         said.add(str(caught.value))
         assert caught.value.__context__ is None and caught.value.__cause__ is None
     [sentence] = said
-    assert "clip=True" in sentence and "--clip" in sentence and "--change" in sentence
+    assert "--clip" in sentence and "--clip" in sentence and "--change" in sentence
     assert opened(path).domains[0].refused == 5
 
 
@@ -336,3 +336,50 @@ def test_classes_of_version_1_that_no_charge_names_are_admitted(path: Path) -> N
     form = Declared.of(ldp.Classes(("no", "yes"))).form
     found = Declared.of_traces(form, {})
     assert found is not None and found.form == form and "earlier release" in found.words
+
+
+def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:
+    """Whether two labels are equal was told by swapping two ids: found again where they are, refused where not.
+
+    With one label known, 199 such requests found all others of 200 records, and the ledger said neither that anybody
+    had asked nor what it had cost. The refusals are counted now, on disk before they are told, and certificates say so.
+    """
+    labels, ids = np.random.default_rng(1).integers(0, 2, 200), np.arange(200)
+
+    def ask(names: np.ndarray) -> ldp.Release[Any]:
+        curator = Curator(labels, domain=ldp.Classes(2), ledger=opened(path), ids=names)
+        return curator.release(ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=0.5), rng=SYSTEM)
+
+    ask(ids)
+    differ = 0
+    for other in range(1, 200):
+        swapped = ids.copy()
+        swapped[[0, other]] = other, 0
+        try:
+            ask(swapped)
+        except ldp.LedgerError as error:
+            assert "not the labels or losses that were released before" in str(error)
+            differ += 1
+    assert differ == (labels != labels[0]).sum() and opened(path).spent.epsilon() == 0.5
+    assert f"other labels were refused {differ} times" in describe_ledger(str(path))
+    louder = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=0.25)
+    holder = Curator(labels, domain=ldp.Classes(2), ledger=opened(path), ids=ids)
+    assert f"labels were refused ({differ} times)" in counted(holder.release(louder, rng=SYSTEM).certificate)
+
+
+def test_a_budget_that_is_spent_lets_no_label_be_looked_at_under_a_new_revision(path: Path) -> None:
+    """The same mechanism under another revision was let through as if it were found again; each name was a trial."""
+    labels, domain = np.arange(20) % 2, ldp.Classes(2)
+    mechanism = ldp.RandomizedResponse(domain=domain, epsilon=4)
+    Curator(labels, domain=domain, ledger=opened(path)).release(mechanism, rng=SYSTEM)
+    opened(path).afford(mechanism)
+    with pytest.raises(ldp.BudgetExceeded):
+        opened(path, revision="next").afford(mechanism)
+
+
+@pytest.mark.parametrize("labels", [[], np.zeros((3, 2)), np.zeros(3)], ids=["none", "a matrix", "more than ids"])
+def test_what_is_wrong_whatever_the_labels_are_declares_nothing(path: Path, labels: Any) -> None:
+    """Numbers of labels and ids are public: an error in them is told before the domain is pinned."""
+    with pytest.raises(ldp.InputError, match=r"^(labels|ids) must"):
+        Curator(labels, domain=ldp.Interval(0, 1), ledger=opened(path), ids=[1])
+    assert not path.exists()

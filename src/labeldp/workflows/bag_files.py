@@ -102,8 +102,7 @@ def release_bags(
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
-        codes = account.compare(domain, records.codes)
-        curator = Curator(domain.decode(codes), domain=domain, ledger=account, ids=records.ids)
+        curator = Curator.of_codes(records.codes, domain=domain, ledger=account, ids=records.ids)
         release = curator.release(made, rng=account.randomness)
         arrays = _published(made, release.value, records)
         others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))

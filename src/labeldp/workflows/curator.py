@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,33 @@ class Curator(Uncopied):
             raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
         if (budget is None) == (ledger is None):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
-        names = None if ids is None else _distinct(ids)
         account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
+        names, count = None if ids is None else _distinct(ids), _count(labels)
+        if names is not None and count is not None and len(names) != count:
+            raise InputError("ids must be one integer, or one text, for each record")
         # A copy: labels that the caller changes later must not be randomized by the noise of the first ones.
-        codes = account.compare(domain, lambda: np.array(domain.encode(labels)))
+        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run)
+
+    @classmethod
+    def of_codes(
+        cls, codes: Callable[[], NDArray[Any]], *, domain: Domain, ledger: LedgerLike, ids: Any, run: str | None = None
+    ) -> "Curator":
+        """Return a curator of labels that are read as codes of a domain.
+
+        Args:
+            codes: reads them, shape (n,), once the domain is declared; refuses what lies outside of it.
+            domain, ledger, ids, run: see `Curator`.
+        """
+        curator = object.__new__(cls)
+        names = None if ids is None else _distinct(ids)
+        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run)
+        return curator
+
+    def _begin(
+        self, read: Callable[[], NDArray[Any]], domain: Domain, account: LedgerLike, names: Any, run: str | None
+    ) -> None:
+        """Compare the labels with the domain, which the ledger remembers if it can."""
+        codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
@@ -259,6 +282,24 @@ def _distinct(ids: Any) -> Any:
     if not distinct:
         raise InputError("ids must be distinct: records with the same id would share their noise")
     return values
+
+
+def _count(labels: Any) -> int | None:
+    """Return how many labels there are, without a look at one; None where that is not known beforehand.
+
+    Raises:
+        InputError: none, or not in one dimension.
+    """
+    shape = getattr(labels, "shape", None)
+    if isinstance(shape, tuple) and len(shape) != 1:
+        raise InputError("labels must be one-dimensional, shape (n,)")
+    try:
+        count = len(labels)
+    except TypeError:
+        return None
+    if not count:
+        raise InputError("labels must hold at least one record")
+    return count
 
 
 def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:

@@ -95,6 +95,8 @@ def told(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
     [(domains, refused)] = connection.execute(
         "SELECT count(*), coalesce(sum(refused), 0) FROM domain WHERE dataset = ?", (dataset,)
     ).fetchall()
+    query = "SELECT coalesce(sum(times), 0) FROM difference WHERE dataset = ?"
+    refused += connection.execute(query, (dataset,)).fetchone()[0]
     if domains <= 1 and not refused:
         return ()
     return (

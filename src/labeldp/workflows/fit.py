@@ -217,8 +217,9 @@ class _Asked:
     def learn(self, told: Callable[[Stage], None], bench: Bench) -> Release[Model]:
         """The releases and the training."""
         settings, private, account = self.settings, self.private, self.account
-        labels = settings.domain.decode(account.compare(settings.domain, lambda: private.codes))
-        held = Curator(labels, domain=settings.domain, ledger=account, ids=private.ids, run=self.run)
+        held = Curator.of_codes(
+            lambda: private.codes, domain=settings.domain, ledger=account, ids=private.ids, run=self.run
+        )
         watched = WatchedCurator(held, told, self.charged())
         return self.plan.learn(private, watched, rng=account.randomness, bench=bench)
 

@@ -3,11 +3,9 @@
 import json
 import os
 import secrets
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
@@ -36,6 +34,7 @@ from labeldp.workflows.ledger_rows import (
     SECRET_BYTES,
     Dataset,
     Shelf,
+    adding,
     budget_from,
     budget_texts,
     charge_from,
@@ -47,6 +46,7 @@ from labeldp.workflows.ledger_rows import (
     now,
     text_of,
     uncharged,
+    unknown,
 )
 from labeldp.workflows.ledger_store import Store
 
@@ -134,7 +134,7 @@ class LedgerFile(Uncopied):
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
             if declared is not None:
-                _declare_first(connection, known_dataset(connection, name), declared, self.path)
+                _declare_first(connection, known_dataset(connection, self.path, name), declared, self.path)
 
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
         """Give a dataset another budget, larger or smaller. What was spent stays spent, and the change is on record.
@@ -172,7 +172,7 @@ class LedgerFile(Uncopied):
         _require_reason(why)
         declared = None if domain is None else _declared(domain)
         with self._store.writing() as connection:
-            known = known_dataset(connection, name)
+            known = known_dataset(connection, self.path, name)
             if budget is not None:
                 _change_budget(connection, known, budget, why)
             if declared is not None:
@@ -200,7 +200,7 @@ class LedgerFile(Uncopied):
             return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
         others = self.datasets()
         if budget is None or others:
-            raise _unknown(self.path, name, others)
+            raise unknown(self.path, name, others)
         return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:
@@ -333,9 +333,14 @@ class DatasetLedger(Uncopied):
         query = "SELECT words, passed, refused, created FROM domain "
         return tuple(Comparisons(*row) for row in self._of_name(query))
 
-    def _of_name(self, query: str) -> list[tuple[Any, ...]]:
+    @property
+    def differences(self) -> int:
+        """How often labels were refused because they were not those of before, in all revisions: public."""
+        return sum(times for (times,) in self._of_name("SELECT times FROM difference ", order="revision"))
+
+    def _of_name(self, query: str, order: str = "id") -> list[tuple[Any, ...]]:
         """The dataset's rows of a table that ledgers of version 1 do not have."""
-        place = "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id"
+        place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY {order}"
         return self._store.rows(query + place, (self.name,), since=2)
 
     @property
@@ -389,12 +394,12 @@ class DatasetLedger(Uncopied):
     def _refusal(self, domain: Domain, declared: Declared) -> str:
         """What is said of labels that do not fit, and what to do; it follows from the domain alone."""
         clip = isinstance(domain, Interval) and not domain.clip
-        ends = "count numbers outside as the nearest end (--clip, Interval(…, clip=True)), " if clip else ""
+        ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         return (
-            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is missing, "
-            "outside or of another kind. Nothing was charged; that labels were refused is on record, and certificates "
-            f"will say so. Clean the labels, {ends}or declare what labels can be, by what is known without them: "
-            f"{_command(self._store.path, self.name)} --change --classes … or --range …"
+            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one label is "
+            "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
+            f"certificates say so. Clean the labels, {ends}or declare another domain, chosen without looking at them: "
+            f"{adding(self._store.path, self.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:
@@ -413,7 +418,12 @@ class DatasetLedger(Uncopied):
         One that was charged before is let through: it may be found again.
         """
         public = text_of(mechanism.specification())
-        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in self.charges):
+        rows = self._store.rows(
+            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) AND revision = ?",
+            (self.name, self.revision),
+        )
+        here = [charge_from(text) for (text,) in rows]
+        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here):
             check(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
@@ -465,11 +475,17 @@ class DatasetLedger(Uncopied):
         """One transaction on the dataset, refused where the labels are not those of before."""
         if not request.labels or not request.whole:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
+        changed = LedgerError(_CHANGED.format(self._called))
         with self._open() as (connection, dataset):
             shelf = Shelf(connection, dataset, self.revision)
-            if not shelf.is_of(request):
-                raise LedgerError(_CHANGED.format(self._called))
-            yield shelf
+            same = shelf.is_of(request)
+            if same:
+                shelf.keep_traces(request)
+                yield shelf
+            else:
+                shelf.count_difference()  # on disk before it is told
+        if not same:
+            raise changed
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
@@ -478,7 +494,7 @@ class DatasetLedger(Uncopied):
             known = find_dataset(connection, self.name)
             if known is None and self._proposed is not None:
                 if others := [name for (name,) in connection.execute("SELECT name FROM dataset ORDER BY id")]:
-                    raise _unknown(self._store.path, self.name, others)  # the file appeared meanwhile
+                    raise unknown(self._store.path, self.name, others)  # the file appeared meanwhile
                 insert_dataset(connection, self.name, self._proposed, self._secret)
                 known = find_dataset(connection, self.name)
             if known is None or known.secret != self._secret:
@@ -520,7 +536,7 @@ def _declare_first(connection: Connection, dataset: Dataset, declared: Declared,
             f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
             "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
             "is a step of its own that certificates will count, "
-            f"{_command(path, dataset.name)} --change {declared.options}"
+            f"{adding(path, dataset.name)} --change {declared.options}"
         )
 
 
@@ -542,22 +558,6 @@ def _change_domain(connection: Connection, dataset: Dataset, declared: Declared,
         declare(connection, dataset.id, declared, now())
         if before:
             note_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
-
-
-def _unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
-    """A name that no dataset has: a typing error, or one to be added on purpose."""
-    near = get_close_matches(name, others, n=1)
-    listed = ", ".join(repr(other) for other in others) or "none"
-    known = f"did you mean {near[0]!r}?" if near else f"it has {listed}."
-    return LedgerError(
-        f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
-        f"for another column: {_command(path, name)} --epsilon …"
-    )
-
-
-def _command(path: Path, name: str) -> str:
-    """The command that adds or changes a dataset."""
-    return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
 
 
 def _require_name(name: Any, argument: str = "name") -> None:

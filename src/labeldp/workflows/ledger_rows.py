@@ -2,11 +2,14 @@
 
 import json
 import secrets
+import shlex
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,18 +41,29 @@ class Shelf:
     revision: str
 
     def is_of(self, request: Request) -> bool:
-        """Whether the request is about the labels of earlier ones, whose traces are kept."""
-        place = (self.dataset.id, self.revision)
-        rows = self.connection.execute(
-            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?", place
-        )
-        known = {(ids, labels): digest for ids, labels, digest in rows}
-        traces = {(ids, labels): digest for ids, labels, digest in request.whole}
-        if any(known.get(kinds, digest) != digest for kinds, digest in traces.items()):
-            return False
-        new = [(*place, *kinds, digest) for kinds, digest in traces.items() if kinds not in known]
+        """Whether the request is about the labels of earlier ones, as far as their traces tell."""
+        known = self._traces()
+        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.whole)
+
+    def keep_traces(self, request: Request) -> None:
+        """Keep what later requests are compared with."""
+        known = self._traces()
+        new = [(self.dataset.id, self.revision, *trace) for trace in request.whole if trace[:2] not in known]
         self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
-        return True
+
+    def count_difference(self) -> None:
+        """Put on record that other labels than those of before were refused: that they differ is told by it."""
+        self.connection.execute(
+            "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
+            (self.dataset.id, self.revision),
+        )
+
+    def _traces(self) -> dict[tuple[str, str], str]:
+        rows = self.connection.execute(
+            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?",
+            (self.dataset.id, self.revision),
+        )
+        return {(ids, labels): digest for ids, labels, digest in rows}
 
     def held(self, request: Request, mechanism: Any) -> Drawn | None:
         """What the same request was answered before; else the same stage, with its stored mechanism."""
@@ -127,12 +141,29 @@ def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
 
 
-def known_dataset(connection: sqlite3.Connection, name: str) -> Dataset:
+def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Dataset:
     """The dataset of a name, which must be there."""
     found = find_dataset(connection, name)
     if found is None:
-        raise LedgerError(f"the ledger has no dataset {name!r}")
+        raise unknown(path, name, [other for (other,) in connection.execute("SELECT name FROM dataset ORDER BY id")])
     return found
+
+
+def unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
+    """Return the refusal of a name that no dataset has: a typing error, or one to be added on purpose."""
+    spelled = {other.casefold(): other for other in others}
+    near = get_close_matches(name.casefold(), spelled, n=1)
+    listed = ", ".join(repr(other) for other in others) or "none"
+    known = f"did you mean {spelled[near[0]]!r}?" if near else f"it has {listed}."
+    return LedgerError(
+        f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
+        f"for another column: {adding(path, name)} --epsilon …"
+    )
+
+
+def adding(path: Path, name: str) -> str:
+    """Return the command that adds or changes a dataset."""
+    return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
 
 
 def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:

@@ -37,6 +37,10 @@ SINCE_2 = (
     id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
     before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL
 )""",
+    """CREATE TABLE difference (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (dataset, revision)
+)""",
     f"PRAGMA user_version = {VERSION}",
 )
 """What version 2 added to version 1."""

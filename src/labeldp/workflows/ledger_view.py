@@ -35,6 +35,8 @@ def _dataset(account: DatasetLedger) -> str:
     for domain in account.domains:
         refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
         lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
+    if account.differences:
+        lines.append(f"  other labels were refused {times(account.differences)}")
     for change in account.changes:
         why = f" ({change.why})" if change.why else ""
         lines.append(f"  {_when(change.created)}, {change.what} changed from {change.before} to {change.after}{why}")
@@ -103,8 +105,11 @@ def add_dataset(
     if why is not None and not change:
         raise InputError("--reason goes with --change: it is the reason of a change")
     domain = None if classes is None and interval is None else domain_of(classes, interval, GRID)
-    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta or "0")
     ledger = LedgerFile(path)
+    if epsilon is not None and delta is None:
+        known = change and ledger.exists and name in ledger.datasets()
+        delta = ledger.dataset(name).budget.delta if known else "0"
+    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
     if not change:
         if budget is None:
             raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from labeldp.learners import Model
 from labeldp.mechanisms import Interval, debias
-from labeldp.privacy import Budget, InputError, Release
+from labeldp.privacy import Budget, InputError, Ledger, Release
 from labeldp.workflows.curator import Curator
 from labeldp.workflows.summary import Curve, CurvePoint, Importance
 
@@ -77,7 +77,8 @@ class _World:
 
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
         domain, delta = self.model.domain, self.plan.settings.delta
-        curator = Curator(domain.decode(self.codes[~self.test]), domain=domain, budget=Budget(epsilon, delta))
+        ledger = Ledger(Budget(epsilon, delta))
+        curator = Curator.of_codes(lambda: self.codes[~self.test], domain=domain, ledger=ledger, ids=None)
         model = self.plan.relearn(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))
