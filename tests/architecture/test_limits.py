@@ -1,7 +1,9 @@
 """Sentences of docs/limits.md that no other test says: each "cannot", "once" and "at most" stands beside one."""
 
+import inspect
 import logging
 import math
+import re
 import shutil
 import sqlite3
 import zipfile
@@ -17,11 +19,13 @@ import pandas as pd
 import pytest
 
 import labeldp as ldp
+from labeldp import mechanisms
 from labeldp.cli import main
 from labeldp.mechanisms.randomized_response import ResponseLaw
-from labeldp.online import Ball
+from labeldp.online import CONVEX_METHODS, METHODS, Ball, plan_convex, plan_experts
 from labeldp.privacy import SystemRandomness, record_words
 from labeldp.workflows import OnlineRun, describe_ledger, run_online, simulate
+from mechanisms.examples import EXAMPLES
 
 DOMAIN = ldp.Classes(("no", "yes"))
 WORD = 1 << 64
@@ -233,6 +237,35 @@ def test_sets_from_a_released_prior_are_charged_as_two_answers(tmp_path: Path) -
         prior = counts.map(lambda _, rows=rows: rows)
         mechanism = ldp.RandomizedResponseWithPrior(domain=domain, epsilon=1, prior=prior)
         assert mechanism.privacy_loss() == ldp.PrivacyLoss.pure(1)
+
+
+def test_the_page_names_what_has_no_pure_epsilon() -> None:
+    """Costs chosen late are covered at delta = 0 where there is a pure epsilon: for all others the page warns."""
+    kinds: dict[str, set[bool]] = {}
+    for make in EXAMPLES.values():
+        one = make(1)
+        kinds.setdefault(type(one).__name__, set()).add(one.privacy_loss().max_loss is not None)
+    assert set(kinds) == {name for name in dir(mechanisms) if public_mechanism(getattr(mechanisms, name))}
+    impure = {name for name, pure in kinds.items() if pure != {True}}
+    assert {name for name, pure in kinds.items() if len(pure) > 1} == {"BagSum"}, "its noise decides"
+    online = {}
+    for name in METHODS:
+        plan = plan_experts(1000, 4, epsilon=1, delta=0 if METHODS[name].pure else 1e-6, method=name)
+        online[name] = plan.kernel().privacy_loss(1000).max_loss is not None
+    for name in CONVEX_METHODS[:-1]:  # and a sampler of one's own, which has a distance
+        loss = plan_convex(Ball(3, 0.5), 1000, 1.0, 1e-6, method=name).kernel.privacy_loss(1000)
+        online[f"{name}, convex"] = loss.max_loss is not None
+    pure_online = {name for name, pure in online.items() if pure}
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+    [row] = [line for line in page.splitlines() if "Costs chosen late" in line]
+    sentence = row.split("without a pure ε are")[1].split("online learners but")
+    assert set(re.findall(r"`(\w+)`", sentence[0])) == impure and "`BagSum` with Gaussian noise" in sentence[0]
+    assert set(re.findall(r"`([\w-]+)`", sentence[1].split(".")[0])) == pure_online
+
+
+def public_mechanism(found: Any) -> bool:
+    """Whether it is a mechanism that can be made."""
+    return isinstance(found, type) and issubclass(found, mechanisms.Mechanism) and not inspect.isabstract(found)
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1, 10, 100])
