@@ -265,6 +265,8 @@ def release(data: str, out: str, **options: Any) -> None:
         certificate = release_bags(data, out=out, domain=domain, note=_note, **bags, **_of_bags(bags, options))
     elif bags:
         raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {', '.join(BAGS)}")
+    elif given["interval"] is not None and options["mechanism"] != "discrete-laplace":
+        raise click.UsageError("--range goes with --mechanism discrete-laplace, or with bags: " + ", ".join(BAGS))
     else:
         with _progress("releasing") as progress:
             certificate = release_file(data, out=out, domain=domain, note=_note, progress=progress, **options)

@@ -1,5 +1,6 @@
 """Sentences of docs/limits.md that no other test says: each "cannot", "once" and "at most" stands beside one."""
 
+import inspect
 import logging
 import math
 import shutil
@@ -17,6 +18,7 @@ import pandas as pd
 import pytest
 
 import labeldp as ldp
+from labeldp import mechanisms
 from labeldp.cli import main
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.online import Ball
@@ -233,6 +235,11 @@ def test_sets_from_a_released_prior_are_charged_as_two_answers(tmp_path: Path) -
         prior = counts.map(lambda _, rows=rows: rows)
         mechanism = ldp.RandomizedResponseWithPrior(domain=domain, epsilon=1, prior=prior)
         assert mechanism.privacy_loss() == ldp.PrivacyLoss.pure(1)
+
+
+def public_mechanism(found: Any) -> bool:
+    """Whether it is a mechanism that can be made."""
+    return isinstance(found, type) and issubclass(found, mechanisms.Mechanism) and not inspect.isabstract(found)
 
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1, 10, 100])

@@ -40,6 +40,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(people / "test.npz", **test)
     np.savez(people / "both.npz", **{f"train_{name}": each for name, each in first.items()},
              **{f"test_{name}": each for name, each in test.items()})  # fmt: skip
+    np.savez(people / "fives.npz", images=test["images"], labels=test["labels"] + 1)
     np.savez(people / "new.npz", images=test["images"])
     monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
     monkeypatch.setattr(image_rows, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
@@ -117,6 +118,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
             ("must hold gray images of 12 × 12 pixels, not gray images of 6 × 6",),
         ),
         ((*LINEAR, "--test", "people.csv", PUBLIC), ("people.csv",)),
+        ((*LINEAR, "--classes", "4", "--test", "fives.npz", PUBLIC), ("--test: labels of fives.npz must lie in",)),
         (("fit", "one.png", *LINEAR[2:]), ("one.png is neither a table", "nor a source of images")),
         (("fit", "one.png", *LOCAL[2:], "--model", "cnn"), ("nor a source of images",)),
         (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),

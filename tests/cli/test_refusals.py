@@ -100,6 +100,14 @@ def test_a_fit_that_the_budget_cannot_carry_charges_no_stage(labeldp: Callable[.
     assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
 
 
+def test_a_range_without_a_mechanism_for_it_names_the_flag(labeldp: Callable[..., Ran], people: Path) -> None:
+    for more in ((), ("--mechanism", "unary-encoding")):
+        base = ("release", "people.csv", "--label", "age", "--range", "0,120", "--epsilon", "1", "--ledger", "l.ledger")
+        ran = labeldp(*base, "--dataset", "people", "--out", "noisy.csv", *more)
+        assert ran.status != 0 and "--range goes with --mechanism discrete-laplace" in ran.err
+        assert not (people / "l.ledger").exists()
+
+
 WEAK = "lets the odds about one label change by a factor of 163,000: this is a weak promise"
 
 

@@ -1,5 +1,6 @@
 import random
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import labeldp as ldp
 from labeldp.learners import KernelClassifier, fit_multistage
@@ -315,6 +319,73 @@ def test_what_a_classifier_cannot_take_is_found_before_anything_is_charged(
     with pytest.raises(InputError, match=message):
         fit_multistage(features, holder, epsilon=1, rng=SIMULATED(0), **arguments)
     assert not holder.ledger.charges
+
+
+def categories(count: int, seed: int = 0) -> Any:
+    """A classifier that knows no other values than those that it learned from, and a column of many values."""
+    column = np.random.default_rng(seed).integers(0, count, (3000, 1))
+    return make_pipeline(OneHotEncoder(), LogisticRegression()), column
+
+
+@pytest.mark.parametrize("kind", [int, str, object])
+@pytest.mark.parametrize("frame", [False, True])
+def test_values_that_stand_alone_are_met_before_anything_is_charged(kind: Any, frame: bool) -> None:
+    """Cross-fitting raised `ValueError: Found unknown categories` of integers below 900, after the charge."""
+    classifier, column = categories(900)
+    table, holder = column.astype(kind), curator(np.arange(3000) % 2)
+    with pytest.raises(InputError, match="Pipeline cannot predict values that it did not learn from: Found unknown"):
+        fit_multistage(pd.DataFrame(table, columns=["a"]) if frame else table, holder, classifier=classifier, epsilon=1,
+                       rng=SIMULATED(0))  # fmt: skip
+    assert not holder.ledger.charges
+
+
+def test_a_rare_text_among_numbers_is_met_before_anything_is_charged() -> None:
+    """Of 20,000 cells three are "?": a rehearsal on 1,000 at random sees none of them nine times of ten."""
+    column = np.arange(20_000).astype(object)[:, None] % 7
+    column[[5000, 9000, 15_000]] = "?"
+    holder = curator(np.arange(20_000) % 2)
+    with pytest.raises(InputError, match="LogisticRegression cannot learn from these features"):
+        fit_multistage(column, holder, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    assert not holder.ledger.charges
+
+
+def test_common_values_are_no_reason_to_refuse_and_unknown_ones_may_be_ignored() -> None:
+    classifier, column = categories(20)
+    fit_multistage(column, curator(np.arange(3000) % 2), classifier=classifier, epsilon=1, rng=SIMULATED(0))
+    ignoring = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression())
+    many = categories(900)[1]
+    fit_multistage(many, curator(np.arange(3000) % 2), classifier=ignoring, epsilon=1, rng=SIMULATED(0))
+
+
+def test_what_a_classifier_raises_after_the_charge_is_a_sentence_that_says_what_to_do(tmp_path: Path) -> None:
+    """Values that occur twice stand alone in no rehearsal: it was a bare ValueError with labels charged."""
+    classifier, _ = categories(2)
+    column, labels = np.repeat(np.arange(1500), 2)[:, None], np.arange(3000) % 2
+    ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(1))
+    holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger)
+    with pytest.raises(ldp.LabelDPError, match="classifier Pipeline failed after labels were released: Found") as told:
+        fit_multistage(column, holder, classifier=classifier, epsilon=1, rng=ledger.randomness)
+    assert not isinstance(told.value, InputError) and "The released labels stay charged" in str(told.value)
+    before = holder.ledger.charges
+    assert len(before) == 1
+    other = LogisticRegression()
+    fit_multistage(column, holder, classifier=other, epsilon=1, rng=ledger.randomness)
+    assert holder.ledger.charges[0] == before[0] and len(holder.ledger.charges) == 3
+    assert holder.ledger.spent.epsilon() == 1, "the first stage is found, and the others are of other records"
+
+
+def test_a_classifier_that_needs_many_records_is_tried_on_as_many_as_there_will_be() -> None:
+    """1,200 neighbors were refused on 1,000 records of 3,000, as if a class were missing."""
+    features, labels = blobs(3000)
+    many = KNeighborsClassifier(1200)
+    for reason, stages in (("", 1), ("n_samples = 1188 .tried on 1,188 of 3,000 records", 2)):
+        holder = curator(labels)
+        if not reason:
+            fit_multistage(features, holder, classifier=many, epsilon=1, stages=stages, rng=SIMULATED(0))
+            continue
+        with pytest.raises(InputError, match=f"cannot learn from these features: Expected n_neighbors .*{reason}"):
+            fit_multistage(features, holder, classifier=many, epsilon=1, stages=stages, rng=SIMULATED(0))
+        assert not holder.ledger.charges
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

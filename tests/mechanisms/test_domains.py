@@ -382,3 +382,26 @@ def test_a_range_may_be_written_in_any_way(low: Any) -> None:
 def test_what_is_no_interval_is_refused(arguments: tuple, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Interval(*arguments)
+
+
+def test_integers_that_numpy_would_round_are_decoded_as_they_are() -> None:
+    """Names on both sides of int64 made doubles, two of them equal: encoding them again gave [0, 0, 2]."""
+    for names in ((2**63, 2**63 + 1, -1), (2**64 - 1, 0), (-(2**64) + 1, -(2**63) - 1)):
+        domain, codes = Classes(names), range(len(names))
+        decoded = domain.decode(list(codes))
+        assert decoded.tolist() == list(names)
+        assert domain.encode(decoded).tolist() == list(codes)
+    assert Classes((-(2**63), 2**63 - 1)).decode([0, 1]).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("names", "label", "code"),
+    [((0, 1, "false"), False, 2), ((0, 1, "true"), True, 2), ((False, "0"), 0, 1), ((0, 1), True, 1)],
+)
+def test_a_truth_value_is_its_text_in_python_as_in_a_file(names: Any, label: Any, code: int) -> None:
+    """`False == 0` was found as the name 0 in Python, and as "false" in a file."""
+    domain = Classes(names)
+    arrays = (np.array([label]), np.array([label], dtype=object), pd.Series([label], dtype=object))
+    for labels in ([label], [np.array(label)[()]], *arrays):
+        assert domain.encode(labels).tolist() == [code]
+    assert Classes([str(name) for name in names]).encode(["false" if label is False else str(label).lower()]) == [code]

@@ -13,7 +13,7 @@ import pytest
 import labeldp as ldp
 from labeldp.mechanisms import CubeGrid, Domain, Located
 from labeldp.workflows import Curator, DatasetLedger, LedgerFile, describe_ledger
-from labeldp.workflows.declared import LOSSES, Declared
+from labeldp.workflows.declared import LOSSES, Declared, classes_form
 from workflows import ledger_version_1
 from workflows.ledgers import SYSTEM
 
@@ -310,6 +310,18 @@ def test_domains_of_releases_of_version_1_stay_admitted_and_others_are_refused(o
     assert domains[0][0].created == ledger.dataset("bought").entries[0].created
 
 
+def test_classes_of_version_1_that_are_refused_today_spoil_no_other_dataset(old: Path) -> None:
+    """A name with a NUL stood in one charge: every dataset of the ledger raised an InputError about `classes`."""
+    with closing(sqlite3.connect(old)) as connection, connection:
+        [(charge,)] = connection.execute("SELECT charge FROM release WHERE id = 1").fetchall()
+        connection.execute("UPDATE release SET charge = ? WHERE id = 1", (charge.replace('"yes"', '"no\\u0000"'),))
+        form = classes_form(["no", "no\0"])
+        connection.execute("UPDATE labels SET domain = ? WHERE domain LIKE 'classes %'", (form,))
+    Curator([80], domain=ldp.Interval(0, 80), ledger=LedgerFile(old).dataset("hours"))
+    assert [each.words for each in LedgerFile(old).dataset("bought").domains] == ["the 2 classes 'no', 'no\\x00'"]
+    assert version(old) == 2
+
+
 def test_a_writing_that_fails_leaves_a_ledger_of_version_1_as_it_is(old: Path) -> None:
     before = old.read_bytes()
     with pytest.raises(ldp.BudgetExceeded):
@@ -325,7 +337,10 @@ def test_a_writing_that_fails_leaves_a_ledger_of_version_1_as_it_is(old: Path) -
         ("losses", LOSSES),
         ("any", None),
         ("classes", None),
-        ('{"cells": {}, "labels": {"classes": [0, 1]}}', Declared.of(ldp.Classes(2))),
+        (
+            '{"cells": {}, "labels": {"classes": [0, 1]}}',
+            Declared(classes_form(["0", "1"]), "the 2 classes '0', '1'"),
+        ),
     ],
 )
 def test_traces_of_version_1_are_understood(trace: str, expected: Any) -> None:

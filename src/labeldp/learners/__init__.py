@@ -1,4 +1,4 @@
-"""What can be learnt from released labels: multi-stage training, noise-aware models, scores without true labels."""
+"""What can be learned from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
 from labeldp.learners.adapters import NoisyLabelClassifier
 from labeldp.learners.bags import BagRegressor, BagRows, bag_product, bag_rows, fit_bags

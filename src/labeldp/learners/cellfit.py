@@ -73,7 +73,7 @@ def fit_cells(
             second; "counts", the noisy number of each class; or a class alone, by "permute-and-flip" or "exponential".
             By default sums, or counts where there are more than two classes. A noisy count chooses about as well as
             a class alone, and gives probabilities.
-        evaluation: share of the records that is not learnt from, but randomized one by one at the same epsilon, so
+        evaluation: share of the records that is not learned from, but randomized one by one at the same epsilon, so
             that the model has an `evaluation`; in [0, 1).
         partition_seed: of the random split, public.
 

@@ -56,7 +56,7 @@ def fit_linear(
         dimension: at most so many principal directions are used; by default `MAX_DIMENSION`, of which the noise
             leaves as many as are worth it; of many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
-        evaluation: share of the records that is not learnt from, but answered by plain randomized response at the
+        evaluation: share of the records that is not learned from, but answered by plain randomized response at the
             same epsilon (numbers by `DiscreteLaplace`), so that the model has an `evaluation`; in [0, 1), and 0 where
             features are a `Release`, which may hold these labels.
         partition_seed: of the random split, public.
@@ -101,7 +101,7 @@ def evaluated(
     seed: int,
     rng: Any,
 ) -> Release[Model]:
-    """A model with an evaluation on records that it was not learnt from, answered one by one (see `measuring`).
+    """A model with an evaluation on records that it was not learned from, answered one by one (see `measuring`).
 
     Args:
         curator: of all labels.

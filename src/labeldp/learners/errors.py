@@ -48,7 +48,7 @@ class NumberEvaluation:
         return _root(self.squared_error(level))
 
     def constant_error(self, level: float = LEVEL) -> Estimate:
-        """The root mean squared error of always answering the mean, which is learnt from other released labels."""
+        """The root mean squared error of always answering the mean, which is learned from other released labels."""
         return _root(debiased_squared_error(self.release, self.constant(), level=level))
 
     def gain(self, level: float = LEVEL) -> Estimate:

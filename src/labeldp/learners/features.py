@@ -1,5 +1,7 @@
-"""What is asked of a table of features, by every learner, before anything is learnt or charged."""
+"""What is asked of a table of features, by every learner, before anything is learned or charged."""
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,9 @@ from labeldp.privacy import InputError
 
 REHEARSED = 1000
 """Records on which a classifier is tried before anything is charged, at most."""
+
+RARE = 5
+"""A value is rare that so many records of a rehearsal, or fewer, would hold."""
 
 BLOCK_ROWS = 1 << 15
 """Rows handled at a time: what is computed from them stays in cache."""
@@ -187,26 +192,77 @@ def check_numbers(features: Any, argument: str = "classifier") -> None:
         raise InputError(f"{error}; or name an estimator that takes them, by {argument}") from None
 
 
-def telling_rows(features: Any, seed: int) -> NDArray[np.intp]:
-    """The rows of a rehearsal: some at random, among them of each column a gap, the smallest and the largest number.
+@dataclass(frozen=True)
+class Telling:
+    """The rows of a rehearsal, in order, and which of them alone have some value, so that no other row teaches it."""
 
-    At most `REHEARSED`, half of which are such ends; a table that an array does not hold has none.
+    rows: NDArray[np.intp]
+    single: NDArray[np.bool_]
+
+    def among(self, count: int, most: int, seed: int) -> "Telling":
+        """The same with others at random from all records, up to so many."""
+        others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(count), self.rows))
+        rows = np.union1d(self.rows, others[: most - len(self.rows)])
+        return Telling(rows, np.isin(rows, self.rows[self.single]))
+
+
+def telling_rows(features: Any, seed: int) -> Telling:
+    """Some rows at random, among them of each column a gap, the smallest and the largest number, and rare values.
+
+    At most `REHEARSED`, half of which are ends and a quarter the first rows of rare texts or integers, the rarest
+    first; a table that an array does not hold has none.
     """
     count, rng = rows_of(features), np.random.default_rng(seed)
+    firsts, times = _rare(features)
     if count <= REHEARSED:
-        return np.arange(count)
-    odd = odd_rows(features)
-    found = np.array([] if issparse(features) else sorted(_ends(features)), dtype=np.intp)
-    ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: REHEARSED // 2])
-    others = np.setdiff1d(rng.permutation(count)[:REHEARSED], ends)
-    return np.sort(np.concatenate([ends, rng.permutation(others)[: REHEARSED - len(ends)]]))
+        rows = np.arange(count)
+    else:
+        odd = odd_rows(features)
+        found = np.array([] if issparse(features) else sorted(_ends(features)), dtype=np.intp)
+        ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: REHEARSED // 2])
+        mixed = rng.permutation(len(firsts))
+        rarest = mixed[np.argsort(times[mixed], kind="stable")]
+        ends = np.union1d(ends, firsts[rarest[: REHEARSED // 4]])
+        others = np.setdiff1d(rng.permutation(count)[:REHEARSED], ends)
+        rows = np.sort(np.concatenate([ends, rng.permutation(others)[: REHEARSED - len(ends)]]))
+    return Telling(rows, np.isin(rows, firsts[times == 1]))
+
+
+def _rare(features: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first row of each text or integer that is rare in its column, and how often it occurs there."""
+    firsts, times = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+    for column in () if issparse(features) else _each_column(features):
+        values = np.asarray(column)
+        if values.ndim != 1 or values.dtype.kind not in "iuOUST":
+            continue
+        try:
+            first, often = _firsts(values)
+        except TypeError:  # lists and the like have no hash
+            continue
+        rare = (often == 1) | (often * REHEARSED < len(values) * RARE)
+        firsts.append(first[rare])
+        times.append(often[rare])
+    return np.concatenate(firsts), np.concatenate(times)
+
+
+def _firsts(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first place of each value, and how often it occurs; NaN is none."""
+    if values.dtype.kind in "iu":
+        _, first, often = np.unique(values, return_index=True, return_counts=True)
+        return first, often.astype(np.intp)
+    listed = values.tolist()
+    often_each = Counter(listed)
+    first_each = dict(zip(reversed(listed), range(len(listed) - 1, -1, -1), strict=True))
+    known = [value for value in often_each if not (isinstance(value, float) and value != value)]
+    places = ([each[value] for value in known] for each in (first_each, often_each))
+    first, often = (np.array(each, dtype=np.intp) for each in places)
+    return first, often
 
 
 def _ends(features: Any) -> set[int]:
     """Of each column the first row with a gap, with the smallest and with the largest number, where it has them."""
     found: set[int] = set()
-    names = getattr(features, "columns", None)
-    for column in _columns(features) if names is None else (features[name] for name in names):
+    for column in _each_column(features):
         if np.ndim(column) != 1:
             continue
         if hasattr(column, "isna"):
@@ -221,8 +277,11 @@ def _ends(features: Any) -> set[int]:
     return found
 
 
-def _columns(features: Any) -> Any:
-    """Those of a table in an array; anything else has none."""
+def _each_column(features: Any) -> Any:
+    """Those of a data frame or of a table in an array; anything else has none."""
+    if hasattr(features, "columns"):
+        # pyarrow has the columns themselves where others have names.
+        return (each if hasattr(each, "__array__") else features[each] for each in features.columns)
     array = np.asarray(features)
     return array.T if array.ndim == 2 else ()
 

@@ -1,4 +1,4 @@
-"""Feature maps that are learnt from features alone: a linear model on them is a flexible one."""
+"""Feature maps that are learned from features alone: a linear model on them is a flexible one."""
 
 from typing import Any, Self
 

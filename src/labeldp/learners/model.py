@@ -1,4 +1,4 @@
-"""What was learnt from released labels."""
+"""What was learned from released labels."""
 
 from dataclasses import dataclass, field
 from typing import Any

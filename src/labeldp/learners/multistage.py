@@ -23,6 +23,7 @@ from labeldp.learners.training import (
     learn,
     prior_rows,
     rehearse,
+    released_anyway,
     resting_on,
 )
 from labeldp.mechanisms import Classes, RandomizedResponse, RandomizedResponseWithPrior
@@ -30,7 +31,7 @@ from labeldp.privacy import CuratorLike, InputError, NotInvertibleError, Public,
 
 EVALUATION = 0.1
 CALIBRATION = 0.1
-"""The share of a stage's records that calibrate the temperature of its model, and are learnt from afterwards."""
+"""The share of a stage's records that calibrate the temperature of its model, and are learned from afterwards."""
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 21)
 FRACTIONS = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
@@ -105,6 +106,8 @@ def fit_multistage(
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
     if np.count_nonzero(parts == 0) < 2:
         raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
+    fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, cross_validated)
+    rehearse(candidates, features, plan.training, plan.plain(), records=fewest)
     if not parts.any():
         model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
         return resting_on(model, candidates[0])
@@ -147,6 +150,12 @@ class _Plan:
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
     ) -> Release[Model]:
         """All stages, then the evaluation."""
+        with released_anyway(candidates):
+            return self._run(stages, candidates, held, cross_validated)
+
+    def _run(
+        self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
+    ) -> Release[Model]:
         state = self._first(*stages[0], candidates, cross_validated, len(stages))
         for number, (curator, rows) in enumerate(stages[1:], start=2):
             state = self._next(state, curator, rows, number, len(stages))
@@ -190,7 +199,7 @@ class _Plan:
         return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
 
     def _takes_for_true(self, classifier: Any) -> bool:
-        """Whether released labels are learnt from as if they were true: then unlikely ones are dropped."""
+        """Whether released labels are learned from as if they were true: then unlikely ones are dropped."""
         if knows_noise(classifier):
             return bool(classifier.loss == "cross-entropy")
         return self.training.method == "plain"
@@ -214,7 +223,7 @@ class _Plan:
     ) -> _State:
         """A model of all labels so far; but where it is to be calibrated, some of the newest ones wait for the next."""
         size = len(releases[-1].value)
-        waiting = self._waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
+        waiting = self.waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
         seen = np.flatnonzero(np.concatenate([np.ones(len(rows) - size, dtype=np.bool_), ~waiting]))
         table, known = _safe_indexing(self.features, rows[seen]), guess.probabilities
         part = Guess(guess.classifier, None if known is None else known[seen])
@@ -230,12 +239,12 @@ class _Plan:
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature
         return _State(rows, evidence, guess, model, releases, 1.0 if best == "calibrated" else float(best))
 
-    def _waiting(self, size: int) -> NDArray[np.bool_]:
+    def waiting(self, size: int) -> NDArray[np.bool_]:
         """The newest records that are kept for calibration, chosen at random from a public seed, shape (size,)."""
         if self.temperature != "calibrated":
             return np.zeros(size, dtype=np.bool_)
         waiting = np.random.default_rng(self.training.seed).random(size) < CALIBRATION
-        return waiting & ~waiting.all()  # of very few records some are learnt from
+        return waiting & ~waiting.all()  # of very few records some are learned from
 
     def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
         """The temperature that explains released labels best which the model has not seen."""
@@ -268,7 +277,13 @@ def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: f
     losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if knows_noise(each))
     if "debiased" in losses and (stages != 1 or plan.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
-    rehearse(candidates, plan.features, plan.training, plan.plain())
+
+
+def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_validated: bool) -> int:
+    """From how many of the first stage's records a classifier learns when it learns from the fewest."""
+    waiting = int(np.count_nonzero(plan.waiting(size))) if stages > 1 else 0
+    crossed = cross_validated or len(candidates) > 1 or plan.training.method not in ("plain", "debiased")
+    return size - max(waiting, -(-size // min(plan.training.folds, size)) if crossed else 0)
 
 
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:

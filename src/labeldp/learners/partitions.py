@@ -1,4 +1,4 @@
-"""Rules that cut the space of features into cells: learnt from features alone, so that they cost no privacy."""
+"""Rules that cut the space of features into cells: learned from features alone, so that they cost no privacy."""
 
 from typing import Any, Protocol, Self
 
@@ -27,7 +27,7 @@ KEY_BITS = 62
 
 
 class Partition(Protocol):
-    """A rule that gives every record a cell, learnt from features alone.
+    """A rule that gives every record a cell, learned from features alone.
 
     A cell is a key from 0 to `size_` - 1; most keys may be of empty cells. A forest gives each record one cell in each
     of its trees: a column of keys each. Where `source` is a `Release`, cells rest on it, and its charges belong to

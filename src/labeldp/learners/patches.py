@@ -1,4 +1,4 @@
-"""Features of small images that are learnt without labels: filters from k-means on whitened patches."""
+"""Features of small images that are learned without labels: filters from k-means on whitened patches."""
 
 from typing import Any, Self
 

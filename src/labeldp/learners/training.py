@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.learners.defaults import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.features import MIXED, are_numbers, check_rows, row_table, rows_of, telling_rows
+from labeldp.learners.features import MIXED, Telling, are_numbers, check_rows, row_table, rows_of, telling_rows
 from labeldp.learners.model import Model
 from labeldp.learners.probabilities import TEMPERATURES, Probabilities, expanded, tempered, unmixed
 from labeldp.mechanisms import Classes, RandomizedResponse
@@ -37,6 +37,9 @@ DRAWS = 4
 FEW_TREES = 5
 FEW_BINS = 15
 """Of boosted trees in a rehearsal: trees for each class, bins for each feature."""
+
+RETRIED = 10**8
+"""Probabilities of the rehearsal that a classifier gets which failed on fewer records, at most: K for each record."""
 
 MADE_UP = 50
 """Classes of a rehearsal at most: some classifiers need several records of each."""
@@ -292,28 +295,54 @@ def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
     return np.linalg.inv(evidence.matrix)[evidence.codes]
 
 
-def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, response: RandomizedResponse) -> None:
+def rehearse(
+    candidates: Sequence[Any],
+    features: Any,
+    recipe: Training,
+    response: RandomizedResponse,
+    *,
+    records: int | None = None,
+) -> None:
     """Try every classifier on some of the features with made-up labels: what it cannot take is refused here.
 
     Clones learn from at most 1,000 records as the recipe has it, from labels that were drawn uniformly from the domain
     by a public seed (of many classes, from 50), and once from labels among which a class is missing, as noise may leave
-    them. The global random states of Python and NumPy are put back. What fails only on the records that were left out
-    is not found.
+    them. They predict records with texts or integers that they did not learn from, as cross-fitting asks. Who fails is
+    tried on as many records as there will be. The global random states of Python and NumPy are put back. What fails
+    only on the records that were left out is not found.
 
     Args:
         candidates: classifiers, one or several.
         features: public table or array.
         recipe: of the training.
         response: whose domain and epsilon the labels will have.
+        records: the fewest that a classifier will learn from; all by default.
 
     Raises:
         InputError: nothing was charged, because no label was needed.
     """
     if len(candidates) > 1 and any(map(knows_noise, candidates)):
         raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")
-    domain, rng = response.domain, np.random.default_rng(recipe.seed)
+    size, count = response.domain.size, rows_of(features)
+    most = min(count if records is None else records, max(RETRIED // size, 1))
+    told: Telling | None = None
+    for each in candidates:
+        if knows_noise(each):
+            each.rehearse(features, size)
+            continue
+        told = told or telling_rows(features, recipe.seed)
+        try:
+            _rehearsed(each, features, told, recipe, response)
+        except InputError:
+            if most <= len(told.rows):
+                raise
+            _rehearsed(each, features, told.among(count, most, recipe.seed), recipe, response)
+
+
+def _rehearsed(each: Any, features: Any, told: Telling, recipe: Training, response: RandomizedResponse) -> None:
+    """Try a classifier on some records; see `rehearse`."""
+    domain, rng, rows = response.domain, np.random.default_rng(recipe.seed), told.rows
     assert isinstance(domain, Classes)
-    rows = telling_rows(features, recipe.seed)
     table, each_row = _safe_indexing(features, rows), np.arange(len(rows))
     classes = np.sort(rng.permutation(domain.size)[:MADE_UP])
     places = rng.integers(0, len(classes), len(rows))
@@ -324,15 +353,27 @@ def rehearse(candidates: Sequence[Any], features: Any, recipe: Training, respons
     halves[each_row, drawn] = halves[each_row, next_ones] = 0.5
     # One class of two is a constant, which no classifier is asked for.
     fewer = drawn if domain.size == 2 else np.where(places == 0, classes[1], drawn)
-    for each in candidates:
-        if knows_noise(each):
-            each.rehearse(features, domain.size)
-            continue
-        with _undisturbed(), _naming(each, features, "cannot learn from these features"):
-            guess = Guess(_short(each), halves)
-            learn(table, evidence, guess, replace(recipe, rounds=1), domain).predict_proba(table)
-        with _undisturbed(), _naming(each, features, "cannot learn where a class is missing among released labels"):
-            expanded(fit_codes(_short(each), table, fewer), table, domain.size)
+
+    def fit(codes: NDArray[Any], learned: NDArray[np.intp] = each_row, asked: NDArray[np.intp] = each_row) -> None:
+        fitted = fit_codes(_short(each), _safe_indexing(table, learned), codes[learned])
+        expanded(fitted, _safe_indexing(table, asked), domain.size)
+
+    with _undisturbed(), _naming(each, features, "cannot learn from these features", len(rows)):
+        guess = Guess(_short(each), halves)
+        learn(table, evidence, guess, replace(recipe, rounds=1), domain).predict_proba(table)
+    with _undisturbed(), _naming(each, features, "cannot learn where a class is missing among released labels"):
+        try:
+            fit(fewer)
+        except Exception:
+            with _naming(each, features, "cannot learn from these features", len(rows)):
+                fit(drawn)
+            raise
+    held = rng.permutation(np.flatnonzero(told.single))[: len(rows) // recipe.folds]
+    if len(held):
+        learned = each_row.copy()
+        learned[held] = rng.choice(np.setdiff1d(each_row, held), len(held))
+        with _undisturbed(), _naming(each, features, "cannot predict values that it did not learn from"):
+            fit(drawn, learned, held)
 
 
 def _short(classifier: Any) -> Any:
@@ -347,7 +388,7 @@ def _short(classifier: Any) -> Any:
 
 
 @contextmanager
-def _naming(classifier: Any, features: Any, problem: str) -> Iterator[None]:
+def _naming(classifier: Any, features: Any, problem: str, tried: int | None = None) -> Iterator[None]:
     """Whatever a classifier of the user's raises, as a sentence that names the argument."""
     try:
         yield
@@ -355,7 +396,25 @@ def _naming(classifier: Any, features: Any, problem: str) -> Iterator[None]:
         raise
     except Exception as error:
         hint = "" if are_numbers(features) else f" ({MIXED})"
-        raise InputError(f"classifier {type(classifier).__name__} {problem}: {error}{hint}") from error
+        count = rows_of(features)
+        some = f" (tried on {tried:,} of {count:,} records)" if tried is not None and tried < count else ""
+        raise InputError(f"classifier {type(classifier).__name__} {problem}: {error}{hint}{some}") from error
+
+
+@contextmanager
+def released_anyway(candidates: Sequence[Any]) -> Iterator[None]:
+    """Whatever a classifier raises once labels were released, as a sentence that says what became of them."""
+    try:
+        yield
+    except (LabelDPError, MemoryError):
+        raise
+    except Exception as error:
+        names = " or ".join(dict.fromkeys(type(each).__name__ for each in candidates))
+        raise LabelDPError(
+            f"classifier {names} failed after labels were released: {error}. The released labels stay charged. With a "
+            "ledger file the same call with another classifier finds those of the first stage at no further cost; a "
+            "ledger in memory keeps none"
+        ) from error
 
 
 @contextmanager

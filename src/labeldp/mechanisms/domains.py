@@ -32,6 +32,8 @@ LABELS = (str, bytes, np.bool_, *NUMBERS)
 _BOOLEANS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})(\.0*)?|-?[1-9](\.[0-9]{1,17})?e\+[0-9]{2}", re.ASCII)
 _PLAIN = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(?i:inf)")
+_LONG = 1 << 63
+_BOOLS = (bool, np.bool_)
 _OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}"
 
 
@@ -129,9 +131,12 @@ class Classes(Domain):
     def _looked_up(self, array: NDArray[Any]) -> Codes | None:
         """The codes of labels; None where one is outside."""
         labels = array.tolist()
-        if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABELS) for kind in set(map(type, labels))):
+        kinds = set(map(type, labels))
+        if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABELS) for kind in kinds):
             return None
         codes: list[int | None] = list(map(self._named.get, labels))
+        if not kinds.isdisjoint(_BOOLS):  # False == 0, and they have different texts
+            codes = [None if isinstance(label, _BOOLS) else code for label, code in zip(labels, codes, strict=True)]
         if None in codes:
             pairs = list(zip(map(type, labels), labels, strict=True))  # True == 1, and they have different texts
             unknown = {pair for pair, code in zip(pairs, codes, strict=True) if code is None}
@@ -150,18 +155,18 @@ class Classes(Domain):
 
     @cached_property
     def _named(self) -> dict[str | int, int]:
-        """The code of each name."""
-        return {name: code for code, name in enumerate(self.names)}
+        """The code of each name; of truth values, which equal 0 and 1, the texts alone count."""
+        return {name: code for code, name in enumerate(self.names) if not isinstance(name, bool)}
 
     @cached_property
     def _texts(self) -> dict[str, int]:
         """The code of each name's text, where it is the text of one name alone."""
-        return _unique((str(name), code) for name, code in self._named.items())
+        return _unique((str(name), code) for code, name in enumerate(self.names))
 
     @cached_property
     def _values(self) -> dict[int, int]:
         """The code of each whole number or truth value, where it is that of one name alone."""
-        valued = ((_value(str(name)), code) for name, code in self._named.items())
+        valued = ((_value(str(name)), code) for code, name in enumerate(self.names))
         return _unique((value, code) for value, code in valued if value is not None)
 
     def _alike(self, label: Any) -> int | None:
@@ -175,7 +180,9 @@ class Classes(Domain):
     def decode(self, codes: Any) -> NDArray[Any]:
         """Class names of codes, shape (n,)."""
         kinds = {type(name) for name in self.names}
-        names = np.array(self.names, dtype=None if len(kinds) == 1 else object)
+        # Integers that do not fit numpy would make rounded floats.
+        plain = len(kinds) == 1 and not any(isinstance(name, int) and not -_LONG <= name < _LONG for name in self.names)
+        names = np.array(self.names, dtype=None if plain else object)
         return names[self.check_codes(codes)]
 
     def to_json(self) -> dict[str, Any]:

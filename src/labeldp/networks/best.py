@@ -58,7 +58,7 @@ def fit_best(
 ) -> Release[Model]:
     """Learn from private labels with a trusted curator, and from public features with whatever they give for free.
 
-    A linear head is learnt from noisy sums (`fit_linear`), a network is distilled from it on all records, and a second
+    A linear head is learned from noisy sums (`fit_linear`), a network is distilled from it on all records, and a second
     round of sums measures the network's embedding beside the first features. Where epsilon is large enough, the rest
     buys one noisy label for each record among the classes that this model leaves open (`RandomizedResponseWithPrior`),
     and the network learns from the posterior. The answer is the geometric mean of head and network.
@@ -71,7 +71,7 @@ def fit_best(
         rng: randomness of the noise.
         network: a key of `NETWORKS`.
         representation: unfitted transformer for the head; by default `PatchFilters` for images, else `TableMap`.
-        evaluation: share of the records whose labels are not learnt from, but answered by plain randomized response
+        evaluation: share of the records whose labels are not learned from, but answered by plain randomized response
             at the same epsilon, so that the model has an `evaluation`.
         partition_seed: of the random split, public.
         checkpoints: a folder in which an interrupted training is continued.

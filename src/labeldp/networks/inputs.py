@@ -14,7 +14,7 @@ SHAPES = "images of bytes, shape (n, h, w) or (n, h, w, 3), numbers, shape (n, d
 
 @dataclass(frozen=True)
 class Scale:
-    """What turns raw inputs into numbers of mean 0 and variance 1, learnt from features: by channel or column."""
+    """What turns raw inputs into numbers of mean 0 and variance 1, learned from features: by channel or column."""
 
     mean: Any = field(repr=False)
     spread: Any = field(repr=False)

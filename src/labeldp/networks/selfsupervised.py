@@ -1,4 +1,4 @@
-"""Embeddings of images that are learnt from the images alone: two changed views of one image should look the same."""
+"""Embeddings of images that are learned from the images alone: two changed views of one image should look the same."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -19,7 +19,7 @@ FEWEST = 1e-9
 """No cube expects fewer records: such a balance says that there is no scatter to speak of."""
 
 LEAST_EPSILON = 1e-9
-"""With less nobody has ever learnt anything."""
+"""With less nobody has ever learned anything."""
 
 
 @dataclass(frozen=True)

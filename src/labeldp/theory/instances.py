@@ -1,7 +1,7 @@
 """Hard distributions: bumps of random sign that shrink as the records grow, so that a learner shows its true exponent.
 
 On one fixed distribution a learner may be faster than the minimax rate. Here the side h of the bumps follows N
-(`critical_side`), the regression function moves by h^β, and only its random signs are to be learnt.
+(`critical_side`), the regression function moves by h^β, and only its random signs are to be learned.
 """
 
 from collections.abc import Callable

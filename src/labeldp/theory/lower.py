@@ -77,7 +77,7 @@ def lower_rate(records: int, *, epsilon: Any, diameter: float, lipschitz: float)
 
 @dataclass(frozen=True)
 class HardInstance:
-    """Records whose labels must all be learnt: each of m unit vectors has a random sign of its own.
+    """Records whose labels must all be learned: each of m unit vectors has a random sign of its own.
 
     Args:
         features: rows of the identity, shape (n, m).

@@ -45,6 +45,12 @@ class Declared:
         return cls(json.dumps(domain.to_json(), sort_keys=True), repr(domain))
 
     @classmethod
+    def _named(cls, names: list[Any]) -> "Declared":
+        """Classes that a ledger names, be it by names that are refused today."""
+        texts = [str(name) for name in names]
+        return cls(classes_form(texts), f"the {len(texts)} classes {_listed(texts)}")
+
+    @classmethod
     def of_traces(cls, text: str, names: dict[str, "Declared"]) -> "Declared | None":
         """What version 1 of a ledger kept of a domain that labels were released under; None where it kept nothing.
 
@@ -60,7 +66,7 @@ class Declared:
         if "labels" in content:
             content = content["labels"]
         if "classes" in content:
-            return cls.of(Classes(content["classes"]))
+            return cls._named(content["classes"])
         if not {"low", "high"} <= content.keys():
             return None
         low, high = (float(Fraction(content[end])) for end in ("low", "high"))
@@ -126,7 +132,7 @@ def _classes_in(content: Any) -> Iterator[Declared]:
     """Every domain of classes that a charge names, however deep."""
     if isinstance(content, dict):
         if isinstance(content.get("classes"), list) and len(content["classes"]) > 1:
-            yield Declared.of(Classes(content["classes"]))
+            yield Declared._named(content["classes"])
         content = list(content.values())
     if isinstance(content, list):
         for each in content:

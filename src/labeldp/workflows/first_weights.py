@@ -11,7 +11,7 @@ from labeldp.workflows.ledger_file import DatasetLedger
 
 @dataclass(frozen=True)
 class FirstWeights:
-    """Weights that were learnt from other labels.
+    """Weights that were learned from other labels.
 
     Args:
         network: fitted, and on what condition it costs nothing here.
@@ -27,11 +27,11 @@ class FirstWeights:
 
         Args:
             path: of the directory.
-            account: what the new fit is charged to: weights that were learnt from its own labels are refused, since
+            account: what the new fit is charged to: weights that were learned from its own labels are refused, since
                 their charges would have to stand in the new certificate.
 
         Raises:
-            InputError: no such directory, no network in it, or one that was learnt from these labels.
+            InputError: no such directory, no network in it, or one that was learned from these labels.
         """
         folder = Path(path)
         certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator

@@ -22,6 +22,7 @@ from labeldp.workflows.labels import check_kind, codes_of
 from labeldp.workflows.summarize import PublicRows
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
+OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
 
 UNLIKE = 0.95
 """Of records of which so many differ from all others, one that occurs twice is the same record."""
@@ -120,7 +121,7 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
     try:
         codes = codes_in(content, settings.label, domain)
     except DomainError:
-        raise InputError(f"--test: labels of {path} must lie in the declared domain {domain}") from None
+        raise InputError(OUTSIDE_TEST.format(path, domain)) from None
     numbers = isinstance(domain, Interval)
     labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
     return PublicRows(Path(path).name, features, labels)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from labeldp.learners import PatchFilters
 from labeldp.mechanisms import Domain
-from labeldp.privacy import InputError
+from labeldp.privacy import DomainError, InputError
 from labeldp.tables import open_images
-from labeldp.workflows.fit_data import PRIVATE_TEST, PrivateRows, same_rows
+from labeldp.workflows.fit_data import OUTSIDE_TEST, PRIVATE_TEST, PrivateRows, same_rows
 from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.labels import codes_of
 from labeldp.workflows.summarize import PublicRows
@@ -136,7 +136,10 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
     private.encoder.require(part.features, f"--test: {path}")
     if (found.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
         raise InputError(PRIVATE_TEST.format(path))
-    codes = _codes(part.labels, settings.label, settings.domain)
+    try:
+        codes = _codes(part.labels, settings.label, settings.domain)
+    except DomainError:
+        raise InputError(OUTSIDE_TEST.format(path, settings.domain)) from None
     return PublicRows(f"{name} (test part)" if found.test else name, part.features, codes)
 
 

@@ -42,5 +42,4 @@ def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
         return np.asarray(domain.encode(texts)[places])
     except InputError as error:  # of another kind than the domain's, as the cells of a CSV file tell
         words = str(error)
-    clip = isinstance(domain, Interval) and not domain.clip
-    raise DomainError(f"{words}{'; --clip counts numbers outside as the nearest end' if clip else ''}")
+    raise DomainError(words)

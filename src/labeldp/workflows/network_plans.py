@@ -24,7 +24,7 @@ from labeldp.workflows.plan import (
 )
 
 EVALUATED = 0.1
-"""The share of the records that a network is measured on, and not learnt from."""
+"""The share of the records that a network is measured on, and not learned from."""
 
 LEAST = 20
 """Images in a stage and in the evaluation, at least."""

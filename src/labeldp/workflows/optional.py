@@ -1,4 +1,4 @@
-"""The room of networks, imported when something is learnt there: it needs torch, an extra."""
+"""The room of networks, imported when something is learned there: it needs torch, an extra."""
 
 from importlib import import_module
 from typing import Any

@@ -24,7 +24,7 @@ from labeldp.workflows.fit_settings import FitSettings
 from labeldp.workflows.image_rows import Rows
 
 EVALUATED = 0.1
-"""The share of the records that a model of noisy sums is measured on, and not learnt from."""
+"""The share of the records that a model of noisy sums is measured on, and not learned from."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Plan(ABC):
-    """How a model is learnt from private labels: a value, made before anything is read or charged.
+    """How a model is learned from private labels: a value, made before anything is read or charged.
 
     Args:
         settings: what was asked for.
@@ -102,7 +102,7 @@ class Plan(ABC):
         """The releases for so many records, in order."""
 
     def check(self, rows: Rows, bench: Bench) -> None:  # noqa: B027
-        """Refuse what could not be learnt from: nothing was charged yet.
+        """Refuse what could not be learned from: nothing was charged yet.
 
         Raises:
             InputError: what is missing.
@@ -130,7 +130,7 @@ class Plan(ABC):
 
     @abstractmethod
     def described(self, model: Model) -> str:
-        """What the model is and how it was learnt, as a phrase."""
+        """What the model is and how it was learned, as a phrase."""
 
     @abstractmethod
     def noise(self, records: int) -> str:

@@ -1,4 +1,4 @@
-"""The one place that says how each `--model` is learnt, and under which `--trust`."""
+"""The one place that says how each `--model` is learned, and under which `--trust`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,7 +67,7 @@ MAPPED = {
 
 
 def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
-    """How these settings are learnt, on a table or on images.
+    """How these settings are learned, on a table or on images.
 
     Raises:
         InputError: no such model, another model than data, labels and trust allow, or an option that does not go with
@@ -300,7 +300,7 @@ PLANS: dict[str, Kinds] = {
     "cells": (ReleasedLabels, NoisyCells),
     "neighbors": (ReleasedLabels,),
 }
-"""How each `--model` of a table is learnt."""
+"""How each `--model` of a table is learned."""
 
 IMAGE_PLANS: dict[str, Kinds] = {"linear": (NoisySums,), **dict.fromkeys(RECIPES, (NetworkLabels,))}
-"""How each `--model` of images is learnt."""
+"""How each `--model` of images is learned."""

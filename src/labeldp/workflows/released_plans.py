@@ -142,7 +142,7 @@ class ReleasedLabels(Plan):
         return self.settings.model == "neighbors"
 
     def described(self, model: Model) -> str:
-        """What answers, and how it was learnt."""
+        """What answers, and how it was learned."""
         return f"{_kind(model.estimator)}, learnt from one release of noisy labels"
 
     def noise(self, records: int) -> str:

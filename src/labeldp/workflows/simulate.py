@@ -35,7 +35,7 @@ def simulated_curve(plan: "Plan", model: Model, features: NDArray[Any], seed: in
     """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
 
     Args:
-        plan: how the model was learnt; its epsilon is among the points.
+        plan: how the model was learned; its epsilon is among the points.
         model: made of releases only.
         features: public, shape (n, …).
         seed: of the simulation.

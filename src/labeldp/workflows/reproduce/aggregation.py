@@ -41,7 +41,7 @@ class AggregationRun:
     """One cell with one noise; all of it is public.
 
     Args:
-        problem: what is learnt.
+        problem: what is learned.
         table: "lba" or "llp".
         size: records in a bag, k; 0 for the labels themselves.
         bags: how many, m; 0 for the labels themselves.

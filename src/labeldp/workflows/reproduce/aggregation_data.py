@@ -46,7 +46,7 @@ class Source:
     """Which columns of a file make a problem.
 
     Args:
-        label: the number to be learnt.
+        label: the number to be learned.
         low, high: its declared range; labels beyond are clipped.
         numbers: columns of numbers; a missing one counts as the mean.
         categories: columns of which each frequent value becomes a column of zeros and ones.

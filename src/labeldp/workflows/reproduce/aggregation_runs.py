@@ -105,7 +105,7 @@ def noisy_labels(share: float, size: int) -> int:
 
 
 def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
-    """What is learnt from the labels themselves: least squares, or the network on bags of one record."""
+    """What is learned from the labels themselves: least squares, or the network on bags of one record."""
     if table == "lba":
         parts = Parts.of(problem, training_records(problem), seed)
         solution = np.linalg.lstsq(parts.features, parts.labels, rcond=None)[0]

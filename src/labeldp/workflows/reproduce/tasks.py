@@ -104,7 +104,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Patches:
-    """What was learnt from pixels alone, for training and test images, and the seconds that took: clock, processor."""
+    """What was learned from pixels alone, for training and test images, and the seconds that took: clock, processor."""
 
     train: NDArray[np.float32] = field(repr=False)
     test: NDArray[np.float32] = field(repr=False)
