@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
 
-from labeldp.mechanisms import Domain, Interval
+from labeldp.mechanisms import Domain, Interval, Located
 from labeldp.privacy import (
     Budget,
     BudgetExceeded,
@@ -395,8 +395,9 @@ class DatasetLedger(Uncopied):
         """What is said of labels that do not fit, and what to do; it follows from the domain alone."""
         clip = isinstance(domain, Interval) and not domain.clip
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
+        what = "labels or features" if isinstance(domain, Located) else "labels"
         return (
-            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one label is "
+            f"{what} must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
             "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
             f"certificates say so. Clean the labels, {ends}or declare another domain, chosen without looking at them: "
             f"{adding(self._store.path, self.name)} --change --classes … or --range …"
