@@ -26,6 +26,7 @@ from labeldp.online import dump_state, load_state
 from labeldp.privacy import Certificate
 from labeldp.tables import open_table
 from labeldp.workflows import online_run, simulate
+from labeldp.workflows.bundle import file_digest
 from versions.asked import (
     ASKED,
     FEATURES,
@@ -308,7 +309,7 @@ def test_a_model_of_a_later_version_is_refused(file: str, tmp_path: Path, run: C
     folder = unpacked(LATEST, tmp_path)
     edited(folder / "cells" / file, {"format": 99})
     if file == "model.json":  # what covers it would be of that version, too
-        found = ldp.workflows.bundle.file_digest(folder / "cells" / file)
+        found = file_digest(folder / "cells" / file)
         files = json.loads((folder / "cells" / "certificate.json").read_text())["files"]
         edited(folder / "cells" / "certificate.json", {"files": files | {file: found}})
     status, _, err = run("predict", "cells", "new_people.csv", "--out", "predicted.csv")

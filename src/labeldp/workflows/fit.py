@@ -257,7 +257,7 @@ def _say_of_index(rows: Rows, note: Callable[[str], None]) -> None:
         note(f"left out {names}: the index of a pandas data frame is no feature; --features takes it where it is named")
 
 
-class _Recognized(Exception):
+class _Recognized(BaseException):  # nothing that a learner raises, and nothing that one may catch
     """The first release of a fit was found again."""
 
 
