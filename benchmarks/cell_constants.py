@@ -61,8 +61,8 @@ def measured(name: str) -> list[float]:
         for seed in range(NOISES):
             curator = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1))
             with (
-                patch("labeldp.learners.cellfit.RECORDS", constant),
-                patch("labeldp.learners.cellfit.CompactPartition", kind),
+                patch("labeldp.learners.cells.central.RECORDS", constant),
+                patch("labeldp.learners.cells.central.CompactPartition", kind),
             ):
                 model = fit_cells(features, curator, epsilon=1, rng=np.random.default_rng([seed, 7])).value
             predicted = model.predict(asked)

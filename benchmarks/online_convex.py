@@ -33,14 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from labeldp.online import (
-    Ball,
-    Body,
-    Box,
-    OnlineGradientDescent,
-    linear_rate,
-    plan_convex,
-)
+from labeldp.online import Ball, Body, Box, OnlineGradientDescent, linear_rate, plan_convex
 from labeldp.privacy import as_successive
 
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 0.5

@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from labeldp import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, SystemRandomness
 from labeldp.online import plan_experts, quantize
-from labeldp.online.draws import draw_index
+from labeldp.sampling.discrete import draw_index
 
 ROUNDS, EXPERTS, EPSILON, DELTA, BLOCK = 10**6, 1000, 1.0, 1e-6, 10**5
 RNG = SystemRandomness()

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -69,3 +70,25 @@ def _small_disk(size: int) -> Iterator[None]:
 def small_disk() -> Callable[[int], AbstractContextManager[None]]:
     """A context in which the disk fills up at so many bytes a file."""
     return _small_disk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a ledger may be made."""
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB."""
+    place = tmp_path / "tiny"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("a small file system cannot be mounted here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)

@@ -20,10 +20,12 @@ import pytest
 import labeldp as ldp
 from labeldp import mechanisms
 from labeldp.cli import main
+from labeldp.cli.ledger import describe_ledger
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.online import Ball
 from labeldp.privacy import SystemRandomness, record_words
-from labeldp.workflows import OnlineRun, describe_ledger, run_online, simulate
+from labeldp.workflows import OnlineRun, run_online
+from labeldp.workflows.fit import simulate
 
 DOMAIN = ldp.Classes(("no", "yes"))
 WORD = 1 << 64

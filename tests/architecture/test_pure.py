@@ -13,9 +13,9 @@ import labeldp.online as online
 from architecture.source import ROOT
 from labeldp.mechanisms import Mechanism
 from labeldp.online import Ball, ConvexKernel, Kernel
-from labeldp.online.methods import METHODS
+from labeldp.online.experts.planning import METHODS
 from mechanisms.examples import EXAMPLES
-from online.test_kernels import KERNELS
+from online.experts.test_kernel import KERNELS
 
 BALL = Ball(2, 1.0)
 

@@ -50,7 +50,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "tables.RatingData": lambda: room("tables").RatingData(labeled(), labeled(), LABELS, LABELS),
     "online.PrivateExperts": lambda: learner(),
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
-    "workflows.Curator": lambda: curator(),
+    "curator.Curator": lambda: curator(),
 }
 
 
@@ -97,7 +97,7 @@ def located(labels: Any) -> Any:
 def curator() -> Any:
     """A curator of labels that are all the sentinel."""
     budget = room("privacy").Budget(epsilon=1.0)
-    return room("workflows").Curator(LABELS, domain=room("mechanisms").Classes(60_000), budget=budget)
+    return room("curator").Curator(LABELS, domain=room("mechanisms").Classes(60_000), budget=budget)
 
 
 def learner() -> Any:

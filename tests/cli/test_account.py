@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Ran
-from labeldp.cli_account import LBA_EXAMPLES, LLP_EXAMPLES
+from labeldp.cli.account import LBA_EXAMPLES, LLP_EXAMPLES
 
 Run = Callable[..., Ran]
 PAPER = "--size 256 --noisy-fraction 0.1 --stddev 1 --range 0,253.78 --weights gaussian --noisy-set fixed"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Ran
-from labeldp.workflows import LedgerFile, demo
+from labeldp.curator import LedgerFile
+from labeldp.workflows import demo
 
 
 @pytest.fixture(autouse=True)

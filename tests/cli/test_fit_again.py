@@ -14,8 +14,8 @@ import pytest
 
 from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
-from labeldp.workflows import LedgerFile
-from labeldp.workflows.bundle import Bundle
+from labeldp.curator import LedgerFile
+from labeldp.workflows.fit.bundle import Bundle
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
@@ -182,8 +182,8 @@ def test_a_prior_that_was_charged_as_local_is_found_under_central(
 ) -> None:
     """`--trust local --prior clusters`, the default, once released counts that somebody took who saw all labels."""
     with monkeypatch.context() as earlier:
-        for place in ("plans", "network_plans"):
-            earlier.setattr(f"labeldp.workflows.{place}.refuse_local_prior", lambda settings: None)
+        for place in ("local", "networks"):
+            earlier.setattr(f"labeldp.workflows.fit.{place}.refuse_local_prior", lambda settings: None)
         assert labeldp(*QUICK, *STAGES, "--prior", "clusters").status == 0
     charged = steps(people)
     assert len(charged) == 4

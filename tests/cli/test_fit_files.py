@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from cli.conftest import PUBLIC, Ran
-from labeldp.workflows import FitSettings, LedgerFile
-from labeldp.workflows.fit import _Asked
-from labeldp.workflows.fit_data import PrivateRows
+from labeldp.curator import LedgerFile
+from labeldp.workflows import FitSettings
+from labeldp.workflows.fit.data import PrivateRows
+from labeldp.workflows.fit.run import _Asked
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")

@@ -12,7 +12,9 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
 from labeldp.learners import PatchFilters
-from labeldp.workflows import image_rows, optional, simulate
+from labeldp.workflows.fit import bundle as optional
+from labeldp.workflows.fit import data as image_rows
+from labeldp.workflows.fit import simulate
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")

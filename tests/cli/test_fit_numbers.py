@@ -18,7 +18,10 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
-from labeldp.workflows import FitSummary, LedgerFile, released_plans, simulate
+from labeldp.curator import LedgerFile
+from labeldp.workflows import FitSummary
+from labeldp.workflows.fit import local as released_plans
+from labeldp.workflows.fit import simulate
 
 LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
 FIT = ("fit", "homes.csv", *LABELS, "--epsilon", "8", "--out", "model")

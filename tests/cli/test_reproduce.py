@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from cli.conftest import Ran
+from labeldp.privacy import InputError
+from labeldp.reproduce.aggregation import data as aggregation_data
+from labeldp.reproduce.aggregation import run as aggregation
 
 
 @pytest.fixture
@@ -74,3 +77,140 @@ def test_networks_without_torch_are_refused_before_anything_is_run(labeldp: Call
     ran = labeldp(*arguments(method="linear,lp-2st"))
     assert ran.status == 1 and ran.err.count("\n") == 1 and "pip install '.[torch]'" in ran.err
     assert not list(Path("runs").rglob("*.json"))
+
+
+def bags_arguments(**changes: str) -> list[str]:
+    given = {"tables": "lba", "bag-size": "8", "bags": "100", "seeds": "1", "out": "bags"}
+    words = (word for name, value in {**given, **changes}.items() for word in (f"--{name}", value))
+    return ["reproduce", "aggregation", *words]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregation_data, "MADE", 3_000)
+    monkeypatch.delenv("LABELDP_DATA", raising=False)
+
+
+def test_a_grid_ends_in_a_table_and_a_figure(labeldp: Callable[..., Ran], people: Path) -> None:
+    ran = labeldp(*bags_arguments())
+    assert ran.status == 0 and ran.out.splitlines() == ["bags/aggregation.md", "bags/generated.svg"], ran
+    assert "| 100 |" in (people / "bags" / "aggregation.md").read_text()
+    assert not (people / "bags" / "unfinished").exists()
+
+
+def test_without_torch_the_other_tables_are_run(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> None:
+        raise InputError("networks need torch: pip install '.[torch]'")
+
+    monkeypatch.setattr(aggregation, "networks", missing)
+    ran = labeldp(*bags_arguments(tables="lba,llp"))
+    assert ran.status == 0 and "bags/aggregation.md" in ran.out, ran
+    assert "the tables of llp are left out: networks need torch: pip install '.[torch]'" in ran.err
+    ran = labeldp(*bags_arguments(tables="llp", out="none"))
+    assert ran.status == 1 and ran.err.splitlines()[-1].startswith("Error: networks need torch")
+
+
+BAGS_WRONG = [
+    ({"tables": "lbp"}, "--tables"),
+    ({"bags": "0"}, "--bags"),
+    ({"data": "people.csv"}, "Criteo"),
+    ({"data": "nowhere"}, "nowhere"),
+    ({"out": "people.csv"}, "people.csv"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAGS_WRONG)
+def test_a_mistake_gets_one_line_of_bags(
+    labeldp: Callable[..., Ran], people: Path, changes: dict[str, str], words: str
+) -> None:
+    ran = labeldp(*bags_arguments(**changes))
+    assert ran.status != 0 and "Traceback" not in ran.err and words in ran.err.splitlines()[-1], ran
+    assert not (people / "bags").exists()
+
+
+def rounds_arguments(**changes: str) -> list[str]:
+    given = {"tables": "exponents,regret", "losses": "trap,shift", "rounds": "200", "experts": "3", "epsilon": "4"}
+    words = {**given, "seeds": "1", "out": "online", **changes}
+    return ["reproduce", "online", *(word for name, value in words.items() for word in (f"--{name}", value))]
+
+
+def test_a_grid_ends_in_tables_and_figures(labeldp: Callable[..., Ran], people: Path) -> None:
+    ran = labeldp(*rounds_arguments())
+    assert ran.status == 0, ran
+    assert ran.out.splitlines() == ["online/online.md", "online/exponents.svg", "online/regret-T200-d3.svg"]
+    table = (people / "online" / "online.md").read_text()
+    assert "| L2P | corrected |" in table and "### T = 200, d = 3, ε = 4; 1 seed" in table
+    for name in ("exponents", "regret-T200-d3"):
+        ElementTree.parse(people / "online" / f"{name}.svg")
+    stamps = {path: path.stat().st_mtime_ns for path in (people / "online" / "runs").iterdir()}
+    assert len(stamps) == 3
+    again = labeldp(*rounds_arguments())
+    assert again.status == 0 and (people / "online" / "online.md").read_text() == table
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+
+
+ROUNDS_WRONG = [
+    ({"tables": "figure1"}, "--tables"),
+    ({"losses": "iid"}, "--losses"),
+    ({"rounds": "some"}, "--rounds"),
+    ({"experts": "1"}, "--experts"),
+    ({"epsilon": "-1"}, "Error: --epsilon"),
+    ({"epsilon": "abc"}, "Error: --epsilon"),
+    ({"tables": "stocks"}, "Error: --tables: stocks cannot be made; --data names no folder with these losses"),
+    ({"seeds": "0"}, "--seeds"),
+    ({"data": "nowhere"}, "nowhere"),
+    ({"out": "people.csv"}, "people.csv"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), ROUNDS_WRONG)
+def test_a_mistake_gets_one_line_of_rounds(
+    labeldp: Callable[..., Ran], people: Path, changes: dict[str, str], words: str
+) -> None:
+    ran = labeldp(*rounds_arguments(**changes))
+    assert ran.status != 0 and "Traceback" not in ran.err and words in ran.err.splitlines()[-1], ran
+    assert not (people / "online").exists()
+
+
+def rates_arguments(**changes: str) -> list[str]:
+    given = {"rows": "regression-local-full,classes-unary", "records": "1e3,1e4", "seeds": "1", "out": "rates"}
+    return [
+        "reproduce",
+        "rates",
+        *(word for name, value in {**given, **changes}.items() for word in (f"--{name}", value)),
+    ]
+
+
+def test_a_grid_ends_in_a_table_and_figures_of_rates(labeldp: Callable[..., Ran], people: Path) -> None:
+    ran = labeldp(*rates_arguments(epsilon="0.5,1"))
+    assert ran.status == 0, ran
+    assert ran.out.splitlines() == ["rates/rates.md", "rates/regression-local-full.svg", "rates/classes.svg"]
+    table = (people / "rates" / "rates.md").read_text()
+    assert table.count("| regression-local-full |") == 4 and table.count("| unary |") == 2
+    for name in ("regression-local-full", "classes"):
+        ElementTree.parse(people / "rates" / f"{name}.svg")
+    stamps = {path: path.stat().st_mtime_ns for path in (people / "rates" / "runs").iterdir()}
+    assert len(stamps) == 6
+    again = labeldp(*rates_arguments(epsilon="0.5,1"))
+    assert again.status == 0 and (people / "rates" / "rates.md").read_text() == table
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+
+
+RATES_WRONG = [
+    ({"rows": "regresion"}, "--rows"),
+    ({"records": "1e3"}, "--records"),
+    ({"epsilon": "-1"}, "epsilon"),
+    ({"seeds": "0"}, "--seeds"),
+    ({"out": "people.csv"}, "people.csv"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), RATES_WRONG)
+def test_a_mistake_gets_one_line_of_rates(
+    labeldp: Callable[..., Ran], people: Path, changes: dict[str, str], words: str
+) -> None:
+    ran = labeldp(*rates_arguments(**changes))
+    assert ran.status != 0 and "Traceback" not in ran.err and words in ran.err.splitlines()[-1], ran
+    assert not (people / "rates").exists()

@@ -3,16 +3,23 @@ import pytest
 from scipy.stats import binomtest
 from sklearn.metrics import roc_auc_score
 
+import labeldp as ldp
 from labeldp.learners import (
     Estimate,
     Evaluation,
+    NumberEvaluation,
     debiased_accuracy,
     debiased_auc,
     debiased_confusion,
     debiased_log_loss,
+    debiased_share,
+    debiased_squared_error,
+    judged,
+    measuring,
 )
 from labeldp.learners.evaluation import auc_estimate, clopper_pearson
-from labeldp.privacy import InputError, NotInvertibleError
+from labeldp.mechanisms import Mechanism
+from labeldp.privacy import InputError, NotInvertibleError, Release
 from learners.data import released, with_prior
 
 LN3 = 1.0986122886681098
@@ -166,3 +173,173 @@ def test_an_evaluation_reads_as_a_sentence() -> None:
         "what was evaluated: a model"
     )
     assert repr(evaluation) == "Evaluation(of='a model')"
+
+
+TINY = 1 - 1e-12
+
+
+def held(labels: object, mechanism: Mechanism, seed: int = 0) -> Release:
+    """Labels as a curator releases them."""
+    budget = ldp.Budget(epsilon=mechanism.epsilon)
+    return ldp.Curator(labels, domain=mechanism.domain, budget=budget).release(
+        mechanism, rng=np.random.default_rng(seed)
+    )
+
+
+def noisy_numbers(labels: object, epsilon: float = 1.0, seed: int = 0, grid: int = 65) -> Release:
+    return held(labels, ldp.DiscreteLaplace(domain=ldp.Interval(-2, 6, grid), epsilon=epsilon), seed)
+
+
+@pytest.mark.parametrize("grid", [2, 3, 17])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_over_the_noise_the_mean_is_the_error_on_the_true_labels_also_at_the_ends(grid: int, epsilon: float) -> None:
+    """Over the noise, the estimate's mean is the error on the true labels, also at the ends of the range."""
+    mechanism = ldp.DiscreteLaplace(domain=ldp.Interval(-2, 6, grid), epsilon=epsilon)
+    codes, points = np.arange(grid), mechanism.domain.decode(np.arange(grid))
+    for center in (-2.0, 0.3, 9.0):
+        estimates = mechanism.unbiased_squares(codes, np.full(grid, center))
+        np.testing.assert_allclose(mechanism.matrix() @ estimates, (points - center) ** 2, rtol=1e-9, atol=1e-9)
+        inverse = np.linalg.inv(mechanism.matrix())
+        np.testing.assert_allclose(inverse @ (points - center) ** 2, estimates, rtol=1e-6, atol=1e-6)
+
+
+def test_the_squared_error_by_hand() -> None:
+    # Two grid points at epsilon = ln 3: a = 1/3, so an end moves by half of what the square grows by inwards.
+    mechanism = ldp.DiscreteLaplace(domain=ldp.Interval(0, 1, 2), epsilon=float(np.log(3)))
+    release = held([0, 1], mechanism)
+    release.value[:] = [0, 1]
+    found = debiased_squared_error(release, [0.0, 0.5])
+    assert found.value == pytest.approx((0 - 0.5 * (1 - 0) + 0.25 - 0.5 * (0.25 - 0.25)) / 2)
+
+
+def test_intervals_of_errors_cover_and_are_not_wider_than_they_need() -> None:
+    rng = np.random.default_rng(5)
+    labels = np.clip(rng.normal(2, 2, 800), -2, 6)
+    predictions = labels + rng.normal(0, 0.5, 800)
+    truth = np.mean((np.rint(labels * 8) / 8 - predictions) ** 2)  # the grid has a step of 1/8
+    found = [debiased_squared_error(noisy_numbers(labels, 2.0, seed), predictions) for seed in range(400)]
+    inside = np.mean([each.low <= truth <= each.high for each in found])
+    assert 0.91 <= inside <= 0.985  # 400 runs at 0.95
+    values = np.array([each.value for each in found])
+    assert abs(values.mean() - truth) < 7 * values.std() / 20
+
+
+def test_what_a_model_gains_over_a_constant_is_known_far_better_than_its_error() -> None:
+    rng = np.random.default_rng(6)
+    signal = rng.uniform(0, 4, 4000)
+    labels = signal + rng.uniform(-1, 1, 4000)
+    seen = judged(noisy_numbers(labels, 1.0), signal, "signal", np.arange(4000))
+    assert isinstance(seen, NumberEvaluation)
+    gain, error = seen.gain(TINY), seen.squared_error(TINY)
+    assert gain.low < signal.var() < gain.high and gain.high - gain.low < 0.4 * (error.high - error.low)
+    assert seen.gain().low > 0
+    root, square = seen.error(), seen.squared_error()
+    assert root.high == pytest.approx(square.high**0.5) and root.low == pytest.approx(max(square.low, 0) ** 0.5)
+    assert "root mean squared error" in str(seen) and "4,000 released labels" in str(seen)
+
+
+def test_the_mean_that_is_always_answered_is_learnt_from_other_labels() -> None:
+    """A mean that knew its own labels would look better than it is."""
+    found = []
+    for seed in range(300):
+        labels = np.random.default_rng(1000 + seed).uniform(-2, 6, 20)
+        release = noisy_numbers(labels, 8.0, seed)
+        seen = NumberEvaluation(release, labels, "labels")
+        half = np.unique(seen.constant())
+        assert len(half) == 2
+        found.append(seen.gain(0.5).value - np.mean((labels - seen.constant()) ** 2))
+    assert abs(np.mean(found)) < 7 * np.std(found) / 300**0.5 < 0.7
+
+
+def test_the_explained_share_covers_and_is_unknown_where_nothing_is_known() -> None:
+    rng, inside = np.random.default_rng(7), []
+    signal = rng.uniform(-1, 4, 3000)
+    labels = signal + rng.uniform(-1, 1, 3000)
+    truth = 1 - np.mean((labels - signal) ** 2) / labels.var()
+    for seed in range(100):
+        found = NumberEvaluation(noisy_numbers(labels, 3.0, seed), signal, "").explained()
+        assert found.low <= found.value <= found.high <= 1
+        inside.append(found.low <= truth <= found.high)
+    assert np.mean(inside) >= 0.85
+    dark = NumberEvaluation(noisy_numbers(labels[:30], 0.1), signal[:30], "").explained()
+    assert dark.low == -np.inf and dark.high == 1.0
+    sure = debiased_share(np.full(50, 0.5), np.ones(50))
+    assert (sure.value, sure.low, sure.high) == (0.5, pytest.approx(0.5), pytest.approx(0.5))
+
+
+def test_residuals_are_unbiased_and_parts_can_be_taken() -> None:
+    labels = np.random.default_rng(8).uniform(-2, 6, 6000)
+    seen = NumberEvaluation(noisy_numbers(labels, 2.0), np.zeros(6000), "", np.arange(6000))
+    assert seen.residuals().mean() == pytest.approx(labels.mean(), abs=7 * 6 / 6000**0.5)
+    part = seen.take(np.arange(10))
+    assert len(part.release.value) == len(part.predictions) == len(part.rows) == 10
+
+
+def test_numbers_get_numbers_and_classes_get_classes() -> None:
+    numbers, classes = measuring(ldp.Interval(0, 1), 1.0), measuring(ldp.Classes(3), 1.0)
+    assert isinstance(numbers, ldp.DiscreteLaplace) and isinstance(classes, ldp.RandomizedResponse)
+    seen = judged(held([0.5, 0.2], numbers), np.array([-3.0, 0.5]), "", np.arange(2))
+    assert isinstance(seen, NumberEvaluation) and seen.predictions.tolist() == [0.0, 0.5]
+    assert isinstance(judged(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Evaluation)
+
+
+def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learnt_from() -> None:
+    rng = np.random.default_rng(11)
+    features = rng.normal(size=(4000, 5))
+    labels = np.clip(5 + features @ [1.0, -0.5, 0.3, 0.0, 0.2] + 0.3 * rng.normal(size=4000), 0, 10)
+    holder = ldp.Curator(labels, domain=ldp.Interval(0, 10), budget=ldp.Budget(epsilon=4, delta=1e-6))
+    model = ldp.fit_linear(features, holder, epsilon=4, delta=1e-6, rng=rng, evaluation=0.25).value
+    seen = model.evaluation
+    assert isinstance(seen, NumberEvaluation) and seen.rows is not None and 900 < len(seen.rows) < 1100
+    np.testing.assert_allclose(model.predict(features)[seen.rows], seen.predictions, atol=1e-3)
+    truth = float(np.mean((labels[seen.rows] - seen.predictions) ** 2))
+    found = seen.squared_error(TINY)
+    assert found.low < truth < found.high and seen.gain().low > 0
+    assert holder.ledger.spent.epsilon(1e-6) <= 4
+
+
+def bits(labels: np.ndarray, classes: int, epsilon: float, seed: int) -> Release:
+    return held(labels, ldp.UnaryEncoding(domain=ldp.Classes(classes), epsilon=epsilon), seed)
+
+
+def test_scores_from_bits_are_unbiased_and_their_intervals_cover() -> None:
+    rng = np.random.default_rng(9)
+    labels = rng.integers(0, 4, 500)
+    predictions = np.where(rng.random(500) < 0.7, labels, rng.integers(0, 4, 500))
+    rows = np.full((500, 4), 0.1) + 0.6 * np.eye(4)[predictions]
+    runs = [bits(labels, 4, 2.0, seed) for seed in range(300)]
+    truth = {
+        debiased_accuracy: (predictions, np.mean(labels == predictions)),
+        debiased_log_loss: (rows, -np.log(rows[np.arange(500), labels]).mean()),
+    }
+    for score, (given, right) in truth.items():
+        found = [score(run, given) for run in runs]
+        assert np.mean([each.low <= right <= each.high for each in found]) >= 0.89
+        values = np.array([each.value for each in found])
+        assert abs(values.mean() - right) < 7 * values.std() / 300**0.5
+    table = np.zeros((4, 4))
+    np.add.at(table, (labels, predictions), 1 / 500)
+    confusions = np.array([debiased_confusion(run, predictions).value for run in runs])
+    assert np.all(abs(confusions.mean(axis=0) - table) < 7 * confusions.std(axis=0) / 300**0.5)
+
+
+def test_the_area_from_bits_is_unbiased() -> None:
+    rng = np.random.default_rng(10)
+    labels = rng.integers(0, 2, 800)
+    scores = labels + rng.normal(size=800)
+    order = np.subtract.outer(scores[labels == 1], scores[labels == 0])
+    values = np.array([debiased_auc(bits(labels, 2, 2.0, seed), scores).value for seed in range(200)])
+    assert abs(values.mean() - (order > 0).mean()) < 7 * values.std() / 200**0.5 + 0.002
+
+
+def test_bad_input_is_refused_of_errors() -> None:
+    release = noisy_numbers([1.0, 2.0])
+    with pytest.raises(InputError, match="one finite number"):
+        debiased_squared_error(release, [1.0, np.nan])
+    with pytest.raises(InputError, match="one finite number"):
+        debiased_squared_error(release, [1.0])
+    with pytest.raises(InputError, match=r"Curator\.release"):
+        debiased_squared_error(np.ones(2), [1.0, 2.0])  # type: ignore[arg-type]
+    classes = held([0, 1], ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1))
+    with pytest.raises(NotInvertibleError, match="unbiased squared errors"):
+        debiased_squared_error(classes, [1.0, 2.0])

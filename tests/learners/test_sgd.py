@@ -17,8 +17,7 @@ from labeldp.learners import (
     printed_moment,
     response_moment,
 )
-from labeldp.learners.convex import ConvexLoss, clipped_rows
-from labeldp.learners.sgd import _Descent, _response_labels
+from labeldp.learners.sgd import ConvexLoss, _Descent, _response_labels, clipped_rows
 from labeldp.mechanisms import CandidateSets, Classes, GaussianOneHot, RandomizedResponseWithPrior
 from labeldp.privacy import InputError, Public, Trust
 from learners.data import blobs, curator

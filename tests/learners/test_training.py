@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import labeldp as ldp
 from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_multistage, fit_noisy, posterior
-from labeldp.learners.defaults import as_candidates
+from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.training import calibrated, cross_fit, first_guess, fit_codes, fit_soft
 from labeldp.privacy import InputError, NotInvertibleError

@@ -18,9 +18,11 @@ from labeldp.mechanisms import (
     UnaryEncoding,
 )
 from labeldp.mechanisms.base import words_for
-from labeldp.mechanisms.coins import WordStream, discrete_laplace
-from labeldp.mechanisms.sampler import AliasTable, ResponseLaw, respond
+from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon
+from labeldp.sampling.alias import AliasTable
+from labeldp.sampling.discrete import discrete_laplace
+from labeldp.sampling.words import WordStream
 
 Rows = list[list[int]]
 

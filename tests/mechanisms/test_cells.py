@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from labeldp.curator import Curator
 from labeldp.mechanisms import (
     Classes,
     CubeGrid,
@@ -18,7 +19,6 @@ from labeldp.mechanisms import (
     PermuteAndFlip,
 )
 from labeldp.privacy import Budget, DomainError, InputError, Neighbors, Public
-from labeldp.workflows import Curator
 
 GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 1)])
 WHY = "written by hand for a test"

@@ -18,11 +18,11 @@ from labeldp.mechanisms import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
 )
-from labeldp.mechanisms.sampler import AliasTable
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, exp_bounds, positive_epsilon
+from labeldp.sampling.alias import AliasTable
 from labeldp.testing import check_mechanism, joint_laws
 from mechanisms.examples import CLASS_PRIOR, EXAMPLES, PRIORS
-from mechanisms.words import answers, preimages
+from sampling.words import answers, preimages
 
 
 def leaves(kind: type) -> set[type]:

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms import Classes, CubeGrid, Interval, Located, RandomizedResponseWithPrior
-from labeldp.mechanisms.sampler import ResponseLaw
+from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.privacy import exp_bounds
 from labeldp.testing import ContractViolation, check_mechanism
-from mechanisms import bag_mutants, mutants
+from mechanisms import mutants
+from mechanisms.bags import mutants as bag_mutants
 from mechanisms.examples import GROUPS, MANY, public
-from mechanisms.words import answers, preimages
+from sampling.words import answers, preimages
 
 CLAIM = "the claimed delta(epsilon) is never below the true one"
 COSTS = "(replacing one label costs at most epsilon|two steps cost at most twice)"

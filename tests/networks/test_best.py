@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 import labeldp as ldp
 from labeldp.learners import PatchFilters
 from labeldp.networks import Recipe, best, fit_best, shares, steps
-from labeldp.networks.combined import Blend, Joint, Remembered
+from labeldp.networks.best import Blend, Joint, Remembered
 
 Images = tuple[np.ndarray, np.ndarray]
 FILTERS = PatchFilters(side=12, filters=20)

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from labeldp.cli import main
+from labeldp.curator import LedgerFile
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, best
-from labeldp.workflows import LedgerFile, image_rows, optional
-from labeldp.workflows.bundle import Bundle
+from labeldp.workflows.fit import bundle as optional
+from labeldp.workflows.fit import data as image_rows
+from labeldp.workflows.fit.bundle import Bundle
 from networks.conftest import Images
 
 Said = Callable[..., tuple[int, str, str]]
@@ -233,7 +235,7 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
-    from labeldp.workflows.network_plans import KINDS, RECIPES
+    from labeldp.workflows.fit.networks import KINDS, RECIPES
 
     assert KINDS.keys() == RECIPES.keys() and set(RECIPES.values()) <= PRESETS.keys()
     assert all(replace(recipe, epochs=1).epochs == 1 for name in RECIPES.values() for recipe in PRESETS[name])

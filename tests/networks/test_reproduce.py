@@ -9,8 +9,8 @@ import pytest
 
 from labeldp.learners import CHOSEN
 from labeldp.privacy import InputError
-from labeldp.workflows import Grid, reproduce_multistage
-from labeldp.workflows.reproduce.methods import constants
+from labeldp.reproduce import Grid, reproduce_multistage
+from labeldp.reproduce.multistage.run import constants
 from networks.conftest import Images
 
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.coins import WordStream, exp_coins, uniform
 from labeldp.online import Kernel
 from labeldp.privacy import WORD, as_randomness, exp_bounds
-from mechanisms.words import ChosenWords
+from labeldp.sampling.discrete import exp_coins
+from labeldp.sampling.words import WordStream, uniform
+from sampling.words import ChosenWords
 
 BATCHES = np.array([[1, 0, 2], [2, 2, 0], [0, 1, 2]])
 """Losses of three experts in three batches of two rounds, summed."""

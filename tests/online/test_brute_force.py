@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from labeldp.online.accounting import dartboard_loss, l2p_loss, theorem_3_2_applies, theorem_3_2_epsilon
+from labeldp.online.experts.accounting import dartboard_loss, l2p_loss, theorem_3_2_applies, theorem_3_2_epsilon
 from labeldp.privacy import (
     ORDERS,
     Neighbors,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest, norm
 
-from labeldp.mechanisms.coins import geometric_law
 from labeldp.online import GaussianTree, LaplaceTree, tree
 from labeldp.online.tree import nodes
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
+from labeldp.sampling.discrete import geometric_law
 from labeldp.testing.laws import check_law
 
 FALSE_ALARM = 1e-12

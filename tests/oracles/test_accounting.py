@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from labeldp.privacy import PrivacyLoss
 from labeldp.privacy.atoms import normal_cdf
-from labeldp.privacy.curves import gaussian_delta
+from labeldp.privacy.composition import gaussian_delta
 
 TIGHT = 1 + 1e-9
 FLOOR = 1e-290

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import HiddenWeights, NoisyBag
-from labeldp.privacy.counts import Counts, binomial, constant, hypergeometric
+from labeldp.privacy.bag_loss import Counts, binomial, constant, hypergeometric
 
 mp = mpmath.mp
 

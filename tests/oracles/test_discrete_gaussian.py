@@ -3,8 +3,9 @@
 import mpmath
 import pytest
 
-from labeldp.mechanisms.discrete_gaussian import SMOOTHING, gaussian_loss, smallest_stddev
+from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
 from labeldp.privacy import decimal
+from labeldp.sampling.discrete import SMOOTHING
 
 
 def exact_delta(moves: tuple[int, ...], stddev: int, epsilon: str) -> mpmath.mpf:

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting.pld import pld_pmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-from labeldp.online.accounting import theorem_3_2_epsilon
+from labeldp.online.experts.accounting import theorem_3_2_epsilon
 from labeldp.privacy import PrivacyLoss, Switching
 
 DELTA = 1e-6

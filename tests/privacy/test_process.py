@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
+from labeldp.curator import LedgerFile
 from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public
 from labeldp.privacy.process import OwnProcess, Uncopied
-from labeldp.workflows import LedgerFile
 
 FORKS = 16
 

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.privacy import InputError, KeyedRandomness, RandomnessKind, SystemRandomness, as_randomness, record_words
+from labeldp.privacy import (
+    InputError,
+    KeyedRandomness,
+    LabelDigest,
+    RandomnessKind,
+    SystemRandomness,
+    as_randomness,
+    record_words,
+)
 from labeldp.privacy import randomness as module
 from labeldp.privacy.randomness import BLOCK, Randomness
 
@@ -218,3 +226,44 @@ def test_a_stream_is_the_same_each_time() -> None:
     others = [KeyedRandomness(KEY, b"round 2").stream(), KeyedRandomness(KEY[::-1], b"round 1").stream(), source]
     assert all(not set(drawn(other, count=100)) & set(whole) for other in others)
     assert source.stream().kind is RandomnessKind.KEYED and repr(source.stream()) == "KeyedStream(key=<secret>)"
+
+
+LABELS = np.arange(70_000) % 5
+
+
+def digest(ids: object, labels: np.ndarray, key: bytes = KEY, cuts: tuple[int, ...] = ()) -> str:
+    """The digest of records that arrive in parts."""
+    result = LabelDigest(key)
+    names = record_words(ids, len(labels), key)
+    for part in np.split(np.arange(len(labels)), cuts):
+        result.update(names[part], labels[part])
+    return result.hexdigest()
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (32768,), (5, 40_000, 69_999)])
+def test_neither_order_nor_split_matters(cuts: tuple[int, ...]) -> None:
+    ids, order = np.arange(70_000) * 3, np.random.default_rng(0).permutation(70_000)
+    assert digest(ids[order], LABELS[order], cuts=cuts) == digest(ids, LABELS)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_any_change_matters(texts: bool) -> None:
+    ids = np.arange(6) if not texts else [f"r{i}" for i in range(6)]
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    other = [digest(ids, labels), digest(ids, labels[::-1]), digest(ids, labels + 1), digest(ids, labels, bytes(32))]
+    other += [digest(ids[:5], labels[:5]), digest(ids[:0], labels[:0]), digest(None, labels + 9)]
+    other.append(digest(ids, np.array([0, 1, 2, 0, 1, 1])))
+    assert len(set(other)) == len(other)
+
+
+def test_swapped_labels_matter() -> None:
+    assert digest([1, 2], np.array([0, 1])) != digest([1, 2], np.array([1, 0]))
+
+
+def test_repeated_records_do_not_cancel() -> None:
+    assert digest([1, 1], np.array([3, 3])) != digest([2, 2], np.array([3, 3]))
+    assert digest([1, 1], np.array([3, 3])) != digest([1], np.array([3]))
+
+
+def test_no_repr_shows_it() -> None:
+    assert repr(LabelDigest(KEY)) == "LabelDigest(<secret>)"

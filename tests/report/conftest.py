@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from labeldp.workflows import Across, Bin, Numbers, NumberTest, Picture
-from labeldp.workflows.summary import (
+from labeldp.workflows.fit.summary import (
     BudgetUse,
     CertificateRow,
     Confusion,

@@ -12,9 +12,9 @@ import pytest
 
 from labeldp.privacy import InputError
 from labeldp.report import render_report
-from labeldp.report.axes import Axis
+from labeldp.report.svg import Axis
 from labeldp.workflows import Across, FitSummary, Picture, amount
-from report.test_report import Page
+from report.test_render import Page
 
 Samples = dict[str, Callable[[], FitSummary]]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import InputError
-from labeldp.workflows.summary import Confusion, CurvePoint, Estimated, FitSummary
+from labeldp.workflows.fit.summary import Confusion, CurvePoint, Estimated, FitSummary
 
 Samples = dict[str, Callable[[], FitSummary]]
 

@@ -1,14 +1,22 @@
 """Images in: every format."""
 
 import gzip
+import io
 import os
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
-from labeldp.tables import LabeledArrays, open_images
+from labeldp.privacy import InputError
+from labeldp.tables import ImageData, LabeledArrays, open_images
 from tables.image_files import CODE, CODES, COLOR, GRAY, SECRET, archive, cifar, class_folders, idx, mnist, rng
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -149,3 +157,207 @@ def test_the_real_ones(name: str) -> None:
     assert data.test and (data.train.shape, data.test.shape) == ((60_000, 28, 28), (10_000, 28, 28))
     assert np.bincount(data.test.labels).sum() == 10_000 and len(np.unique(data.train.labels)) == 10
     assert (data.train.features.mean() > 33) and data.train.labels.dtype == np.uint8
+
+
+def refusal(path: Path, label: str = "labels") -> str:
+    """What the one error says, with nothing private on it or behind it."""
+    with pytest.raises(InputError) as caught:
+        open_images(path, label=label)
+    assert caught.value.__cause__ is None and caught.value.__context__ is None
+    assert str(path) in str(caught.value)
+    said = str(caught.value).replace(str(path.parent), "")  # The folder of a test run has numbers of its own.
+    assert SECRET not in said and str(CODE) not in said
+    return str(caught.value)
+
+
+def test_no_pickle_is_loaded(tmp_path: Path) -> None:
+    """No pickle is loaded."""
+    objects = np.array([Trap()], dtype=object)
+    path = archive(tmp_path / "a.npz", images=GRAY[:1], labels=objects)
+    assert "'labels' are Python objects, which are not read: save labels with .astype(str)" in refusal(path)
+    for name in ("data_batch_1", "train"):
+        (tmp_path / name / name).parent.mkdir()
+        (tmp_path / name / name).write_bytes(pickle.dumps(Trap()))
+        assert "get the binary version" in refusal(tmp_path / name)
+
+
+class Trap:
+    """Whoever unpickles one fails the test."""
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return pytest.fail, ("a pickle was loaded",)
+
+
+def test_contradicting_copies_of_an_image_are_refused(tmp_path: Path) -> None:
+    for label in (0, 1):
+        class_folders(tmp_path, GRAY[:1], np.array([label]))
+    assert "twice under one file name" in refusal(tmp_path)
+
+
+def test_several_data_sets_in_a_folder_are_listed(tmp_path: Path) -> None:
+    mnist(mnist(tmp_path, "emnist-letters-"), "emnist-digits-")
+    assert "emnist-digits-train-images-idx3-ubyte.gz, emnist-letters-" in refusal(tmp_path)
+
+
+BAD_ARCHIVES = {
+    "floats": ({"images": GRAY / 255, "labels": CODES}, "integers from 0 to 255"),
+    "missing": ({"images": np.full((6, 4, 5), np.nan), "labels": CODES}, "integers from 0 to 255"),
+    "too-bright": ({"images": GRAY.astype(int) + 1000, "labels": CODES}, "integers from 0 to 255"),
+    "negative": ({"images": GRAY.astype(int) - 1000, "labels": CODES}, "integers from 0 to 255"),
+    "rows": ({"images": GRAY.reshape(6, 20), "labels": CODES}, "these are of shape (6, 20)"),
+    "channels-first": ({"images": COLOR.transpose(0, 3, 1, 2), "labels": CODES}, "these are of shape (6, 3, 32, 32)"),
+    "none": ({"images": GRAY[:0], "labels": CODES[:0]}, "at least one image"),
+    "fewer-labels": ({"images": GRAY, "labels": CODES[:5]}, "one for each of the 6 images"),
+    "one-hot": ({"images": GRAY, "labels": np.eye(6)}, "one for each of the 6 images"),
+    "scalar": ({"images": GRAY, "labels": 3}, "one for each of the 6 images"),
+    "raw": ({"images": GRAY, "labels": CODES.astype("S3")}, "numbers or texts"),
+    "dates": ({"images": GRAY, "labels": CODES.astype("M8[s]")}, "numbers or texts"),
+    "no-labels": ({"images": GRAY, "y": CODES}, "it has 'images', 'y'"),
+    "no-images": ({"pixels": GRAY, "labels": CODES}, "it has 'pixels', 'labels'"),
+    "two-images": ({"X": GRAY, "x": GRAY, "labels": CODES}, "it has 'X', 'x', 'labels'"),
+    "two-labels": ({"X": GRAY, "labels": CODES, "train_labels": CODES}, "it has 'X', 'labels', 'train_labels'"),
+    "test-alone": ({"X": GRAY, "labels": CODES, "test_X": GRAY}, "it has 'X', 'labels', 'test_X'"),
+    "sizes": ({"X": GRAY, "labels": CODES, "X_test": COLOR, "labels_test": CODES}, "must have one shape"),
+    "many": ({"X": GRAY} | {f"a{i}": CODES for i in range(30)}, "and 19 more"),
+    "empty": ({}, "it has none"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ARCHIVES)
+def test_an_archive_is_refused(tmp_path: Path, name: str) -> None:
+    arrays, message = BAD_ARCHIVES[name]
+    assert message in refusal(archive(tmp_path / "a.npz", **arrays))
+
+
+def test_images_are_not_taken_for_labels(tmp_path: Path) -> None:
+    assert "it has 'X'" in refusal(archive(tmp_path / "a.npz", X=GRAY), label="X")
+
+
+def bad_mnist(tmp_path: Path, name: str, content: bytes) -> str:
+    folder = mnist(tmp_path / "bad")
+    (folder / f"{name}-ubyte.gz").write_bytes(content)
+    return refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["train-images-idx3", "train-labels-idx1", "t10k-labels-idx1"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda good: b"",
+        lambda good: gzip.compress(b""),
+        lambda good: gzip.compress(good)[:-9],
+        lambda good: gzip.compress(good)[:-8] + bytes(8),
+        lambda good: gzip.compress(good[:-1]),
+        lambda good: good + b"\0",
+        lambda good: good[:6],
+        lambda good: gzip.compress(good[:6]),
+        lambda good: b"\0\0\x0d" + good[3:],
+        lambda good: good[:3] + b"\2" + good[4:],
+        lambda good: good[:4] + b"\xff" * 4 + good[8:],
+        lambda good: gzip.compress(good[:4] + b"\xff" * 4 + good[8:]),
+    ],
+)
+def test_a_damaged_idx_file_is_refused(tmp_path: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    n = 2 if name.startswith("t10k") else 6
+    message = bad_mnist(tmp_path, name, change(idx(GRAY[:n] if "images" in name else CODES[:n])))
+    assert f"{name}-ubyte.gz" in message and "an idx file of unsigned bytes" in message
+
+
+def test_files_of_mnists_format_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    assert "one for each of the 6 images" in bad_mnist(tmp_path, "train-labels-idx1", idx(CODES[:5]))
+    folder = mnist(tmp_path / "alone")
+    (folder / "train-labels-idx1-ubyte.gz").unlink()
+    assert "must lie beside it, named train-labels-idx1-ubyte.gz" in refusal(folder)
+    assert "it has no other labels" in refusal(folder, label="diagnosis")
+    assert "it has no other labels" in refusal(folder / "train-images-idx3-ubyte.gz", label="diagnosis")
+
+
+def test_damaged_files_of_cifar_are_refused(tmp_path: Path) -> None:
+    folder = cifar(tmp_path / "10")
+    assert "label must be 'labels'" in refusal(folder, label="fine")
+    (folder / "data_batch_2.bin").write_bytes(bytes(3000))
+    assert "data_batch_2.bin is damaged" in refusal(folder) and "3073 bytes" in refusal(folder)
+    for file in folder.iterdir():
+        file.write_bytes(b"")
+    assert "at least one image" in refusal(folder)
+    assert "keep each in a folder of its own" in refusal(cifar(folder, columns=2))
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def png(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "png")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (png(GRAY[0].T.copy()), "the same height and width"),
+        (png(GRAY[0].astype(np.uint16)), "8-bit PNG or JPEG"),
+        (png(GRAY[0])[:-30], "8-bit PNG or JPEG"),
+        (b"", "an image of 0 bytes in"),
+        (b"GIF89a" + bytes(40), "an image of 46 bytes in"),
+    ],
+)
+def test_an_image_folder_is_refused_without_naming_a_class(tmp_path: Path, content: bytes, message: str) -> None:
+    written(class_folders(tmp_path) / f"{SECRET}-{CODE}" / f"{SECRET}.png", content)
+    assert message in refusal(tmp_path)
+
+
+def test_what_is_nothing_of_all_this_is_refused(tmp_path: Path) -> None:
+    assert "no such file or folder" in refusal(tmp_path / "absent")
+    assert "holds nothing to read" in refusal(tmp_path)
+    (tmp_path / SECRET).mkdir()
+    assert "holds nothing to read" in refusal(tmp_path)
+    assert "not named as a file of images" in refusal(written(tmp_path / "t.csv", b"a,b\n1,2\n"))
+    for content in (b"", b"PK", bytes(100), pickle.dumps(3)):
+        assert "a NumPy archive (.npz) of plain arrays" in refusal(written(tmp_path / "a.npz", content))
+    os.mkfifo(tmp_path / "pipe.npz")
+    assert "no such file or folder" in refusal(tmp_path / "pipe.npz")
+
+
+def test_an_archive_that_claims_more_than_it_holds_is_refused(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 50, 4, 4)})
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as target:
+        target.writestr("images.npy", header.getvalue() + bytes(64))
+        target.writestr("labels.npy", header.getvalue())
+    assert "too large for the memory" in refusal(tmp_path / "a.npz")
+
+
+def targets(folder: Path) -> list[tuple[Path, Path]]:
+    """What to open, and the file in it that is going to be damaged."""
+    np.savez(folder / "plain.npz", images=GRAY, labels=CODES)
+    archive(folder / "a.npz", images=GRAY, labels=CODES)
+    mnist(folder / "gz"), mnist(folder / "plain", zipped=False), cifar(folder / "cifar"), class_folders(folder / "png")
+    class_folders(folder / "jpg", COLOR, suffix=".jpg")
+    inside = ["gz/train-labels-idx1-ubyte.gz", "plain/train-images-idx3-ubyte", "cifar/data_batch_2.bin"]
+    inside += [f"png/{SECRET}-0/1.png", f"jpg/{SECRET}-0/1.jpg"]
+    return [(folder / name, folder / name) for name in ("plain.npz", "a.npz")] + [
+        (folder / name.split("/")[0], folder / name) for name in inside
+    ]
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_no_damage_gives_anything_but_images_or_one_error(tmp_path: Path, which: int) -> None:
+    path, file = targets(tmp_path)[which]
+    whole = file.read_bytes()
+
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(st.integers(0, len(whole) - 1), st.binary(min_size=0, max_size=6), st.integers(0, 8), st.booleans())
+    def damage(start: int, put: bytes, cut: int, keep_tail: bool) -> None:
+        file.write_bytes(whole[:start] + put + (whole[start + cut :] if keep_tail else b""))
+        try:
+            assert isinstance(open_images(path), ImageData)
+        except InputError as error:
+            assert SECRET not in str(error) and error.__context__ is None
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        damage()

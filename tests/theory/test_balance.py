@@ -22,16 +22,7 @@ from labeldp.mechanisms import (
     debias,
 )
 from labeldp.privacy import InputError, Public
-from labeldp.theory import (
-    CellNoise,
-    balance,
-    cell_noise,
-    exponent,
-    hard_classes,
-    rate,
-    records_for,
-    relative_records,
-)
+from labeldp.theory import CellNoise, balance, cell_noise, exponent, hard_classes, rate, records_for, relative_records
 
 SIGMAS = 7.4
 ONE_CELL = CubeGrid((0.0,), (1.0,), (1,))

@@ -25,8 +25,9 @@ from labeldp.cli import main
 from labeldp.online import dump_state, load_state
 from labeldp.privacy import Certificate
 from labeldp.tables import open_table
-from labeldp.workflows import online_run, simulate
-from labeldp.workflows.bundle import file_digest
+from labeldp.workflows import online as online_run
+from labeldp.workflows.fit import simulate
+from labeldp.workflows.fit.bundle import file_digest
 from versions.asked import (
     ASKED,
     FEATURES,

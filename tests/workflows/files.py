@@ -8,7 +8,8 @@ import pandas as pd
 from pyarrow import parquet
 
 import labeldp as ldp
-from labeldp.workflows import LedgerFile, release_file
+from labeldp.curator import LedgerFile
+from labeldp.workflows import release_file
 
 DOMAIN = ldp.Classes(("no", "yes"))
 

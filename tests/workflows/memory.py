@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import labeldp as ldp
-from labeldp.workflows import LedgerFile, release_file
+from labeldp.curator import LedgerFile
+from labeldp.workflows import release_file
 
 WIDTH = 8
 BLOCK = 1 << 14

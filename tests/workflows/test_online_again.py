@@ -11,10 +11,12 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
+from labeldp.curator import LedgerFile
 from labeldp.online import dump_state, load_state
-from labeldp.online.methods import METHODS
+from labeldp.online.experts.planning import METHODS
 from labeldp.tables import open_table
-from labeldp.workflows import LedgerFile, OnlineRun, online_run, run_online
+from labeldp.workflows import OnlineRun, run_online
+from labeldp.workflows import online as online_run
 
 RUN, ROUNDS = OnlineRun(epsilon=1, delta=0.01, method="redraw"), 95
 LEDGER: dict[str, Any] = {"ledger": "l.db", "dataset": "clicks"}
@@ -84,7 +86,7 @@ def test_a_copy_of_what_was_charged_alone_makes_the_same_decisions(monkeypatch: 
 
 def test_the_same_losses_are_the_same_release_whatever_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     first = play(**LEDGER)
-    monkeypatch.setattr("labeldp.tables.csvfile.BLOCK_BYTES", 2000)  # some twelve rounds
+    monkeypatch.setattr("labeldp.tables.reading.BLOCK_BYTES", 2000)  # some twelve rounds
     table = parquet.read_table("losses.parquet")
     parquet.write_table(table, "rows.parquet", row_group_size=7)
     table.to_pandas().to_csv("losses.csv", index=False)

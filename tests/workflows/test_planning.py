@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from labeldp.cli.plan import plan_lines, times
 from labeldp.learners import clipping_radius, cube_side, neighbors
 from labeldp.privacy import InputError, Trust
 from labeldp.tables import TableFile
-from labeldp.workflows import Question, make_plan, plan_lines, planning_file, read_features
-from labeldp.workflows.planning_words import times
+from labeldp.workflows import Question, make_plan, read_features
+from labeldp.workflows import planning as planning_file
 
 ASKED: dict[str, Any] = {
     "n": "1e6",

@@ -1,20 +1,22 @@
-"""A scikit-learn classifier for labels that were released before they came here."""
+"""Scikit-learn: NoisyLabelClassifier, NoisyNumberRegressor, debiased_scorer."""
 
-from typing import Any, Self
+from functools import partial
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import make_scorer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from labeldp.learners.defaults import as_candidates
-from labeldp.learners.evaluation import debiased_accuracy
-from labeldp.learners.evidence import Evidence, released_codes
-from labeldp.learners.features import check_columns, check_rows, row_table
-from labeldp.learners.probabilities import Probabilities
+from labeldp.learners.cells.local import domain_of, unbiased
+from labeldp.learners.classifiers import as_candidates, boosted_regression
+from labeldp.learners.evaluation import auc_estimate, debiased_accuracy, log_losses
+from labeldp.learners.evidence import Evidence, Probabilities, inverse_table, released_codes
+from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, first_guess, learn
-from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.mechanisms import Classes, Interval, RandomizedResponse
 from labeldp.privacy import InputError, Release
 
 
@@ -142,3 +144,127 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             tags.input_tags = inner.__sklearn_tags__().input_tags
         tags.classifier_tags.poor_score = True
         return tags
+
+
+class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Any regressor of squared loss, on unbiased released numbers.
+
+    A squared loss is linear in the labels beyond a part that no prediction changes, so noise with mean zero does not
+    move what is best; it adds no noise and protects nothing: give it what `Curator.release` returned.
+
+    Args:
+        estimator: regressor that minimizes a squared loss; by default `boosted_regression` (numeric features).
+    """
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Learn from features, shape (n, d), and released numbers.
+
+        Raises:
+            InputError: it is no release of numbers, or features do not fit it.
+            NotInvertibleError: the noise has no inverse.
+        """
+        self.domain_ = domain_of(release, Interval)
+        X = row_table(X)
+        check_rows(X, len(release.value))
+        check_columns(self, X, fit=True)
+        if self.estimator is None:
+            check_numbers(X, "estimator")
+        elif not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "predict")):
+            raise InputError("estimator must be a scikit-learn regressor, such as HistGradientBoostingRegressor()")
+        inner = boosted_regression(rows_of(X)) if self.estimator is None else clone(self.estimator)
+        self.estimator_ = inner.fit(X, unbiased(release))
+        self.certificate_ = release.certificate
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted numbers, kept in the declared range, shape (n,)."""
+        check_is_fitted(self, "estimator_")
+        X = row_table(X)
+        check_columns(self, X)
+        return np.clip(self.estimator_.predict(X), self.domain_.low, self.domain_.high)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        elif isinstance(self.estimator, BaseEstimator):
+            tags.input_tags = self.estimator.__sklearn_tags__().input_tags
+        return tags
+
+
+Metric = Literal["accuracy", "neg_log_loss", "roc_auc", "log_loss", "auc"]
+
+METHODS: dict[str, Any] = {
+    "accuracy": "predict",
+    "neg_log_loss": "predict_proba",
+    "roc_auc": ("decision_function", "predict_proba"),
+}
+
+SHORT = {"log_loss": "neg_log_loss", "auc": "roc_auc"}
+
+
+def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domain: Classes | None = None) -> Any:
+    """A scorer on released labels for `cross_val_score`, `GridSearchCV` and the like: choosing by it costs nothing.
+
+    Where one mechanism made all labels, give it. Where records had different ones (several epsilons, say), give the
+    domain and pass `debias(mechanism, noisy).values`, shape (n, K), as the metadata `indicators`, which scikit-learn
+    cuts into folds with the rows: `debiased_scorer("accuracy", domain=domain).set_score_request(indicators=True)` with
+    `params={"indicators": values}` and metadata routing enabled.
+
+    Args:
+        metric: by scikit-learn's name, larger is better: "accuracy"; "neg_log_loss", the negative log loss in nats;
+            "roc_auc", the area under the ROC curve, two classes. "log_loss" and "auc" are other names of the last two.
+        mechanism: what made the labels that are scored, which are class names or codes.
+        domain: the declared classes, where `indicators` are passed.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    measure = SHORT.get(metric, metric)
+    if measure not in METHODS:
+        raise InputError(f"metric must be one of {', '.join(METHODS)}")
+    if (mechanism is None) == (domain is None):
+        raise InputError("give either the mechanism that made all labels, or the domain and indicators as metadata")
+    names = mechanism.domain if mechanism is not None else domain
+    if not isinstance(names, Classes):
+        raise InputError("the domain must be Classes")
+    inverse = None if mechanism is None else inverse_table(mechanism)
+    function = partial(_score, metric=measure, domain=names, inverse=inverse)
+    return make_scorer(function, response_method=METHODS[measure], greater_is_better=measure != "neg_log_loss")
+
+
+def _score(
+    labels: Any,
+    answers: Any,
+    *,
+    metric: str,
+    domain: Classes,
+    inverse: NDArray[np.float64] | None,
+    indicators: Any = None,
+) -> float:
+    """One fold's score, from released labels and what the model answered."""
+    if indicators is None and inverse is None:
+        raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
+    known = indicators if inverse is None else inverse[released_codes(domain, labels)]
+    values = np.asarray(known, dtype=np.float64)
+    if values.shape != (len(labels), domain.size):
+        raise InputError("indicators must have one row for each label and one column for each class")
+    if metric == "accuracy":
+        return float(values[np.arange(len(values)), released_codes(domain, answers)].mean())
+    answers = np.asarray(answers, dtype=np.float64)
+    if metric == "roc_auc":
+        return auc_estimate(values, answers if answers.ndim == 1 else answers[:, 1])
+    return float((values * log_losses(_columns(answers, domain))).sum(axis=1).mean())
+
+
+def _columns(answers: NDArray[np.float64], domain: Classes) -> NDArray[np.float64]:
+    """Probabilities, one column for each class; scikit-learn hands over the second alone where there are two."""
+    rows = np.column_stack([1 - answers, answers]) if answers.ndim == 1 else answers
+    if rows.shape[1] != domain.size:
+        raise InputError(
+            "the model must give a probability to every class of the domain: wrap it in NoisyLabelClassifier"
+        )
+    return rows

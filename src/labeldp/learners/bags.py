@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from labeldp.learners.cells.central import CellTreesRegressor
 from labeldp.learners.features import check_columns, check_rows, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
-from labeldp.learners.smoothed import CellTreesRegressor
 from labeldp.mechanisms import Interval, ShownBags
 from labeldp.privacy import InputError, Release
 

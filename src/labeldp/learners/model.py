@@ -1,16 +1,16 @@
-"""What was learned from released labels."""
+"""Model; a model scored on held-out records."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners.errors import NumberEvaluation
-from labeldp.learners.evaluation import Evaluation
-from labeldp.learners.probabilities import Probabilities, expanded, unmixed
+from labeldp.learners.evaluation import HELD_OUT, Evaluation, NumberEvaluation, judged, measuring
+from labeldp.learners.evidence import Probabilities, expanded, unmixed
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import InputError
+from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,51 @@ class Model:
 
     def __repr__(self) -> str:
         return f"Model(domain={self.domain!r}, estimator={type(self.estimator).__name__})"
+
+
+def evaluated(
+    curator: CuratorLike,
+    epsilon: float,
+    learn: Callable[[CuratorLike, NDArray[np.bool_]], tuple[Release[Model], Any]],
+    *,
+    share: float,
+    seed: int,
+    rng: Any,
+) -> Release[Model]:
+    """A model with an evaluation on records that it was not learned from, answered one by one (see `measuring`).
+
+    Args:
+        curator: of all labels.
+        epsilon: of the evaluation's labels.
+        learn: takes the curator of the other records and the mask of those that are kept; returns the model and its
+            probabilities for them, or predicted numbers.
+        share: of the records, in (0, 1).
+        seed: of the random split, public.
+        rng: randomness of the noise.
+
+    Raises:
+        InputError: one of the two parts would be empty; nothing was charged.
+    """
+    held = np.random.default_rng(seed).permutation(curator.records) < share * curator.records
+    if held.all() or not held.any():
+        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
+    why = f"records are assigned at random from the public seed {seed}, without their labels"
+    training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    response = measuring(kept.domain, epsilon)
+    kept.require({"evaluation": response.privacy_loss()})
+    model, predicted = learn(training, held)
+    release = kept.release(response, rng=rng, step="evaluation")
+    seen = judged(release, predicted, HELD_OUT, np.flatnonzero(held))
+    return gather([model, release], lambda learnt, _: replace(learnt, evaluation=seen))
+
+
+def check_evaluation(share: Any) -> None:
+    """Refuse what is no share of the records that leaves some to learn from."""
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 <= share < 1:
+        raise InputError("evaluation must be a share of the records, in [0, 1)")
+
+
+def _refuse_evaluation(share: Any, source: Any) -> None:
+    check_evaluation(share)
+    if share and source is not None:
+        raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")

@@ -9,15 +9,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners import tuning
+from labeldp.learners.cells.local import domain_of, unbiased
+from labeldp.learners.evidence import Probabilities, projected
 from labeldp.learners.features import check_rows, number_table, positive_integer
-from labeldp.learners.probabilities import Probabilities, projected
-from labeldp.learners.released import domain_of, unbiased
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError, Release
 
 BLOCK_CELLS = 1 << 22
 """At most about so many labels are gathered at a time."""
-
 
 CROWDED = 8
 """From so many features on a tree looks at most records anyway: for as many neighbors as ours brute force is faster."""

@@ -18,11 +18,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from labeldp.learners.defaults import as_candidates
-from labeldp.learners.evidence import Evidence
+from labeldp.learners.classifiers import as_candidates
+from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
 from labeldp.learners.features import MIXED, Telling, are_numbers, check_rows, row_table, rows_of, telling_rows
 from labeldp.learners.model import Model
-from labeldp.learners.probabilities import TEMPERATURES, Probabilities, expanded, tempered, unmixed
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
@@ -35,6 +34,7 @@ DRAWS = 4
 """Copies of each record for a classifier without sample weights, each with a label drawn from its probabilities."""
 
 FEW_TREES = 5
+
 FEW_BINS = 15
 """Of boosted trees in a rehearsal: trees for each class, bins for each feature."""
 

@@ -11,6 +11,7 @@ from labeldp.privacy import InputError
 Floats = NDArray[np.floating[Any]]
 
 MAX_DIMENSION = 1000
+
 DECAY = 0.8
 """The signal that a unit direction is expected to carry grows with its variance to this power; chosen in
 `docs/results/linear_prior.md`."""
@@ -23,7 +24,9 @@ OFFSET = 0.2
 """The expected square of the mean label, in variances of a uniform class, or of a quarter of the interval."""
 
 BLOCK_ROWS = 4096
+
 PROBED_ROWS = 4000
+
 CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
 
 CHOSEN = {

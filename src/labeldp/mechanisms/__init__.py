@@ -1,53 +1,26 @@
 """How labels are randomized: domains, randomized response, unary bits, noise, selection, histograms, debiasing."""
 
-from labeldp.mechanisms.aggregation import (
-    HiddenBag,
-    NoisyBags,
-    cross_bound,
-    lba_delta,
-    lba_required_residual,
-    linear_release_gdp,
-    llp_calibrate,
-    llp_delta,
-    llp_epsilon,
-)
-from labeldp.mechanisms.bagging import (
-    Bagged,
-    BagSum,
-    NaiveBags,
-    NoisyWeightedLLP,
-    ShownBags,
-    WeightedLBA,
-    WeightedSums,
-    median_bags,
-    random_bags,
-)
-from labeldp.mechanisms.base import EpsilonMechanism, FiniteMechanism, Mechanism, Table
-from labeldp.mechanisms.binned import WIDE_STDDEV, wide_gaussian, wide_laplace
+from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot
+from labeldp.mechanisms.bags.base import Bagged, ShownBags, median_bags, random_bags
+from labeldp.mechanisms.bags.lba import HiddenBag, WeightedLBA, cross_bound, lba_delta, lba_required_residual
+from labeldp.mechanisms.bags.llp import NoisyBags, NoisyWeightedLLP, WeightedSums, llp_calibrate, llp_delta, llp_epsilon
+from labeldp.mechanisms.bags.sums import BagSum, NaiveBags, linear_release_gdp
+from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Mechanism, Table, debias
 from labeldp.mechanisms.candidates import CandidateSets
-from labeldp.mechanisms.central import ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
-from labeldp.mechanisms.coins import MIN_RATE
-from labeldp.mechanisms.cubes import CubeGrid, Located
-from labeldp.mechanisms.debias import Debiased, debias
-from labeldp.mechanisms.discrete_gaussian import MAX_CELLS, gaussian_loss
-from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.full import FullMeans, FullSelection
-from labeldp.mechanisms.groups import CountMechanism
-from labeldp.mechanisms.laplace import DiscreteLaplace
+from labeldp.mechanisms.domains import Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms.gaussian import gaussian_loss
+from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
-from labeldp.mechanisms.onehot import GaussianOneHot
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
+    UnaryEncoding,
 )
-from labeldp.mechanisms.sums import LaplaceSum
-from labeldp.mechanisms.unary import UnaryEncoding
+from labeldp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
+from labeldp.mechanisms.whole_records import FullMeans, FullSelection
 
 __all__ = [
-    "MAX_CELLS",
-    "MIN_RATE",
-    "WIDE_STDDEV",
     "BagSum",
     "Bagged",
     "CandidateSets",
@@ -95,6 +68,4 @@ __all__ = [
     "llp_epsilon",
     "median_bags",
     "random_bags",
-    "wide_gaussian",
-    "wide_laplace",
 ]

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, Certificate, InputError, Public, Release, exp_bounds
-
-ROW_SUM_TOLERANCE = 1e-6
+from labeldp.mechanisms.inputs import prior_rows
+from labeldp.privacy import BLOCK, InputError, Public, Release, exp_bounds
 
 Keys = NDArray[np.uint64]
 """Priors as distinct integers in the same order."""
@@ -164,37 +163,3 @@ def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets
         copied.check(classes)
         return copied
     return CandidateSets.best(prior_rows(prior, classes), epsilon)
-
-
-def basis_of(value: Any) -> tuple[Certificate, ...]:
-    """The certificate of a released value; nothing for a public one."""
-    return (value.certificate,) if isinstance(value, Release) else ()
-
-
-def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.float64]:
-    """The array of a prior that was declared public or was released.
-
-    Raises:
-        InputError: a bare array (nothing shows that it has not seen the labels), or not a distribution over
-            the classes, shape (n, classes) or (classes,).
-    """
-    if not isinstance(prior, Public | Release):
-        raise InputError(
-            f'{name} must be a Release or Public(array, why="…"): a prior learnt from the private labels '
-            "would destroy the guarantee without a sign"
-        )
-    try:
-        array = np.ascontiguousarray(prior.value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, shape (n, {classes})") from None
-    rows = array.reshape(1, -1) if array.ndim == 1 else array
-    if rows.ndim != 2 or rows.shape[1] != classes:
-        raise InputError(f"{name} must have one column for each of the {classes} classes")
-    if rows.size and rows.min() < 0:
-        raise InputError(f"{name} must not be negative")
-    sums = rows @ np.ones(classes)
-    if not np.all(np.isfinite(sums)):
-        raise InputError(f"{name} must be finite: it holds NaN or infinite values")
-    if np.any(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE):
-        raise InputError(f"{name} must sum to 1 in each row")
-    return rows

@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism
-from labeldp.mechanisms.candidates import basis_of
-from labeldp.mechanisms.coins import MIN_RATE, Integers, WordStream, discrete_laplace, geometric_law
-from labeldp.mechanisms.discrete_gaussian import (
-    MAX_CELLS,
-    discrete_gaussian,
-    gaussian_law,
-    largest_mu,
-    loss_of,
-    stddev_within,
-)
 from labeldp.mechanisms.domains import Classes, Interval
-from labeldp.mechanisms.gridrows import RESOLUTION, GridRows, wide
+from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
+from labeldp.mechanisms.inputs import RESOLUTION, GridRows, basis_of, wide
 from labeldp.privacy import (
     BLOCK,
     Certificate,
@@ -33,6 +24,16 @@ from labeldp.privacy import (
     as_bound,
     decimal,
     positive_epsilon,
+)
+from labeldp.sampling import (
+    MAX_CELLS,
+    MIN_RATE,
+    Integers,
+    WordStream,
+    discrete_gaussian,
+    discrete_laplace,
+    gaussian_law,
+    geometric_law,
 )
 
 

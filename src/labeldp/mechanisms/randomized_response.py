@@ -1,6 +1,7 @@
-"""The randomized response family: the label itself, or another candidate."""
+"""Randomized response, with prior, top-k, unary bits."""
 
 from dataclasses import InitVar, dataclass, field
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, final
@@ -8,11 +9,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import FiniteMechanism, Table, Weights, refuse_large, words_for
-from labeldp.mechanisms.candidates import CandidateSets, basis_of, candidate_sets, prior_rows, words_of_places
-from labeldp.mechanisms.debias import Debiased
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes
-from labeldp.mechanisms.sampler import ResponseLaw, respond
+from labeldp.mechanisms.inputs import basis_of, prior_rows
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -23,12 +23,68 @@ from labeldp.privacy import (
     PrivacyLoss,
     Public,
     Randomness,
+    Words,
+    exp_bounds,
     positive_epsilon,
+    shortest_float,
 )
 
 EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
 
 _EACH, _BELOW = words_of_places()
+
+
+@dataclass(frozen=True)
+class ResponseLaw:
+    """Randomized response over `size` candidates by one word u.
+
+    If u < (size - 1) * lie, the answer is the (u div lie)-th other candidate, counted cyclically, and
+    the truth else. A label outside of the candidates is answered by the (u div ⌊2**64 / size⌋)-th, or the last.
+
+    Guarantee: any two labels give every answer with weights of ratio at most e**epsilon.
+    Proof: `docs/proofs/randomized_response.md`.
+    """
+
+    size: int
+    lie: int
+
+    @classmethod
+    def of(cls, size: int, epsilon: Fraction) -> "ResponseLaw":
+        """The law for an exact epsilon; its guarantee is checked here, in integers.
+
+        Raises:
+            InputError: epsilon is too small for a table of 64-bit weights.
+        """
+        low, _ = exp_bounds(epsilon)
+        law = cls(size, -(-WORD * low.denominator // (low.numerator + (size - 1) * low.denominator)))
+        spread = (law.lie, law.uniform, law.uniform_last, law.keep)
+        ordered = sorted(spread) == list(spread) and law.lie < law.keep  # else every answer is equally likely
+        if size > 1 and not (ordered and law.keep <= low * law.lie):
+            raise InputError(
+                f"epsilon = {shortest_float(epsilon):g} is too small for {size} candidates: "
+                f"64-bit weights need at least about {size * size / WORD:.1g}"
+            )
+        return law
+
+    @property
+    def keep(self) -> int:
+        """Weight of the truth."""
+        return WORD - (self.size - 1) * self.lie
+
+    @property
+    def uniform(self) -> int:
+        """Weight of every candidate but the last, for a label that is none of them."""
+        return WORD // self.size
+
+    @property
+    def uniform_last(self) -> int:
+        """Weight of the last candidate, for a label that is none of them."""
+        return WORD - (self.size - 1) * self.uniform
+
+    def rows(self) -> list[list[int]]:
+        """Exact weights, shape (size + 1, size): row i for candidate i, the last row for a label outside."""
+        rows = [[self.keep if j == i else self.lie for j in range(self.size)] for i in range(self.size)]
+        return [*rows, [self.uniform] * (self.size - 1) + [self.uniform_last]]
 
 
 @final
@@ -337,3 +393,88 @@ def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
 def _require_classes(domain: Any) -> None:
     if not isinstance(domain, Classes):
         raise InputError("domain must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace")
+
+
+def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]:
+    """Randomized response over all codes 0 to size - 1, shape (n,); destroys `words`."""
+    if law.size == 2:
+        return codes ^ (words < np.uint64(law.lie)).view(np.uint8).astype(codes.dtype, copy=False)
+    np.floor_divide(words, np.uint64(law.lie), out=words)
+    np.minimum(words, np.uint64(law.size - 1), out=words)
+    wide = np.min_scalar_type(2 * law.size)
+    shifted = words.astype(wide)
+    shifted += codes
+    shifted += wide.type(1)
+    # Below 2 * size, so reducing once is reducing modulo size; a negative difference wraps to a large value.
+    np.minimum(shifted, shifted - wide.type(law.size), out=shifted)
+    return shifted.astype(codes.dtype, copy=False)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class UnaryEncoding(FiniteMechanism):
+    """The indicator bits of the classes, each flipped with probability 1 / (e^(epsilon/2) + 1).
+
+    Use it where labels are summed over groups: its variance does not grow with the number of
+    classes. As single labels the bits are harder to use than `RandomizedResponse`.
+
+    Args:
+        domain: `Classes`, K = its size.
+        epsilon: privacy parameter, positive.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.domain, Classes):
+            raise InputError("domain must be Classes, such as Classes(10)")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        self.law  # refuses an epsilon too small for the table  # noqa: B018
+
+    @cached_property
+    def law(self) -> ResponseLaw:
+        """The law of one bit."""
+        return ResponseLaw.of(2, Fraction(positive_epsilon(self.epsilon), 2))
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Two binary randomized responses at epsilon / 2, exactly."""
+        return PrivacyLoss.response(Fraction(positive_epsilon(self.epsilon), 2), 2) * 2
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"{self.domain.size} randomized bits for each record, by {self}"
+
+    def tables(self) -> list[Table]:
+        """One table, bit to bit; it serves every bit of every record."""
+        return [Table(np.array(self.law.rows()[:-1], dtype=object), "bits")]
+
+    def weights(self) -> Weights:
+        """Exact weights of each bit by itself, shape (K labels, K bits, 2); the bits are independent."""
+        refuse_large(2 * self.domain.size**2)
+        bit = self.tables()[0].weights
+        return bit[np.eye(self.domain.size, dtype=int)]
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
+        """One block of noisy bits, packed eight to a byte, shape (n, ceil(K / 8))."""
+        bits = np.empty((len(codes), self.domain.size), dtype=np.bool_)
+        for j in range(self.domain.size):
+            bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
+        return np.packbits(bits, axis=1)
+
+    def bits(self, noisy: Any) -> NDArray[np.bool_]:
+        """The bits of a release, shape (n, K)."""
+        packed = np.asarray(noisy)
+        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != -(-self.domain.size // 8):
+            raise InputError(f"noisy must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})")
+        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased class indicators, shape (n, K), from packed bits."""
+        flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
+        return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)

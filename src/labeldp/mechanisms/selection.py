@@ -1,16 +1,19 @@
-"""Pick a class by its count: the exponential mechanism and permute-and-flip, for counts that are given."""
+"""One class chosen: ExponentialMechanism, PermuteAndFlip, their exact draws."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import exp
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.coins import WordStream, exp_coins, uniform
-from labeldp.privacy import InputError
+from labeldp.mechanisms.histograms import CountMechanism, Counts
+from labeldp.privacy import InputError, PrivacyLoss, as_bound, positive_epsilon
+from labeldp.sampling import MIN_RATE, WordStream, exp_coins, uniform
 
 
 def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, again: bool) -> NDArray[np.intp]:
@@ -73,3 +76,84 @@ def _rejections(others: NDArray[np.float64], size: int) -> float:
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
     return combinations(range(count), size)
+
+
+class _Selection(CountMechanism):
+    """Pick a class for each group by its count; see `select`."""
+
+    @property
+    @abstractmethod
+    def tries_again(self) -> bool:
+        """Whether a rejected class may be tried again."""
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self.unit < MIN_RATE:
+            raise InputError("epsilon is too small for a choice by counts: take at least 1e-9")
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
+
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """P(class) for the counts of one group, shape (K,); K up to 16 where classes are tried once."""
+        return selection_law(counts, self.unit, again=self.tries_again)
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The class that was chosen."""
+        return released.astype(np.intp)
+
+    @property
+    def unit(self) -> Fraction:
+        """The exponent that one missing count costs."""
+        return positive_epsilon(self.epsilon) / 2
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"one class for each of {self.partition.count} groups of records, by {self}"
+
+    def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
+        """The code of one class for each group, shape (groups,)."""
+        randomness = as_bound(rng)
+        stream = WordStream(randomness, randomness.record_ids(None, len(counts)))
+        return select(stream, counts, self.unit, again=self.tries_again).astype(self.domain.dtype)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism(_Selection):
+    """For each group a class, with probability proportional to e^(epsilon * count / 2).
+
+    `PermuteAndFlip` never does worse; this one is the textbook's.
+
+    Guarantee: epsilon-DP for each label.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
+    """
+
+    @property
+    def tries_again(self) -> bool:
+        """Yes."""
+        return True
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PermuteAndFlip(_Selection):
+    """For each group a class: classes are tried in random order, each once, until one is accepted.
+
+    Its choice is never worse on average than the exponential mechanism's at the same epsilon.
+
+    Guarantee: epsilon-DP for each label.
+
+    Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
+    """
+
+    @property
+    def tries_again(self) -> bool:
+        """No: each class is tried once."""
+        return False

@@ -5,15 +5,12 @@ from importlib.util import find_spec
 if not find_spec("torch"):
     raise ModuleNotFoundError("labeldp.networks needs torch: pip install '.[torch]'", name="torch")
 
-from labeldp.networks.appendix import appendix_predictions
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
-from labeldp.networks.bags import BagTargets, appendix_network, train_bags, two_pass
+from labeldp.networks.bags import BagTargets, appendix_network, appendix_predictions, train_bags, two_pass
 from labeldp.networks.best import fit_best, shares, steps
 from labeldp.networks.classifier import NetworkClassifier
-from labeldp.networks.objectives import Objective, objective_of, targets
-from labeldp.networks.presets import PRESETS
 from labeldp.networks.selfsupervised import SelfSupervised
-from labeldp.networks.training import Recipe, Record, State, train
+from labeldp.networks.training import PRESETS, Objective, Recipe, Record, State, objective_of, targets, train
 
 __all__ = [
     "NETWORKS",

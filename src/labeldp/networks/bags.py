@@ -1,4 +1,4 @@
-"""Any torch module of numbers, trained on released sums over bags: whole bags as minibatches, or bags beyond memory."""
+"""Train_bags, the paper's network."""
 
 import copy
 import math
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from labeldp.mechanisms import ShownBags
@@ -213,3 +214,29 @@ def held_error(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tenso
         records, _ = targets.members(bags)
         predictions = [module(rows[part]).reshape(-1) for part in records.split(micro)]
         return float(targets.loss(torch.cat(predictions), bags))
+
+
+def appendix_predictions(
+    features: Any, release: Release[Any], test: Any, *, seed: int, **training: Any
+) -> NDArray[np.float64]:
+    """What a network of 128, 64 and 1 neurons learns from released bags, on test records, shape (t,).
+
+    Args:
+        features: public, shape (n, d).
+        release: of `BagSum` or `NoisyWeightedLLP`.
+        test: shape (t, d).
+        seed: of weights, order and held-out bags: public.
+        training: as in `train_bags`.
+
+    Source: Brahmbhatt, Appendix K.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = appendix_network(features.shape[1])
+    for _ in train_bags(module, features, release, seed=seed, **training):
+        pass
+    module.eval()
+    with torch.no_grad():
+        parts = torch.as_tensor(np.asarray(test), dtype=torch.float32).split(1 << 16)
+        found = torch.cat([module(part).reshape(-1) for part in parts])
+    return np.asarray(found.numpy(), dtype=np.float64)

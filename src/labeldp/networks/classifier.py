@@ -1,8 +1,11 @@
-"""A network as a classifier that knows the noise of the labels it learns from."""
+"""NetworkClassifier, checkpoints."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,11 +18,18 @@ from torch.nn import functional
 from labeldp.learners import Evidence
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.networks.architectures import Network, build
-from labeldp.networks.checkpoints import Checkpoint
 from labeldp.networks.inputs import Inputs, Scale
-from labeldp.networks.memory import refusing_large_batches
-from labeldp.networks.objectives import Loss, Objective, objective_of, targets
-from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
+from labeldp.networks.training import (
+    Loss,
+    Objective,
+    Recipe,
+    Record,
+    State,
+    mixed_precision,
+    objective_of,
+    targets,
+    train,
+)
 from labeldp.privacy import InputError, Public, Release
 
 EVALUATED = 1024
@@ -236,3 +246,92 @@ def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.T
         with torch.no_grad(), mixed_precision(device):
             found.append(function(fitted.network_, batch).float().cpu())
     return torch.cat(found)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file and the digest of the run that may use it.
+
+    Args:
+        path: None where nothing is kept.
+        run: of recipe, inputs, objective and first weights.
+    """
+
+    path: Path | None
+    run: str
+
+    @classmethod
+    def of(
+        cls, folder: Any, step: str, state: State, inputs: Inputs, objective: Objective | None, recipe: Recipe
+    ) -> "Checkpoint":
+        """The checkpoint of a step in a folder, which is made; with no objective, of a training without labels."""
+        if folder is None:
+            return cls(None, "")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        kind = None if objective is None else objective.likelihood
+        digest = hashlib.sha256(repr((recipe, inputs.shape, len(inputs), kind)).encode())
+        digest.update(inputs.raw.numpy())
+        if objective is not None:
+            digest.update(objective.rows.numpy())
+        for weight in state.network.state_dict().values():
+            digest.update(weight.cpu().contiguous().numpy().tobytes())
+        return cls(Path(folder) / f"{step.replace(' ', '-')}.pt", digest.hexdigest())
+
+    def save(self, state: State) -> None:
+        """Write the state, whole or not at all."""
+        if self.path is None:
+            return
+        content = {
+            "run": self.run,
+            "network": state.network.state_dict(),
+            "optimizer": state.optimizer.state_dict(),
+            "generator": state.generator.get_state(),
+            "records": [asdict(record) for record in state.records],
+        }
+        hidden = self.path.with_suffix(".writing")
+        torch.save(content, hidden)
+        os.replace(hidden, self.path)
+
+    def resume(self, state: State) -> None:
+        """Put a state where the file left it, if there is one.
+
+        Raises:
+            InputError: the file belongs to another run, or is damaged.
+        """
+        if self.path is None or not self.path.is_file():
+            return
+        try:
+            content = torch.load(self.path, map_location="cpu", weights_only=True)
+            run = content["run"]
+        except Exception as error:  # whatever the reader of a damaged file meets
+            raise InputError(f"the checkpoint {self.path} is damaged: remove it to start again") from error
+        if run != self.run:
+            raise InputError(f"{self.path} is a checkpoint of another run: name another folder, or remove it")
+        state.network.load_state_dict(content["network"])
+        state.optimizer.load_state_dict(content["optimizer"])
+        state.generator.set_state(content["generator"])
+        state.records = [Record(**each) for each in content["records"]]
+        state.epoch = len(state.records)
+
+
+SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+@contextmanager
+def refusing_large_batches(batch: int, records: int) -> Iterator[None]:
+    """Turn the failure of an allocation into a refusal that names a batch that should fit.
+
+    Raises:
+        InputError: memory was not enough.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in SIGNS):
+            raise
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        used = min(batch, records)
+        raise InputError(
+            f"a batch of {used} records does not fit into memory: take batch={max(used // 2, 2)} or less"
+        ) from error

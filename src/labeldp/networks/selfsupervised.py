@@ -15,18 +15,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from labeldp.networks.architectures import Network, build
-from labeldp.networks.augment import augment
-from labeldp.networks.checkpoints import Checkpoint
-from labeldp.networks.classifier import Watch, answers
-from labeldp.networks.inputs import Inputs
-from labeldp.networks.memory import refusing_large_batches
+from labeldp.networks.classifier import Checkpoint, Watch, answers, refusing_large_batches
+from labeldp.networks.inputs import Inputs, augment
 from labeldp.networks.training import Recipe, Record, State, mixed_precision
 from labeldp.privacy import InputError
 
 Method = Literal["contrast", "byol"]
 
 HIDDEN = 256
+
 PROJECTED = 128
+
 TEMPERATURE = 0.2
 """Of the likeness of views, in the contrastive loss."""
 
@@ -34,6 +33,7 @@ FOLLOWING = 0.95
 """The share of its weights that the target of BYOL keeps in the first step; it rises to 1."""
 
 VIEWS = ("zoom", "flip", "light")
+
 RECIPE = Recipe(epochs=4, batch=256, peak=0.3, warmup=0.1, decay="cosine", augment=VIEWS)
 
 

@@ -1,18 +1,18 @@
-"""One training loop, a generator of records: everything that happens to weights happens here."""
+"""Recipes, losses, the loop."""
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.networks.augment import augment, check_names, mixup
-from labeldp.networks.inputs import Inputs
-from labeldp.networks.objectives import Objective
-from labeldp.privacy import InputError
+from labeldp.learners import Evidence
+from labeldp.networks.inputs import Inputs, augment, check_names, mixup
+from labeldp.privacy import InputError, NotInvertibleError
 
 CONFIDENT = 0.9
 """Of a network's own answer for an image, before it is taken as a label for the image's other views."""
@@ -118,6 +118,39 @@ class State:
         return cls(network, optimizer, torch.Generator().manual_seed(recipe.seed))
 
 
+@dataclass(frozen=True)
+class Objective:
+    """A loss of log probabilities for each record.
+
+    Args:
+        rows: shape (n, K). Targets: the loss is -sum_k rows[k] log p[k]. Likelihoods of the released label:
+            -log sum_k rows[k] p[k].
+        likelihood: which of the two.
+    """
+
+    rows: Tensor = field(repr=False)
+    likelihood: bool = False
+
+    def __call__(self, logarithms: Tensor, records: Tensor) -> Tensor:
+        """The loss of each record, shape (b,).
+
+        Args:
+            logarithms: log probabilities, shape (b, K).
+            records: which ones, shape (b,).
+        """
+        rows = self.rows[records]
+        if self.likelihood:
+            return -torch.logsumexp(logarithms + rows.log(), dim=1)
+        return -(rows * logarithms).sum(dim=1)
+
+    def to(self, device: torch.device) -> "Objective":
+        """The same on another device."""
+        return Objective(self.rows.to(device), self.likelihood)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
 def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) -> Iterator[Record]:
     """Train in place; yield a record after each epoch, from where the state stands to the last one.
 
@@ -189,3 +222,71 @@ def mixed_precision(device: torch.device) -> Any:
     """Half the bits where the device multiplies them faster."""
     fast = device.type == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return torch.autocast(device.type, torch.bfloat16, enabled=fast)
+
+
+Loss = Literal["forward", "cross-entropy", "debiased", "posterior"]
+
+
+def targets(rows: Any) -> Objective:
+    """Soft labels, such as the probabilities of a released model: distillation.
+
+    Args:
+        rows: shape (n, K).
+
+    Source: Hinton, Vinyals, Dean, Distilling the Knowledge in a Neural Network (2015).
+    """
+    return Objective(torch.tensor(np.asarray(rows), dtype=torch.float32))
+
+
+def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective:
+    """The loss of released labels.
+
+    Args:
+        evidence: of n released labels.
+        loss: "forward": the likelihood of the released label under the network's probabilities of the true one.
+            "cross-entropy": released labels taken for true. "debiased": the unbiased loss, with negative
+            weights. "posterior": soft labels P(true class | released label) under `prior`.
+        prior: class probabilities from elsewhere, shape (n, K); for "posterior", by default the classes' shares.
+
+    Raises:
+        NotInvertibleError: "debiased" where the noise has no inverse.
+
+    Source: Patrini et al. (2017), section 3.2, for "forward"; "debiased": Ghazi et al., Deep Learning with Label
+    Differential Privacy, eq. (17).
+    """
+    if loss not in get_args(Loss):
+        raise InputError(f"loss must be one of {', '.join(get_args(Loss))}")
+    if loss == "forward":
+        return Objective(torch.tensor(evidence.likelihood, dtype=torch.float32), likelihood=True)
+    if loss == "posterior":
+        return targets(evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior))
+    if loss == "cross-entropy":
+        return targets(np.eye(evidence.classes)[evidence.codes.astype(np.int64)])
+    if evidence.matrix is None:
+        raise NotInvertibleError('loss="debiased" needs noise with an inverse: one stage without a prior')
+    return targets(np.linalg.inv(evidence.matrix)[evidence.codes.astype(np.int64)])
+
+
+_GRAY = Recipe(epochs=40, batch=256, peak=0.02, mixup=8.0, augment=("crop", "cutout"))
+
+_COLOR = Recipe(epochs=200, batch=512, peak=0.4, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
+
+_FINE = Recipe(epochs=200, batch=256, peak=0.2, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
+
+_QUICK = Recipe(epochs=6, batch=256, peak=0.1, augment=("crop",))
+
+PRESETS: dict[str, tuple[Recipe, ...]] = {
+    "mnist": (_GRAY, replace(_GRAY, mixup=2.0)),
+    "cifar10": (_COLOR, replace(_COLOR, mixup=4.0)),
+    "cifar100": (_FINE, replace(_FINE, mixup=4.0)),
+    "movielens": (Recipe(epochs=20, batch=128, peak=0.1, augment=()),),
+    "quick": (_QUICK,),
+}
+"""A recipe for each stage, the last one for all that follow.
+
+"mnist" (28 pixels: MNIST, Fashion-MNIST, KMNIST), "cifar10" and "cifar100" are the paper's, with a mixup inside the
+range that it searched; it tuned mixup, sizes of stages and temperature for every epsilon on true labels, which is not
+done here. "movielens" and "quick" are ours.
+
+Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
+"""

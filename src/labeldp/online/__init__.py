@@ -1,6 +1,25 @@
 """One round at a time: experts, convex losses, what they cost, and regret."""
 
-from labeldp.online.accounting import (
+from labeldp.online.charging import Course
+from labeldp.online.convex.base import Ball, Body, Box, ConvexKernel, Space
+from labeldp.online.convex.gradient import (
+    NoisyLeader,
+    OnlineGradientDescent,
+    convex_rate,
+    convex_regret,
+    linear_rate,
+    linear_regret,
+)
+from labeldp.online.convex.planning import CONVEX_METHODS, ConvexPlan, plan_convex
+from labeldp.online.convex.private_convex import PrivateOnlineConvex
+from labeldp.online.convex.regularized import (
+    LinearMeasure,
+    RegularizedWeights,
+    SampledWeights,
+    Sampler,
+    regularized_regret,
+)
+from labeldp.online.experts.accounting import (
     batch_lower_bound,
     batching_excess,
     dartboard_loss,
@@ -12,31 +31,39 @@ from labeldp.online.accounting import (
     theorem_3_2_applies,
     theorem_3_2_epsilon,
 )
-from labeldp.online.adapter import NamedExperts
-from labeldp.online.adversaries import Alternating, Epochs, Gap, LossSequence, Shift, Trap
-from labeldp.online.charging import Course
-from labeldp.online.convex import Ball, Body, Box, ConvexKernel, Space
-from labeldp.online.convex_plan import CONVEX_METHODS, ConvexPlan, plan_convex
-from labeldp.online.dartboard import BatchedDartboard, PlainRedraw, ShrinkingDartboard
-from labeldp.online.descent import OnlineGradientDescent
-from labeldp.online.doubling import DoublingExponential
-from labeldp.online.experts import PrivateExperts
-from labeldp.online.factor import square_root_norm, toeplitz_factor
-from labeldp.online.ftrl import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
-from labeldp.online.kernel import Actions, Kernel, Losses
-from labeldp.online.l2p import L2P, ExpertMeasure, LazyState, Measure, MultiplicativeWeightsMeasure
-from labeldp.online.losses import check_levels, quantize
-from labeldp.online.meta import BetterOfTwo
-from labeldp.online.noise import ToeplitzSums, toeplitz_stddev
-from labeldp.online.planning import METHODS, Alternative, Plan, plan_experts
-from labeldp.online.private_convex import PrivateOnlineConvex
-from labeldp.online.regret import Blocks, Regret, expected_doubling, expected_softmax, expected_weights, measured_regret
-from labeldp.online.regularized import LinearMeasure, RegularizedWeights, regularized_regret
-from labeldp.online.sampled import SampledWeights, Sampler
-from labeldp.online.snapshots import dump_state, freeze, load_state, thaw
-from labeldp.online.softmax import MatrixFactorization, TreeNoise
+from labeldp.online.experts.doubling import BetterOfTwo, DoublingExponential
+from labeldp.online.experts.kernel import Actions, Kernel, Losses, check_levels, quantize
+from labeldp.online.experts.lazy import (
+    L2P,
+    BatchedDartboard,
+    ExpertMeasure,
+    LazyState,
+    Measure,
+    MultiplicativeWeights,
+    MultiplicativeWeightsMeasure,
+    PlainRedraw,
+    ShrinkingDartboard,
+)
+from labeldp.online.experts.planning import METHODS, Alternative, Plan, plan_experts
+from labeldp.online.experts.private_experts import NamedExperts, PrivateExperts
+from labeldp.online.experts.regret import (
+    Alternating,
+    Blocks,
+    Epochs,
+    Gap,
+    LossSequence,
+    Regret,
+    Shift,
+    Trap,
+    expected_doubling,
+    expected_softmax,
+    expected_weights,
+    measured_regret,
+)
+from labeldp.online.experts.snapshots import dump_state, freeze, load_state, thaw
+from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
+from labeldp.online.noisy_sums import ToeplitzSums, square_root_norm, toeplitz_factor, toeplitz_stddev
 from labeldp.online.tree import GaussianTree, LaplaceTree
-from labeldp.online.weights import MultiplicativeWeights
 
 __all__ = [
     "CONVEX_METHODS",

@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from labeldp.online.kernel import Kernel
+from labeldp.online.experts.kernel import Kernel
 from labeldp.privacy import (
     Certificate,
     Charge,
@@ -22,6 +22,7 @@ from labeldp.privacy import (
 )
 
 NAME = "PrivateExperts"
+
 CLAIM = "going on from a snapshot"
 
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)

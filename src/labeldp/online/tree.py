@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import MIN_RATE, WIDE_STDDEV, gaussian_loss, wide_gaussian, wide_laplace
-from labeldp.online.checks import positive, whole
-from labeldp.online.noise import Floats, NoisySums
-from labeldp.privacy import InputError, PrivacyLoss, Randomness, as_successive
+from labeldp.mechanisms import gaussian_loss
+from labeldp.online.noisy_sums import Floats, NoisySums
+from labeldp.privacy import InputError, PrivacyLoss, Randomness, as_successive, positive_number, whole_number
+from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 
 Integers = NDArray[np.int64]
 
@@ -145,9 +145,9 @@ class GaussianTree(TreeSums):
     stddev: float
 
     def __post_init__(self) -> None:
-        whole("horizon", self.horizon, 1)
-        whole("width", self.width, 1)
-        object.__setattr__(self, "stddev", float(positive("stddev", self.stddev)))
+        whole_number("horizon", self.horizon, 1)
+        whole_number("width", self.width, 1)
+        object.__setattr__(self, "stddev", float(positive_number("stddev", self.stddev)))
         if not max(self.horizon, 512) / self.unit <= 2**61:
             raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take a larger one")
 
@@ -206,10 +206,10 @@ class LaplaceTree(TreeSums):
     levels: int
 
     def __post_init__(self) -> None:
-        whole("horizon", self.horizon, 1)
-        whole("width", self.width, 1)
-        whole("levels", self.levels, 1)
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
+        whole_number("horizon", self.horizon, 1)
+        whole_number("width", self.width, 1)
+        whole_number("levels", self.levels, 1)
+        object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for integer noise of 64 bits: take fewer rounds, experts or levels")
 

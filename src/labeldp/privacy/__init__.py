@@ -1,19 +1,22 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
-from labeldp.privacy.bags import MAX_BAG, Curve, HiddenWeights, NoisyBag, bag_ends
+from labeldp.privacy.atoms import Curve
+from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.certificate import (
     Certificate,
+    Charge,
     CuratorLike,
     Neighbors,
+    Path,
     Public,
     Release,
     Trust,
+    asked_delta,
+    certificate_in,
     gather,
+    total_loss,
     weak_promise,
 )
-from labeldp.privacy.charges import Charge, Path, total_loss
-from labeldp.privacy.counts import binomial
-from labeldp.privacy.digest import LabelDigest
 from labeldp.privacy.errors import (
     BudgetExceeded,
     DomainError,
@@ -40,6 +43,7 @@ from labeldp.privacy.randomness import (
     Ids,
     KeyedRandomness,
     KeyedStream,
+    LabelDigest,
     Randomness,
     RandomnessKind,
     SystemRandomness,
@@ -50,7 +54,7 @@ from labeldp.privacy.randomness import (
     derive,
     record_words,
 )
-from labeldp.privacy.switching import (
+from labeldp.privacy.renyi import (
     MAX_RATE,
     ORDERS,
     RENYI_ROUNDING,
@@ -61,10 +65,30 @@ from labeldp.privacy.switching import (
     rdp_delta,
     switching_rdp,
 )
+from labeldp.privacy.search import falls_below, integer_below
+from labeldp.privacy.validate import (
+    MAX_EPSILON,
+    at_epsilon,
+    check_choice,
+    check_count,
+    check_number,
+    check_positive,
+    check_share,
+    label_width,
+    one_loss,
+    one_of,
+    positive,
+    positive_number,
+    share,
+    target,
+    whole,
+    whole_number,
+)
 
 __all__ = [
     "BLOCK",
     "MAX_BAG",
+    "MAX_EPSILON",
     "MAX_RATE",
     "ORDERS",
     "RENYI_ROUNDING",
@@ -107,23 +131,42 @@ __all__ = [
     "as_bound",
     "as_randomness",
     "as_successive",
+    "asked_delta",
+    "at_epsilon",
     "bag_ends",
     "binomial",
     "bounded_range_rdp",
+    "certificate_in",
     "check",
+    "check_choice",
+    "check_count",
+    "check_number",
+    "check_positive",
+    "check_share",
     "coin_rdp",
     "decimal",
     "derive",
     "digits_above",
     "exp_bounds",
+    "falls_below",
     "float_within",
     "gather",
+    "integer_below",
+    "label_width",
     "lazy_rdp",
+    "one_loss",
+    "one_of",
+    "positive",
     "positive_epsilon",
+    "positive_number",
     "rdp_delta",
     "record_words",
+    "share",
     "shortest_float",
     "switching_rdp",
+    "target",
     "total_loss",
     "weak_promise",
+    "whole",
+    "whole_number",
 ]

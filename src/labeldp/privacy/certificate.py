@@ -1,6 +1,6 @@
-"""The receipt of a release, and the value that left with it."""
+"""Charge, Certificate, Release, Public, gather."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
@@ -10,13 +10,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.charges import Charge, total_loss
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import all_digits, digits_above, shortest_float
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind
 
 T = TypeVar("T")
+
 U = TypeVar("U")
 
 
@@ -45,6 +45,7 @@ class _Words:
 
 
 _LOSSES = ("round's losses", "losses")
+
 _WORDS = {
     Neighbors.ONE_LABEL: _Words("Label differential privacy", "label", ("label", "labels"), "label been another"),
     Neighbors.ONE_LOSS: _Words("Differential privacy", "round's losses", _LOSSES, "round's losses been others"),
@@ -59,6 +60,35 @@ class Trust(Enum):
     LOCAL = "each label is randomized on its own, before anybody else sees it"
     CENTRAL = "a trusted curator sees all labels and releases a randomized result"
     NONE = "nobody is protected"
+
+
+Path = tuple[tuple[str, int], ...]
+"""Where a charge belongs: (split, part) from the outermost split inwards; empty for all records."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description."""
+
+    id: str
+    path: Path
+    loss: PrivacyLoss
+    mechanism: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, exact."""
+        return {
+            "id": self.id,
+            "path": [list(step) for step in self.path],
+            "loss": self.loss.to_json(),
+            "mechanism": dict(self.mechanism),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Charge":
+        """The inverse of `to_json`."""
+        path = tuple((str(split), int(part)) for split, part in value["path"])
+        return cls(str(value["id"]), path, PrivacyLoss.from_json(value["loss"]), dict(value["mechanism"]))
 
 
 @dataclass(frozen=True)
@@ -272,3 +302,62 @@ class CuratorLike(Protocol):
 def number(value: Fraction | float) -> str:
     """A parameter in the user's digits."""
     return all_digits(shortest_float(value) if isinstance(value, Fraction) else value)
+
+
+def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
+    """What a label pays at most for all charges together.
+
+    Charges on the same records add up. A record lies in exactly one part of a split, so a split
+    costs the worst of its parts; different splits add up, since nothing is known of how they overlap.
+
+    Guarantee: never less than the loss of any single record.
+    """
+    return _total([(charge.path, charge.loss) for charge in charges])
+
+
+def _total(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
+    total = PrivacyLoss.zero()
+    splits: dict[str, dict[int, list[tuple[Path, PrivacyLoss]]]] = {}
+    for path, loss in charges:
+        if not path:
+            total = total + loss
+        else:
+            (split, part), rest = path[0], path[1:]
+            splits.setdefault(split, {}).setdefault(part, []).append((rest, loss))
+    for parts in splits.values():
+        worst = PrivacyLoss.zero()
+        for inner in parts.values():
+            worst = worst | _total(inner)
+        total = total + worst
+    return total
+
+
+def asked_delta(charges: Iterable[Charge]) -> Fraction:
+    """The largest delta that a mechanism was asked to keep; 0 where none was, as by a promise on a condition.
+
+    Raises:
+        InputError: a mechanism says something else than a number from 0 to 1.
+    """
+    try:
+        asked = [charge.mechanism.get("delta") for charge in charges]
+        delta = max((Fraction(each) for each in asked if each is not None), default=Fraction(0))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InputError("this is not a certificate of labeldp") from error
+    if not 0 <= delta <= 1:
+        raise InputError("this is not a certificate of labeldp")
+    return delta
+
+
+def certificate_in(content: Any) -> Certificate:
+    """The certificate of a JSON value, with texts where texts belong.
+
+    Raises:
+        InputError: not a certificate of labeldp, or a damaged one.
+    """
+    if not isinstance(content, dict):
+        raise InputError("this is not a certificate of labeldp")
+    certificate = Certificate.from_json(content)
+    texts = (certificate.dataset, certificate.published, *certificate.assumptions)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(content["assumptions"], list):
+        raise InputError("this is not a certificate of labeldp")
+    return certificate

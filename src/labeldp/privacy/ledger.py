@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, joined
-from labeldp.privacy.charges import Charge, Path, total_loss
+from labeldp.privacy.certificate import Certificate, Charge, Path, joined, total_loss
 from labeldp.privacy.errors import BudgetExceeded, InputError
 from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss

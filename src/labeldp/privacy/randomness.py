@@ -1,4 +1,4 @@
-"""Random words for mechanisms: cryptographic ones for real releases, seeded ones for simulations."""
+"""Sources of 64-bit words; keyed digests."""
 
 import hashlib
 import hmac
@@ -17,6 +17,7 @@ from labeldp.privacy.errors import InputError
 from labeldp.privacy.process import Uncopied
 
 Words = NDArray[np.uint64]
+
 Ids = NDArray[np.uint64] | NDArray[np.uint8]
 """Record ids: 64-bit integers, shape (n,), or 96-bit hashes, shape (n, 12)."""
 
@@ -94,6 +95,7 @@ class SystemRandomness(Uncopied, Randomness):
 
 
 _ZEROS = memoryview(bytes(8 * BLOCK))
+
 _streams = threading.local()
 
 
@@ -345,3 +347,32 @@ def record_words(ids: Any, count: int, key: bytes) -> Ids:
     if np.asarray(ids[:1]).dtype.kind in "iu":
         return integer_ids(ids, count)
     return text_ids(ids, count, derive(key, b"ids"))
+
+
+class LabelDigest:
+    """Sums a pseudo-random function of (id, label) over records, in any order and any split.
+
+    It tells whether the labels are the same as before. Under its key only: without the key it says
+    nothing, with it a label could be searched for, so key and digest stay in the ledger.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = derive(key, b"label digest")
+        self._sum = np.zeros(2, dtype=np.uint64)
+        self._count = 0
+
+    def update(self, ids: Ids, codes: NDArray[Any]) -> None:
+        """Add records: ids (n,) or (n, 12), codes (n,)."""
+        cipher = Cipher(algorithms.AES256(self._key), modes.ECB()).encryptor()
+        for start in range(0, len(codes), BLOCK):
+            plain = counter_blocks(ids[start : start + BLOCK], codes[start : start + BLOCK])
+            secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
+            self._sum += secret.sum(axis=0, dtype=np.uint64)
+        self._count += len(codes)
+
+    def hexdigest(self) -> str:
+        """The digest so far: 128 bits and the number of records."""
+        return f"{int(self._sum[0]):016x}{int(self._sum[1]):016x}-{self._count}"
+
+    def __repr__(self) -> str:
+        return "LabelDigest(<secret>)"

@@ -1,15 +1,21 @@
-"""The report's charts, drawn by hand as inline SVG; colors come from the page's classes, so both schemes work."""
+"""The report's figures."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
 from markupsafe import Markup
 
-from labeldp.report.svg import Scale, apart, figure, round_ticks, tag
-from labeldp.report.words import percent, spent
-from labeldp.workflows import BudgetUse, Curve, Estimated, Importance
+from labeldp.report.svg import BESIDE, BOTTOM, LEFT, RIGHT, TOP, Axis, Scale, apart, figure, round_ticks, tag
+from labeldp.report.words import percent, shortened, signed, spent
+from labeldp.workflows import Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, amount
 
-WIDTH, HEIGHT = 680.0, 360.0
-LEFT, RIGHT, TOP, BOTTOM = 84.0, 668.0, 40.0, 296.0
+CURVE_WIDTH, HEIGHT = 680.0, 360.0
+
+CURVE_LEFT, CURVE_RIGHT, CURVE_TOP, CURVE_BOTTOM = 84.0, 668.0, 40.0, 296.0
 
 
 def curve_chart(
@@ -21,7 +27,7 @@ def curve_chart(
     """
     points = sorted(curve.points, key=lambda point: point.epsilon)
     epsilons = [*(point.epsilon for point in points), epsilon]
-    x = Scale(min(epsilons), max(epsilons), LEFT + 22, RIGHT - 22, log=True)
+    x = Scale(min(epsilons), max(epsilons), CURVE_LEFT + 22, CURVE_RIGHT - 22, log=True)
     shown = accuracy.value if measured is None else measured
     y = _shares([*(v for p in points for v in (p.low, p.value, p.high)), accuracy.low, accuracy.high, baseline, shown])
     band = [(x(p.epsilon), y(p.high)) for p in points] + [(x(p.epsilon), y(p.low)) for p in reversed(points)]
@@ -33,7 +39,7 @@ def curve_chart(
     )
     return figure(
         label,
-        WIDTH,
+        CURVE_WIDTH,
         HEIGHT,
         _axes(x, y, [p.epsilon for p in points]),
         _level(y(baseline), f"most frequent class, {percent(baseline)}"),
@@ -50,7 +56,7 @@ def _shares(values: list[float]) -> Scale:
     """A vertical scale for shares that keeps a little air, above for nothing and below for a label."""
     low, high = max(0.0, min(values)), min(1.0, max(values))
     span = max(high - low, 0.05)
-    return Scale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), BOTTOM, TOP)
+    return Scale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), CURVE_BOTTOM, CURVE_TOP)
 
 
 def _path(places: list[tuple[float, float]]) -> str:
@@ -61,34 +67,38 @@ def _axes(x: Scale, y: Scale, epsilons: list[float]) -> Markup:
     """Horizontal hairlines with percentages, the tried epsilons below, and what the two directions mean."""
     pieces = []
     for share in round_ticks(y.start, y.end):
-        pieces.append(tag("line", class_="grid", x1=LEFT, x2=RIGHT, y1=y(share), y2=y(share)))
-        pieces.append(tag("text", f"{100 * share:g}%", x=LEFT - 8, y=y(share) + 5, text_anchor="end"))
+        pieces.append(tag("line", class_="grid", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=y(share), y2=y(share)))
+        pieces.append(tag("text", f"{100 * share:g}%", x=CURVE_LEFT - 8, y=y(share) + 5, text_anchor="end"))
     for epsilon in apart(sorted(set(epsilons)), x, 72):
-        pieces.append(tag("line", class_="tick", x1=x(epsilon), x2=x(epsilon), y1=BOTTOM, y2=BOTTOM + 5))
-        pieces.append(tag("text", spent(epsilon), class_="below", x=x(epsilon), y=BOTTOM + 23, text_anchor="middle"))
-    pieces.append(tag("line", class_="axis", x1=LEFT, x2=RIGHT, y1=BOTTOM, y2=BOTTOM))
-    title, middle = "ε, logarithmic scale", (LEFT + RIGHT) / 2
+        pieces.append(tag("line", class_="tick", x1=x(epsilon), x2=x(epsilon), y1=CURVE_BOTTOM, y2=CURVE_BOTTOM + 5))
+        pieces.append(
+            tag("text", spent(epsilon), class_="below", x=x(epsilon), y=CURVE_BOTTOM + 23, text_anchor="middle")
+        )
+    pieces.append(tag("line", class_="axis", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=CURVE_BOTTOM, y2=CURVE_BOTTOM))
+    title, middle = "ε, logarithmic scale", (CURVE_LEFT + CURVE_RIGHT) / 2
     pieces.append(tag("text", title, class_="below", x=middle, y=HEIGHT - 12, text_anchor="middle"))
     return tag("g", *pieces)
 
 
 def _level(height: float, label: str) -> Markup:
     """A dashed horizontal line with its name below it, at the right."""
-    line = tag("line", class_="base", x1=LEFT, x2=RIGHT, y1=height, y2=height)
-    return tag("g", line, tag("text", label, class_="halo", x=RIGHT, y=height + 20, text_anchor="end"))
+    line = tag("line", class_="base", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=height, y2=height)
+    return tag("g", line, tag("text", label, class_="halo", x=CURVE_RIGHT, y=height + 20, text_anchor="end"))
 
 
 def _here(across: float, heights: list[float], accuracy: float) -> Markup:
     """This model: a hairline through the plot, its name on top, a ring at its accuracy and a bar along its interval."""
     middle, low, high = heights
-    share = (across - LEFT) / (RIGHT - LEFT)
+    share = (across - CURVE_LEFT) / (CURVE_RIGHT - CURVE_LEFT)
     anchor = "start" if share < 0.25 else "end" if share > 0.75 else "middle"
     return tag(
         "g",
-        tag("line", class_="here", x1=across, x2=across, y1=TOP - 8, y2=BOTTOM),
+        tag("line", class_="here", x1=across, x2=across, y1=CURVE_TOP - 8, y2=CURVE_BOTTOM),
         tag("line", class_="span", x1=across, x2=across, y1=high, y2=low),
         tag("circle", class_="ring", cx=across, cy=middle, r=7),
-        tag("text", f"this model, {percent(accuracy)}", class_="strong", x=across, y=TOP - 17, text_anchor=anchor),
+        tag(
+            "text", f"this model, {percent(accuracy)}", class_="strong", x=across, y=CURVE_TOP - 17, text_anchor=anchor
+        ),
     )
 
 
@@ -137,3 +147,270 @@ def _wordless(width: float, height: float, *children: str) -> Markup:
     box = f"0 0 {width:g} {height:g}"
     opening = Markup('<svg viewBox="{}" class="strip" preserveAspectRatio="none" aria-hidden="true">').format(box)
     return opening + Markup("").join(children) + Markup("</svg>")
+
+
+WIDTH = 680.0
+
+PLAIN, TALL = 360.0, 400.0
+"""Heights: with labels below an axis, and with long ones that stand aslant."""
+
+STEPS = 16
+"""Strengths of a color in a map."""
+
+HUES = 5
+"""Classes that have a color of their own; the others share a gray."""
+
+MAP_RIGHT = 516.0
+
+
+def residual_chart(residuals: Sequence[Bin]) -> Markup:
+    """Mean difference of labels and predictions with its interval, by prediction; a line where it is nothing."""
+    y = Axis.of_numbers(
+        "released label − prediction, mean", [0.0, *(end for each in residuals for end in (each.low, each.high))],
+        BOTTOM, TOP,
+    )  # fmt: skip
+    x = Axis.of_numbers("prediction", [each.middle for each in residuals], LEFT + 16, RIGHT - 16)
+    zero = y.scale(0.0)
+    clear = sum(each.low > 0 or each.high < 0 for each in residuals)
+    label = (
+        f"Mean of released labels minus predictions in {len(residuals)} groups of records by prediction; the interval "
+        f"of {clear} of them leaves out 0."
+    )
+    base = tag("line", class_="base", x1=LEFT, x2=RIGHT, y1=zero, y2=zero)
+    return figure(
+        label,
+        WIDTH,
+        PLAIN,
+        y.beside(LEFT, RIGHT),
+        x.below(BOTTOM),
+        base,
+        *_whiskers(residuals, x, y),
+        class_="plot spare",
+    )
+
+
+def picture_chart(picture: Picture, classes: Sequence[str], label: str) -> Markup:
+    """What a model answers: a line for one feature, a map for two.
+
+    Args:
+        picture: the answers.
+        classes: names, none where answers are numbers.
+        label: name of what is predicted.
+    """
+    if len(picture.axes) == 1:
+        return _curves(picture, classes, label)
+    return _map(picture, classes)
+
+
+def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
+    """A line for numbers or for each of a few classes, and what released labels say."""
+    (across,) = picture.axes
+    right = MAP_RIGHT if len(classes) > 2 else RIGHT
+    x = Axis.of_feature(across, LEFT, right)
+    chosen = _most_answered(picture)[:HUES] if len(classes) > 2 else [len(picture.answers) - 1]
+    if classes:
+        named = f"probability of {classes[1]}" if len(classes) == 2 else "probability"
+        y = Axis.of_shares(shortened(named, 60), BOTTOM, TOP)
+    else:
+        ends = [end for each in picture.seen for end in (each.low, each.high)]
+        y = Axis.of_numbers(label, [*picture.answers[0], *ends], BOTTOM, TOP)
+    words = "What the model answers along its feature"
+    words += f", from {amount(min(picture.answers[0]))} to {amount(max(picture.answers[0]))}." if not classes else "."
+    lines = [piece for hue, row in enumerate(chosen) for piece in _line(picture.answers[row], x, y, across, hue)]
+    seen = [each for each in picture.seen if across.places[0] <= each.middle <= across.places[-1]]
+    height = TALL if x.slanted else PLAIN
+    marks = _keys([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
+    pieces = [y.beside(LEFT, right), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
+    return figure(words, WIDTH, height, *pieces, class_="plot spare")
+
+
+def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) -> list[Markup]:
+    """Answers joined, or as points where the feature has no order."""
+    places = getattr(across, "places", ())
+    points = [(x.scale(place), y.scale(value)) for place, value in zip(places, answers, strict=True)]
+    if getattr(across, "kind", "") in ("category", "boolean"):
+        return [tag("circle", class_=f"dot hue{hue}", cx=cx, cy=cy, r=5) for cx, cy in points]
+    path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
+    return [tag("polyline", class_=f"line hue{hue}", points=path)]
+
+
+def _whiskers(bins: Sequence[Bin], x: Axis, y: Axis) -> list[Markup]:
+    """Means with their intervals."""
+    pieces = []
+    for each in bins:
+        across = x.scale(each.middle)
+        pieces.append(tag("line", class_="seen", x1=across, x2=across, y1=y.scale(each.low), y2=y.scale(each.high)))
+        pieces.append(tag("circle", class_="seen-dot", cx=across, cy=y.scale(each.value), r=3.5))
+    return pieces
+
+
+@dataclass(frozen=True)
+class _Shade:
+    """What stands in a cell of a map: a color and its strength."""
+
+    hue: int
+    step: int
+
+
+def _map(picture: Picture, classes: Sequence[str]) -> Markup:
+    """A tinted cell for each pair of places, and what the tints mean."""
+    first, second = picture.axes
+    x, y = Axis.of_feature(first, LEFT, MAP_RIGHT), Axis.of_feature(second, BOTTOM, TOP, longest=BESIDE)
+    xs, ys = _edges(first.places, x.scale), _edges(second.places, y.scale)
+    shades, legend = _shades(picture, classes)
+    paths: dict[_Shade, list[str]] = {}
+    for i in range(len(first.places)):
+        column = shades[i * len(second.places) : (i + 1) * len(second.places)]
+        for start, end in _runs(column):
+            low, high = ys[start], ys[end]
+            place = f"M{xs[i]:.1f} {low:.1f}H{xs[i + 1]:.1f}V{high:.1f}H{xs[i]:.1f}z"
+            paths.setdefault(column[start], []).append(place)
+    cells = [
+        tag("path", class_=f"tint hue{shade.hue}", opacity=shade.step / STEPS, d="".join(path))
+        for shade, path in sorted(paths.items(), key=lambda item: (item[0].hue, item[0].step))
+    ]
+    words = "What the model answers over its two features, the first across and the second up."
+    height = TALL if x.slanted else PLAIN
+    return figure(
+        words,
+        WIDTH,
+        height,
+        *cells,
+        y.beside(LEFT, MAP_RIGHT, grid=False),
+        x.below(BOTTOM),
+        *legend,
+        class_="plot spare map",
+    )
+
+
+def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], list[Markup]]:
+    """The tint of every cell, and the legend."""
+    if len(classes) > 2:
+        order = _most_answered(picture)
+        hue = {row: min(place, HUES) for place, row in enumerate(order)}
+        cells = list(zip(*picture.answers, strict=True))
+        likeliest = [max(range(len(classes)), key=cell.__getitem__) for cell in cells]
+        shades = [
+            _Shade(hue[row], max(1, round(STEPS * cell[row]))) for row, cell in zip(likeliest, cells, strict=True)
+        ]
+        shown = [(place, classes[row]) for place, row in enumerate(order[:HUES]) if row in likeliest]
+        rest = [(HUES, "others")] if any(hue[row] == HUES for row in likeliest) else []
+        return shades, _keys([*shown, *rest])
+    values = picture.answers[-1]
+    low, high = (0.0, 1.0) if classes else (min(values), max(values))
+    span = (high - low) or 1.0
+    shades = [_Shade(0, 1 + round((STEPS - 1) * (value - low) / span)) for value in values]
+    ends = (percent(low, 0), percent(high, 0)) if classes else (signed(low), signed(high))
+    return shades, _ramp(*ends)
+
+
+def _edges(places: Sequence[float], scale: Scale) -> list[float]:
+    """The ends of the cells around places, in the picture."""
+    middles = [(one + other) / 2 for one, other in pairwise(places)]
+    first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]
+    return [scale(value) for value in (first, *middles, last)]
+
+
+def _runs(column: Sequence[_Shade]) -> list[tuple[int, int]]:
+    """Stretches of equal neighbors: their first place and the one after their last."""
+    starts = [place for place in range(len(column)) if place == 0 or column[place] != column[place - 1]]
+    return list(zip(starts, [*starts[1:], len(column)], strict=True))
+
+
+def _most_answered(picture: Picture) -> list[int]:
+    """The classes, those with the largest mean probability in the picture first."""
+    means = [-sum(row) for row in picture.answers]
+    return sorted(range(len(means)), key=means.__getitem__)
+
+
+def _ramp(low: str, high: str) -> list[Markup]:
+    """From the faintest tint to the strongest, at the right of a map."""
+    size = (BOTTOM - TOP - 60) / STEPS
+    pieces = [
+        tag("rect", class_="tint hue0", opacity=step / STEPS, x=MAP_RIGHT + 24, y=BOTTOM - 30 - step * size, width=18,
+            height=size)
+        for step in range(1, STEPS + 1)
+    ]  # fmt: skip
+    texts = [(TOP + 42, high), (BOTTOM - 30, low)]
+    return [*pieces, *(tag("text", text, x=MAP_RIGHT + 50, y=y) for y, text in texts)]
+
+
+def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
+    """A colored square for each class, at the right of a picture."""
+    pieces = []
+    for place, (hue, name) in enumerate(shown):
+        top = TOP + 26 * place
+        pieces.append(tag("rect", class_=f"tint hue{hue}", x=MAP_RIGHT + 20, y=top, width=14, height=14))
+        pieces.append(tag("text", shortened(name, 10), x=MAP_RIGHT + 40, y=top + 12))
+    return pieces
+
+
+FULL_TABLE = 12
+"""Most classes whose matrix is shown number by number; above, a page has no room for it."""
+
+PICTURE = 200
+"""Most classes whose matrix is drawn; above, its cells are smaller than a pixel."""
+
+PAIRS = 15
+
+_STEPS = 6
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One share and how strongly its background is tinted, in [0, 1] relative to the largest share."""
+
+    share: float
+    tint: float
+    right: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Records of class `true` that were called `predicted`; `clear` when the share exceeds its margin of error."""
+
+    true: str
+    predicted: str
+    share: float
+    clear: bool
+
+
+def cells(confusion: Confusion) -> list[list[Cell]]:
+    """The matrix with a tint per cell."""
+    most = max(max(row) for row in confusion.shares)
+    return [
+        [Cell(share, _tint(share, most), i == j) for j, share in enumerate(row)]
+        for i, row in enumerate(confusion.shares)
+    ]
+
+
+def _tint(share: float, most: float) -> float:
+    """The square root, since mistakes are rarer than right answers and still to be seen."""
+    return round(math.sqrt(max(0.0, share) / most), 2) if most > 0 else 0.0
+
+
+def most_confused(confusion: Confusion, classes: tuple[str, ...]) -> list[Pair]:
+    """The largest shares of mistakes, largest first, at most `PAIRS`, ties in the order of the classes."""
+    margin = confusion.margin or 0.0
+    mistakes = [
+        (-share, i, j) for i, row in enumerate(confusion.shares) for j, share in enumerate(row) if i != j and share > 0
+    ]
+    return [Pair(classes[i], classes[j], -share, -share > margin) for share, i, j in sorted(mistakes)[:PAIRS]]
+
+
+def mosaic(confusion: Confusion) -> Markup:
+    """The whole matrix as a picture: one path per kind and strength, so that 200 classes still make a small file."""
+    paths: dict[tuple[bool, int], list[str]] = {}
+    for i, row in enumerate(cells(confusion)):
+        for j, cell in enumerate(row):
+            step = round(_STEPS * cell.tint)
+            if step:
+                paths.setdefault((cell.right, step), []).append(f"M{j} {i}h1v1h-1z")
+    count = len(confusion.shares)
+    drawn = [
+        tag("path", class_="hit" if right else "miss", opacity=step / _STEPS, d="".join(path))
+        for (right, step), path in sorted(paths.items())
+    ]
+    frame = tag("rect", class_="frame", x=0, y=0, width=count, height=count)
+    label = f"Confusion matrix of {count} classes: true class down, predicted across, stronger color is more frequent."
+    return figure(label, count, count, frame, *drawn, class_="mosaic")

@@ -1,9 +1,9 @@
-"""From a summary to one HTML file that needs nothing else: no script, no font, no picture from elsewhere."""
+"""From a summary to one HTML file."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from labeldp.report import charts, matrix, pictures, words
-from labeldp.report.entries import entries
+from labeldp.report import charts, words
 from labeldp.tables import whole_or_nothing
-from labeldp.workflows import FitSummary, Importance, Numbers
+from labeldp.workflows import CertificateRow, FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
 """Longer lists of names are folded."""
+
 MOST_BARS = 15
 """Features beyond these are in a folded table."""
 
@@ -75,7 +75,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
         "s": summary,
         "date": _date(summary.created),
         **(_of_numbers(summary, summary.numbers) if summary.numbers else _of_classes(summary)),
-        "picture_chart": summary.picture and pictures.picture_chart(summary.picture, summary.classes, summary.label),
+        "picture_chart": summary.picture and charts.picture_chart(summary.picture, summary.classes, summary.label),
         "moved": summary != given,
         "entries": entries(summary.certificate),
         "budget_bar": charts.budget_bar(summary.budget),
@@ -84,7 +84,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
         "rest": importance[MOST_BARS:],
         "idle": [item.feature for item in summary.importance if not _matters(item)],
         "importance_scale": charts.importance_scale(importance) if importance else None,
-        "matrix": matrix,
+        "matrix": charts,
         "many": MANY_NAMES,
     }
 
@@ -116,7 +116,7 @@ def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
         "comparison": words.against_the_mean(numbers),
         "step": (numbers.end - numbers.start) / (numbers.grid - 1),
         "curve": None,
-        "residual_chart": pictures.residual_chart(numbers.residuals) if len(numbers.residuals) > 1 else None,
+        "residual_chart": charts.residual_chart(numbers.residuals) if len(numbers.residuals) > 1 else None,
     }
 
 
@@ -139,3 +139,41 @@ def _date(created: str) -> str:
     except ValueError:
         return created
     return f"{moment:%Y-%m-%d %H:%M %Z}".strip()
+
+
+_TITLES = {
+    "Records": "records",
+    "Neighbors": "neighbors",
+    "Trust": "trust",
+    "Randomness": "randomness",
+    "Published": "published",
+}
+
+
+@dataclass(frozen=True)
+class Entries:
+    """How to show the entries.
+
+    Args:
+        columns: title and field of what differs from entry to entry.
+        shared: title and text of what is the same for all.
+        conditions: every assumption, once, in the order of first mention.
+        lettered: whether entries have different assumptions, so that each must point at its own.
+    """
+
+    columns: dict[str, str]
+    shared: dict[str, str]
+    conditions: list[str]
+    lettered: bool
+
+
+def entries(rows: tuple[CertificateRow, ...]) -> Entries:
+    """Sort the fields of the entries into columns and shared facts; records always have a column."""
+    texts = {title: [getattr(row, field) for row in rows] for title, field in _TITLES.items()}
+    columns = {t: field for t, field in _TITLES.items() if field == "records" or len(set(texts[t])) > 1}
+    return Entries(
+        columns=columns,
+        shared={title: found[0] for title, found in texts.items() if title not in columns and found},
+        conditions=list(dict.fromkeys(text for row in rows for text in row.assumptions)),
+        lettered=len({row.assumptions for row in rows}) > 1,
+    )

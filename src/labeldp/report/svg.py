@@ -1,11 +1,15 @@
-"""The few pieces of SVG that the charts are made of; every attribute and text is escaped."""
+"""Pieces of SVG, axes."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from markupsafe import Markup, escape
+
+from labeldp.report.words import exponent_of, fixed, percent, shortened, thousands
+from labeldp.workflows import Across
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
@@ -67,3 +71,134 @@ def apart(values: list[float], scale: Scale, gap: float) -> list[float]:
         if not kept or abs(scale(kept[-1]) - scale(value)) >= gap:
             kept.append(value)
     return kept[::-1]
+
+
+LEFT, RIGHT, TOP, BOTTOM = 104.0, 646.0, 40.0, 296.0
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+LONGEST = 48
+"""Characters of an axis title; the caption below a figure has names in full."""
+
+BELOW, BESIDE = 14, 9
+"""Characters of a category below a picture, and at its left."""
+
+LETTER = 11.5
+"""Width of a letter on a small screen, with a little air."""
+
+DATES = 1000.0
+"""Days since 1970 from which on a time is taken for a date, and not for a time of day."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where an axis is labelled, and with what.
+
+    Args:
+        title: what it measures.
+        scale: from values to the picture.
+        ticks: values and their labels.
+        slanted: whether the labels are long, and stand aslant below.
+    """
+
+    title: str
+    scale: Scale
+    ticks: tuple[tuple[float, str], ...]
+    slanted: bool = False
+
+    @classmethod
+    def of_numbers(cls, title: str, values: list[float], first: float, last: float) -> Axis:
+        """An axis that holds all values, of numbers in some unit."""
+        scale, (factor, suffix) = _around(values, first, last), _factor(values)
+        ticks = tuple((value, _tick_text(value / factor)) for value in round_ticks(scale.start, scale.end))
+        return cls(shortened(title, LONGEST) + suffix, scale, ticks)
+
+    @classmethod
+    def of_shares(cls, title: str, first: float, last: float) -> Axis:
+        """From 0 to 100 %."""
+        ticks = tuple((value, percent(value, 0)) for value in (0.0, 0.25, 0.5, 0.75, 1.0))
+        return cls(title, Scale(0.0, 1.0, first, last), ticks)
+
+    @classmethod
+    def of_feature(cls, across: Across, first: float, last: float, *, longest: int = BELOW) -> Axis:
+        """An axis along a feature: numbers, dates, no and yes, or categories with names of limited length."""
+        places = list(across.places)
+        low, high = min(places), max(places)
+        if across.names:
+            scale = Scale(low - 0.5, high + 0.5, first, last)
+            named = tuple(
+                (place, shortened(name, longest) or "(blank)")
+                for place, name in zip(across.places, across.names, strict=True)
+            )
+            return cls(
+                shortened(across.feature, LONGEST),
+                scale,
+                named,
+                slanted=LETTER * max(len(name) for _, name in named) * len(named) > abs(last - first),
+            )
+        if across.kind == "boolean":
+            scale = Scale(-0.5, 1.5, first, last)
+            return cls(shortened(across.feature, LONGEST), scale, ((0.0, "false"), (1.0, "true")))
+        if across.kind == "time" and low >= DATES:
+            scale = Scale(low, high, first, last)
+            dates = tuple((day, f"{EPOCH + timedelta(days=day):%Y-%m-%d}") for day in round_ticks(low, high, 5))
+            return cls(shortened(across.feature, LONGEST), scale, dates)
+        unit = " (days)" if across.kind == "time" else ""
+        factor, suffix = _factor(places)
+        ticks = tuple((value, _tick_text(value / factor)) for value in round_ticks(low, high))
+        return cls(shortened(across.feature, LONGEST) + unit + suffix, Scale(low, high, first, last), ticks)
+
+    def below(self, base: float) -> Markup:
+        """The axis under a picture: its line, ticks, labels and title."""
+        gap = 20.0 if self.slanted else max(62.0, LETTER * max((len(label) for _, label in self.ticks), default=0))
+        kept = set(apart([value for value, _ in self.ticks], self.scale, gap))
+        pieces = [tag("line", class_="axis", x1=self.scale.first, x2=self.scale.last, y1=base, y2=base)]
+        for value, label in self.ticks:
+            if value not in kept:
+                continue
+            place = self.scale(value)
+            pieces.append(tag("line", class_="tick", x1=place, x2=place, y1=base, y2=base + 5))
+            pieces.append(_label(label, place, base, self.slanted))
+        middle = (self.scale.first + self.scale.last) / 2
+        under = base + (88 if self.slanted else 50)
+        pieces.append(tag("text", self.title, class_="below", x=middle, y=under, text_anchor="middle"))
+        return tag("g", *pieces)
+
+    def beside(self, left: float, right: float, *, grid: bool = True) -> Markup:
+        """The axis at the left of a picture, its title on top, with hairlines across."""
+        pieces = []
+        for value, label in self.ticks:
+            place = self.scale(value)
+            if grid:
+                pieces.append(tag("line", class_="grid", x1=left, x2=right, y1=place, y2=place))
+            pieces.append(tag("text", label, x=left - 8, y=place + 5, text_anchor="end"))
+        pieces.append(tag("text", self.title, class_="strong", x=0, y=16))
+        return tag("g", *pieces)
+
+
+def _label(text: str, place: float, base: float, slanted: bool) -> Markup:
+    """A tick's label: below the tick, or aslant where it is long."""
+    if not slanted:
+        return tag("text", text, class_="below", x=place, y=base + 23, text_anchor="middle")
+    turned = f"rotate(-38 {place:.1f} {base + 18:.1f})"
+    return tag("text", text, class_="below", x=place, y=base + 18, text_anchor="end", transform=turned)
+
+
+def _around(values: list[float], first: float, last: float) -> Scale:
+    """A scale that holds all values with a little air."""
+    low, high = min(values), max(values)
+    air = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
+    return Scale(low - air, high + air, first, last)
+
+
+def _factor(values: list[float]) -> tuple[float, str]:
+    """A power of a thousand that labels leave out, and how the title says so."""
+    power = thousands(max(map(abs, values)))
+    return 10.0**power, f" (× 10{exponent_of(power)})" if power else ""
+
+
+def _tick_text(value: float) -> str:
+    """A round number with the digits that it has."""
+    digits = max(0, 6 - math.floor(math.log10(abs(value))) - 1) if value else 0
+    text = fixed(value, min(digits, 6))
+    return text.rstrip("0").rstrip(".") if "." in text else text

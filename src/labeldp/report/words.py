@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from labeldp.workflows import BudgetUse, Estimated, Numbers, amount
 
 MINUS = "\N{MINUS SIGN}"
+
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that reorder the text around them, so that a name could rewrite the sentence it stands in."""
 

@@ -1,18 +1,20 @@
 """Data in and out: tables by blocks, features as a matrix, images, ratings, released columns and certificates."""
 
-from labeldp.tables.arrays import ImageData, LabeledArrays
-from labeldp.tables.columns import FeatureColumn
-from labeldp.tables.digest import ColumnDigest, column_digest
-from labeldp.tables.features import INDEX, Blocks, TableEncoder
-from labeldp.tables.ids import DistinctIds, record_ids
-from labeldp.tables.images import names_images, open_images, open_unlabeled_images
-from labeldp.tables.movielens import RatingData, load_movielens
-from labeldp.tables.opening import open_table
-from labeldp.tables.plain import table_writer
-from labeldp.tables.reading import BLOCK_ROWS, TableFile
-from labeldp.tables.released import ReleaseWriter, is_as_certified, read_certificate, release_writer
-from labeldp.tables.values import as_text, distinct_labels, label_numbers, plain
-from labeldp.tables.whole import whole_directory, whole_or_nothing
+from labeldp.tables.atomic import whole_directory, whole_or_nothing
+from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
+from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
+from labeldp.tables.ratings import RatingData, load_movielens
+from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_table
+from labeldp.tables.values import DistinctIds, as_text, distinct_labels, label_numbers, plain, record_ids
+from labeldp.tables.writing import (
+    ColumnDigest,
+    ReleaseWriter,
+    column_digest,
+    is_as_certified,
+    read_certificate,
+    release_writer,
+    table_writer,
+)
 
 __all__ = [
     "BLOCK_ROWS",

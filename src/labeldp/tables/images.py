@@ -1,22 +1,63 @@
-"""Open labeled images by what a file or folder holds."""
+"""Open_images: npz, idx, CIFAR, folders."""
 
+import gzip
+import hashlib
 import os
+import re
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO, TypeVar, cast, final
 
+import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
-from labeldp.tables.archive import images_of_archive, open_archive
-from labeldp.tables.arrays import ImageData, parsed
-from labeldp.tables.cifar import batches, open_cifar
-from labeldp.tables.idx import IMAGES, image_files, images_of_idx, open_idx
-from labeldp.tables.imagefolder import open_image_folder
 
 NEEDED = (
     "a NumPy archive (.npz), files of MNIST's format, CIFAR's binary version, or a folder of images for each class, "
     "is needed"
 )
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class LabeledArrays:
+    """Features and labels of the same records in the same order.
+
+    Fields:
+        features: public, one row or image for each record, shape (n, ...).
+        labels: private, as the file gives them, shape (n,). No repr shows them.
+    """
+
+    features: NDArray[Any] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the features."""
+        return self.features.shape
+
+    def __repr__(self) -> str:
+        return f"LabeledArrays(features of shape {self.shape}, labels private)"
+
+
+@final
+@dataclass(frozen=True)
+class ImageData:
+    """What `open_images` found.
+
+    Fields:
+        train: images, uint8, shape (n, height, width) or (n, height, width, 3), with their labels.
+        test: the same of the test part, or None where the source brings none. Its labels are as private
+            as the others until somebody says that they are public.
+    """
+
+    train: LabeledArrays
+    test: LabeledArrays | None
 
 
 def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> ImageData:
@@ -77,7 +118,7 @@ def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
         InputError: as of `open_images`.
     """
     place = Path(path)
-    if place.is_file() and IMAGES.fullmatch(place.name):
+    if place.is_file() and IDX_IMAGES.fullmatch(place.name):
         return images_of_idx(place)
     if place.is_file() and place.suffix.lower() == ".npz":
         return images_of_archive(place)
@@ -87,7 +128,7 @@ def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
 def names_images(path: str | os.PathLike[str]) -> bool:
     """Whether a path is one for `open_images`, and not that of a table: a folder, or named as a file of images."""
     place = Path(path)
-    return place.is_dir() or place.suffix.lower() == ".npz" or bool(IMAGES.fullmatch(place.name))
+    return place.is_dir() or place.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(place.name))
 
 
 def _opened(place: Path, label: str) -> ImageData:
@@ -95,7 +136,7 @@ def _opened(place: Path, label: str) -> ImageData:
         return _open_folder(place, label)
     if not place.is_file():
         raise InputError(f"no such file or folder: {place}; {NEEDED}")
-    if IMAGES.fullmatch(place.name):
+    if IDX_IMAGES.fullmatch(place.name):
         _require_only(label, place)
         return open_idx(place)
     if place.suffix.lower() == ".npz":
@@ -116,3 +157,360 @@ def _open_folder(folder: Path, label: str) -> ImageData:
 def _require_only(label: str, path: Path) -> None:
     if label != "labels":
         raise InputError(f"label must be 'labels' for {path}: it has no other labels")
+
+
+Result = TypeVar("Result")
+
+CHUNK_BYTES = 1 << 20
+
+IMAGE_SHAPES = "shape (n, height, width) or (n, height, width, 3), at least one image"
+
+
+def labeled_images(features: NDArray[Any], labels: NDArray[Any], source: Path) -> LabeledArrays:
+    """Images and labels that were read from `source`, checked.
+
+    Integers from 0 to 255 become uint8, and a single channel, shape (n, height, width, 1), is taken off. Floats are
+    refused: their scale would be a guess.
+    """
+    if features.ndim == 4 and features.shape[3] == 1:
+        features = features[..., 0]
+    if not (features.ndim == 3 or (features.ndim == 4 and features.shape[3] == 3)) or 0 in features.shape:
+        raise InputError(f"{source}: images must be of {IMAGE_SHAPES}; these are of shape {features.shape}")
+    return LabeledArrays(_bytes(features, source), _one_each(labels, len(features), source))
+
+
+def _bytes(pixels: NDArray[Any], source: Path) -> NDArray[np.uint8]:
+    if pixels.dtype.kind not in "iu" or (pixels.dtype != np.uint8 and (pixels.min() < 0 or pixels.max() > 255)):
+        example = "for floats from 0 to 1 that is (255 * images).round().astype('uint8')"
+        raise InputError(f"{source}: images must be integers from 0 to 255, best as uint8; {example}")
+    return np.ascontiguousarray(pixels, dtype=np.uint8)
+
+
+def _one_each(labels: NDArray[Any], count: int, source: Path) -> NDArray[Any]:
+    if labels.shape not in ((count,), (count, 1)):
+        raise InputError(f"{source}: labels must be one for each of the {count} images, shape (n,)")
+    if labels.dtype.kind not in "biufU":
+        raise InputError(f"{source}: labels must be numbers or texts")
+    return labels.reshape(count).astype(labels.dtype.newbyteorder("="), copy=False)
+
+
+def parsed(what: object, action: Callable[[], Result], needed: str) -> Result:
+    """The result of `action`, which reads `what`; whatever a parser complains about is told without its words."""
+    try:
+        return action()
+    except InputError:
+        raise
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror}" if error.errno else None
+    except Exception:
+        problem = None  # parsers of damaged files raise nearly everything, and quote what they choked on
+    raise InputError(f"{what} {problem or f'is damaged, truncated or too large for the memory; {needed}'}")
+
+
+def fill(stream: BinaryIO, array: NDArray[np.uint8]) -> None:
+    """Fill a contiguous array with the rest of a stream, which must be exactly as long: no second copy is held."""
+    flat = array.reshape(-1).data
+    for start in range(0, len(flat), CHUNK_BYTES):
+        part = flat[start : start + CHUNK_BYTES]
+        part[:] = stream.read(len(part))
+    if stream.read(1):
+        raise EOFError
+
+
+IMAGES = ("images", "X", "x")
+
+TRAIN = ("{}", "train_{}", "{}_train")
+
+TEST = ("test_{}", "{}_test")
+
+ARCHIVE_NEEDED = "a NumPy archive (.npz) of plain arrays, as numpy.savez writes it, is needed"
+
+SHOWN = 12
+
+OBJECTS = "{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
+
+
+def open_archive(path: Path, label: str) -> ImageData:
+    """Images and labels of an .npz file.
+
+    Images are the array `images`, `X` or `x`, labels the one named `label`; both may carry `train_` before or
+    `_train` behind. A test part is read where the archive has one, with `test` in the same places.
+    """
+    train = _part(path, label, TRAIN)
+    if train is None:
+        raise _unclear(path, label)
+    return ImageData(train, _part(path, label, TEST))
+
+
+def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | None:
+    """The part whose names have one of the forms; None where there is none, refused where there is not one of each."""
+    names = array_names(path)
+    wanted = [form.format(name) for name in IMAGES for form in forms if name != label]
+    images = [name for name in wanted if name in names]
+    labels = [name for name in (form.format(label) for form in forms) if name in names]
+    if not images and not labels:
+        return None
+    if (len(images), len(labels)) != (1, 1):
+        raise _unclear(path, label)
+    return labeled_images(read_array(path, images[0]), read_array(path, labels[0]), path)
+
+
+def images_of_archive(path: Path) -> NDArray[Any]:
+    """The images of an .npz file, whether it has labels or not."""
+    names = array_names(path)
+    wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
+    found = [name for name in wanted if name in names]
+    if len(found) != 1:
+        raise InputError(
+            f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(found) or 'none'}"
+        )
+    images = read_array(path, found[0])
+    return labeled_images(images, np.zeros(len(images)), path).features
+
+
+def _unclear(path: Path, label: str) -> InputError:
+    names = array_names(path)
+    shown = ", ".join(map(repr, names[:SHOWN])) or "none"
+    return InputError(
+        f"{path} must have one array of images, named {' or '.join(IMAGES)}, and one of labels, named {label!r}, or "
+        f"both as train_… and test_…; it has {shown}{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''}"
+    )
+
+
+def array_names(path: Path) -> list[str]:
+    """The names of the arrays in an archive."""
+
+    def names() -> list[str]:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+    return parsed(path, names, ARCHIVE_NEEDED)
+
+
+def _dtype(stream: IO[bytes]) -> np.dtype[Any]:
+    """What an array holds, by its header alone."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(stream)[2]
+
+
+def read_array(path: Path, name: str) -> NDArray[Any]:
+    """One array of an archive; arrays of Python objects are refused, they would be pickles."""
+
+    def read() -> NDArray[Any]:
+        with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
+            if _dtype(stream).hasobject:
+                raise InputError(OBJECTS.format(path=path, name=name))
+            stream.seek(0)
+            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+            if stream.read(1):  # the checksum is looked at when the end is reached
+                raise EOFError
+            return array
+
+    return parsed(path, read, ARCHIVE_NEEDED)
+
+
+IDX_IMAGES = re.compile(
+    r"(?P<set>(?:.+?-)??)(?P<part>(?:(?:train|t10k|test)-)?)(?:images[-.]idx3-ubyte(?:\.gz)?|imgs\.npz)"
+)
+
+UNSIGNED_BYTES = 8
+
+GZIP = b"\x1f\x8b"
+
+
+def image_files(folder: Path) -> list[Path]:
+    """The training images of each data set in a folder. A file that is there plain and as .gz counts once."""
+    names = {path.name: IDX_IMAGES.fullmatch(path.name) for path in folder.iterdir()}
+    found = sorted(name for name, parts in names.items() if parts and parts["part"] == "train-")
+    return [folder / name for name in found if not (name.endswith(".gz") and name.removesuffix(".gz") in found)]
+
+
+def open_idx(images: Path) -> ImageData:
+    """The data set whose training images are named so; labels and test part lie beside, named alike.
+
+    Images of other names than `train-…` are taken alone with their labels. They are as the file has them: those
+    of EMNIST lie on their side.
+    """
+    name = IDX_IMAGES.fullmatch(images.name)
+    if name is None:
+        raise InputError(f"{images}: a file of MNIST's format is named as train-images-idx3-ubyte.gz, plain or gzip")
+    train = _pair(images)
+    if name["part"] != "train-":
+        return ImageData(train, None)
+    tests = (_beside(images, name["set"] + part + images.name[name.end("part") :]) for part in ("t10k-", "test-"))
+    test = next((path for path in tests if path), None)
+    return ImageData(train, _pair(test) if test else None)
+
+
+def images_of_idx(images: Path) -> NDArray[Any]:
+    """The images of a file, whether labels lie beside it or not."""
+    found = _read(images, 3)
+    return labeled_images(found, np.zeros(len(found)), images).features
+
+
+def _pair(images: Path) -> LabeledArrays:
+    """Images and the labels beside them."""
+    name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)
+    name = re.sub(r"imgs(?=\.npz$)", "labels", name)
+    labels = _beside(images, name)
+    if labels is None:
+        raise InputError(f"the labels of {images} must lie beside it, named {name}")
+    return labeled_images(_read(images, 3), _read(labels, 1), images)
+
+
+def _beside(path: Path, name: str) -> Path | None:
+    """The file of that name in the folder of `path`, or the same with .gz or without."""
+    plain = name.removesuffix(".gz")
+    return next((path.with_name(n) for n in (name, plain, f"{plain}.gz") if path.with_name(n).is_file()), None)
+
+
+def _read(path: Path, dimensions: int) -> NDArray[Any]:
+    if path.suffix == ".npz":
+        return read_array(path, next(iter(array_names(path)), "arr_0"))
+    needed = f"an idx file of unsigned bytes with {dimensions} dimension{'s' * (dimensions > 1)} is needed"
+    return parsed(path, lambda: _read_idx(path, dimensions, needed), needed)
+
+
+def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
+    """The array of an idx file: two zero bytes, type, number of dimensions, their sizes (big end first), values."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == GZIP
+    with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as stream:
+        if stream.read(4) != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
+            raise InputError(f"{path} does not begin as it should; {needed}")
+        sizes = np.frombuffer(stream.read(4 * dimensions), dtype=">u4").tolist()
+        if len(sizes) != dimensions or (not zipped and prod(sizes) > path.stat().st_size):
+            raise EOFError
+        array = np.empty(sizes, dtype=np.uint8)
+        fill(stream, array)
+    return array
+
+
+SIDE = 32
+
+PIXELS = 3 * SIDE * SIDE
+
+LABELS_10 = ("labels",)
+
+LABELS_100 = ("coarse_labels", "labels")
+"""The label bytes that stand before the pixels of a record; the fine labels are the usual ones."""
+
+
+def batches(folder: Path) -> list[Path]:
+    """The training files of a folder with CIFAR, in order; of the Python version one stands for all."""
+    names = [path for path in folder.iterdir() if re.fullmatch(r"data_batch_\d+\.bin|train\.bin", path.name)]
+    pickles = [path for name in ("data_batch_1", "train") if (path := folder / name).is_file()]
+    return sorted(names, key=lambda path: (len(path.name), path.name)) or pickles
+
+
+def open_cifar(folder: Path, label: str) -> ImageData:
+    """Images and labels of a folder with data_batch_1.bin and so on (CIFAR-10), or train.bin (CIFAR-100).
+
+    The Python version is refused: it consists of pickles, and reading one may run any code.
+    """
+    train = batches(folder)
+    if not train[0].suffix:
+        raise InputError(
+            f"{folder} holds CIFAR's Python version, pickles that may run code when they are read; "
+            "get the binary version, whose files end in .bin"
+        )
+    if len({path.name == "train.bin" for path in train}) > 1:
+        raise InputError(f"{folder} holds CIFAR-10 and CIFAR-100; keep each in a folder of its own")
+    of_100 = train[0].name == "train.bin"
+    columns = LABELS_100 if of_100 else LABELS_10
+    if label not in columns:
+        raise InputError(f"label must be {' or '.join(map(repr, columns))} for {folder}")
+    test = folder / ("test.bin" if of_100 else "test_batch.bin")
+    place = (columns.index(label), len(columns))
+    return ImageData(_cifar_part(train, *place), _cifar_part([test], *place) if test.is_file() else None)
+
+
+def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArrays:
+    """The records of some files, whose labels stand in one of the first columns."""
+    needed = f"a file of records of {columns + PIXELS} bytes is needed"
+    records = [parsed(path, partial(_records, path, columns + PIXELS), needed) for path in files]
+    count = sum(map(len, records))
+    images = np.empty((count, SIDE, SIDE, 3), dtype=np.uint8)
+    start = 0
+    for part in records:
+        planes = part[:, columns:].reshape(-1, 3, SIDE, SIDE)
+        images[start : start + len(part)] = planes.transpose(0, 2, 3, 1)
+        start += len(part)
+    return labeled_images(images, np.concatenate([part[:, column] for part in records]), files[0].parent)
+
+
+def _records(path: Path, length: int) -> NDArray[np.uint8]:
+    size = path.stat().st_size
+    if size % length:
+        raise EOFError
+    records = np.empty((size // length, length), dtype=np.uint8)
+    with path.open("rb") as file:
+        fill(file, records)
+    return records
+
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+
+GRAY = ("1", "L")
+
+COLOR = ("RGB", "RGBA", "P")
+
+FOLDER_NEEDED = "8-bit PNG or JPEG files, gray or RGB, are needed"
+
+
+def open_image_folder(folder: Path) -> ImageData:
+    """Images of `folder/CLASS/…`, or of `folder/train/CLASS/…` and, where it is there, `folder/test/CLASS/…`.
+
+    The name of a class folder is the label of its images, a text. Records are in the order of a digest of their
+    pixels: in the order of their folders a row's number would tell its label. Files that are not named as
+    images are passed over. Images are gray if all of them are, else RGB.
+    """
+    train, test = folder / "train", folder / "test"
+    if not train.is_dir():
+        return ImageData(_folder_part(folder), None)
+    return ImageData(_folder_part(train), _folder_part(test) if test.is_dir() else None)
+
+
+def _folder_part(folder: Path) -> LabeledArrays:
+    """The images of all class folders. No message names a file: its path holds the label."""
+    files = parsed(folder, lambda: _files(folder), FOLDER_NEEDED)
+    if not files:
+        raise InputError(
+            f"{folder} holds nothing to read: files of MNIST's format, CIFAR's binary version, or folders of PNG or "
+            "JPEG images, one for each class, are needed"
+        )
+    images = [_pixels(file, folder) for file in files]
+    if len({image.shape[:2] for image in images}) > 1:
+        raise InputError(f"the images in {folder} must all have the same height and width")
+    if len({image.ndim for image in images}) > 1:
+        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2) for image in images]
+    keys = [(hashlib.sha256(image.tobytes()).digest(), file.name) for image, file in zip(images, files, strict=True)]
+    if len(set(keys)) < len(keys):
+        raise InputError(f"{folder} holds an image twice under one file name; each needs one class, or its own name")
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    labels = np.array([files[i].parent.name for i in order])
+    return labeled_images(np.stack([images[i] for i in order]), labels, folder)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The image files of all class folders; hidden ones are none."""
+    classes = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
+    files = [file for place in classes for file in place.iterdir() if file.suffix.lower() in SUFFIXES]
+    return [file for file in files if file.is_file() and not file.name.startswith(".")]
+
+
+def _pixels(file: Path, folder: Path) -> NDArray[np.uint8]:
+    """One image, shape (height, width) or (height, width, 3)."""
+
+    def read() -> Any:
+        from PIL import Image
+
+        with Image.open(file, formats=("PNG", "JPEG")) as image:
+            if image.mode not in GRAY + COLOR:
+                raise ValueError
+            opaque = image.convert("RGBA") if image.mode == "P" else image
+            return np.asarray(opaque.convert("L" if image.mode in GRAY else "RGB"))
+
+    size = parsed(folder, lambda: file.stat().st_size, FOLDER_NEEDED)
+    return parsed(f"an image of {size} bytes in {folder}", read, FOLDER_NEEDED)

@@ -1,19 +1,28 @@
-"""A table on disk, open for reading by blocks: what every format offers."""
+"""Open_table: CSV and Parquet by blocks."""
 
+import errno
 import json
+import os
+import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar, final
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv, parquet
 
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, LabelDPError
 
 BLOCK_ROWS = 1 << 18
+
 SHOWN_COLUMNS = 12
+
 NO_HEADER = "its first row was read as the column names: does it have a header row?"
 
 
@@ -112,3 +121,316 @@ def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[
         raise InputError(f"{path} has repeated column names, and each must stand once; {NO_HEADER}")
     twice = next(name for place, name in enumerate(columns) if name in columns[:place])
     raise InputError(f"{path} has more than one column named {twice!r}; rename all but one")
+
+
+def open_table(path: str | os.PathLike[str]) -> TableFile:
+    """Open a CSV (plain, gzip, bz2, zstd, lz4) or Parquet file for reading by blocks.
+
+    The format is told from the content. A CSV file needs a header row; its delimiter is the one of comma,
+    tab, semicolon and bar that stands most often in that row.
+
+    Args:
+        path: a regular file.
+
+    Returns:
+        A `TableFile` with at least one column and one row.
+
+    Raises:
+        InputError: no such file, a directory, an empty file, a header without rows, repeated column
+            names, or something that is not a table. No message holds the content of a cell.
+    """
+    place = Path(path)
+    head = _head(place)
+    if head.startswith(PARQUET_MAGIC):
+        return open_parquet(place)
+    if place.suffix.lower() in SUFFIXES:
+        raise InputError(f"{place} is named as Parquet but is not: it may be damaged or truncated")
+    return open_csv(place, head)
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a regular, readable file that is not empty."""
+    problem = None
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{path} is a directory; a CSV or Parquet file is needed")
+        if not stat.S_ISREG(mode):
+            raise InputError(f"{path} is not a regular file; it is read more than once, so save it first")
+        with path.open("rb") as file:
+            head = file.read(8)
+    except FileNotFoundError:
+        problem = f"no such file: {path}"
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}"
+    if problem:
+        raise InputError(problem)
+    if not head:
+        raise InputError(f"{path} is empty: a header row and at least one more row are needed")
+    return head
+
+
+MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
+
+DELIMITERS = ",\t;|"
+
+CHUNK_BYTES = 1 << 20
+
+BLOCK_BYTES = 1 << 20
+
+
+@final
+@dataclass(frozen=True)
+class CsvFile(TableFile):
+    """A CSV file with a header row, in UTF-8.
+
+    Every column is read as text, cell by cell as it stands: '007' stays '007', and no later block can
+    disagree with a type that was guessed from the first one. An empty cell is missing, a quoted empty
+    cell is the empty text; blank lines are skipped. `TableEncoder` finds out which columns are numbers.
+    """
+
+    declares_names: ClassVar[bool] = False
+    delimiter: str = ","
+    compression: str | None = None
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        return pa.schema([(name, pa.string()) for name in self._chosen(columns)])
+
+    def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
+        def explain(error: Exception) -> str:
+            return _complaint(self.path, error)
+
+        reader = quietly(lambda: self._reader(columns), explain)
+        for batch in quiet_blocks(iter(reader), explain):
+            for start in range(0, batch.num_rows, block_rows):
+                yield batch.slice(start, block_rows)
+
+    def _reader(self, columns: tuple[str, ...]) -> csv.CSVStreamingReader:
+        return csv.open_csv(
+            pa.input_stream(str(self.path), compression=self.compression),
+            read_options=csv.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(
+                column_types={name: pa.string() for name in self.columns},
+                include_columns=list(columns),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+
+
+def open_csv(path: Path, head: bytes) -> CsvFile:
+    """The CSV file at `path`, whose first bytes are `head`; it is read through once and refused if it is damaged."""
+    compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+
+    def explain(error: Exception) -> str:
+        return _complaint(path, error)
+
+    delimiter = _delimiter(path, quietly(lambda: next(_chunks(path, compression), b""), explain))
+    quietly(lambda: _scan(path, compression, delimiter), explain)
+    draft = CsvFile(path, (), None, delimiter, compression)
+    names = quietly(lambda: draft._reader(()).schema.names, explain)
+    columns = check_names(path, names, declared=False)
+    index = columns[:1] if not columns[0] else ()  # pandas writes it first, without a name
+    table = CsvFile(path, columns, None, delimiter, compression, index=index)
+    if next(table.blocks(block_rows=1), None) is None:
+        raise InputError(f"{path} has a header row but no other row")
+    return table
+
+
+def _chunks(path: Path, compression: str | None) -> Iterator[bytes]:
+    with pa.input_stream(str(path), compression=compression) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _delimiter(path: Path, start: bytes) -> str:
+    """The delimiter that stands most often in the header, which is the first line of `start` that is not blank."""
+    if b"\0" in start:
+        raise InputError(_not_a_table(path))
+    text = start.removeprefix(BYTE_ORDER_MARK).strip()
+    if not text:
+        raise InputError(f"{path} is empty: a header row and at least one more row are needed")
+    lines = text.splitlines()
+    if len(lines) == 1 and len(start) < CHUNK_BYTES:
+        raise InputError(f"{path} has a header row but no other row")
+    return max(DELIMITERS, key=lines[0].decode("utf-8", "replace").count)
+
+
+def _scan(path: Path, compression: str | None, delimiter: str) -> None:
+    """Read the raw text to its end: what no parser complains about, and what it would complain about too late."""
+    quotes = QuoteCheck(delimiter)
+    for chunk in _chunks(path, compression):
+        if b"\0" in chunk:
+            raise InputError(_not_a_table(path))
+        quotes.add(chunk)
+    if not quotes.sound():
+        raise InputError(f"{path} is not a well-formed CSV file: a quote is not closed, or not doubled in a cell")
+
+
+def _not_a_table(path: Path) -> str:
+    return f"{path} is not a table: Parquet, or CSV in UTF-8 (plain, gzip, bz2, zstd or lz4) is needed"
+
+
+def _complaint(path: Path, error: Exception) -> str:
+    """What is wrong with a CSV file, from the kind of the reader's error; its text quotes cells and is dropped."""
+    said = str(error)
+    if isinstance(error, PermissionError):
+        return f"{path} may not be read: permission denied"
+    if isinstance(error, UnicodeError) or "UTF8" in said or "UTF-8" in said:
+        return _not_a_table(path)
+    if "CSV parse error" in said or "columns" in said:
+        return f"{path} is not a well-formed CSV file: a row has more or fewer cells than the header"
+    if "straddl" in said:
+        return f"{path} is not a well-formed CSV file: a row is longer than 1 MiB"
+    if isinstance(error, OSError):
+        return f"{path} is damaged or truncated: it cannot be read to its end"
+    return f"{path} is not a well-formed CSV file"
+
+
+QUOTE = ord('"')
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@final
+class QuoteCheck:
+    """Takes in a CSV text by chunks of bytes.
+
+    Example:
+        >>> def sound(text: bytes) -> bool:
+        ...     check = QuoteCheck(",")
+        ...     check.add(text)
+        ...     return check.sound()
+        >>> sound(b'1,"two lines\\nin ""one"" cell"\\n'), sound(b'7" x 9", no lines spanned\\n')
+        (True, True)
+        >>> sound(b'1,"open\\n2,x\\n'), sound(b'1,"open\\n2,"next"\\n3,"last\\n')
+        (False, False)
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self._edges = np.frombuffer((delimiter + '"\r\n').encode(), dtype=np.uint8)
+        self._before = b"\n"
+        self._inside = False
+        self._spans = False
+        self._misplaced = False
+        self._started = False
+
+    def add(self, chunk: bytes) -> None:
+        """Take in the next bytes."""
+        if not self._started:
+            chunk = chunk.removeprefix(BYTE_ORDER_MARK)
+            self._started = True
+        text = self._before + chunk
+        if self._inside or b'"' in text:
+            self._look(np.frombuffer(text, dtype=np.uint8))
+        self._before = text[-1:]
+
+    def sound(self) -> bool:
+        """Whether every quote is closed, and none is misplaced in a text with cells that span lines."""
+        return not self._inside and not (self._spans and self._misplaced)
+
+    def _look(self, text: NDArray[np.uint8]) -> None:
+        """The text begins with the last byte of the chunk before: its successor was not known yet."""
+        quotes = np.flatnonzero(text == QUOTE)
+        fresh = quotes[quotes > 0]
+        opens = (np.arange(len(fresh)) + self._inside) % 2 == 0
+        starts, ends = fresh[opens], fresh[~opens]
+        if text[0] == QUOTE and not self._inside:  # a quote that closed, or so it seemed
+            ends = np.concatenate([[0], ends])
+        known = ends[ends < len(text) - 1] + 1
+        self._misplaced |= not np.isin(text[starts - 1], self._edges).all()
+        self._misplaced |= not np.isin(text[known], self._edges).all()
+        lines = np.flatnonzero((text == ord("\n")) | (text == ord("\r")))
+        lines = lines[lines > 0]
+        self._spans |= bool(((np.searchsorted(fresh, lines) + self._inside) % 2 == 1).any())
+        self._inside ^= len(fresh) % 2 == 1
+
+
+PARQUET_MAGIC = b"PAR1"
+
+SUFFIXES = (".parquet", ".pq")
+
+BUFFER_BYTES = 1 << 20
+
+
+@final
+@dataclass(frozen=True)
+class ParquetFile(TableFile):
+    """A Parquet file. Pages are read through small buffers, so a row group need not fit in memory."""
+
+    declares_names: ClassVar[bool] = True
+    types: pa.Schema
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        return pa.schema([self.types.field(name) for name in self._chosen(columns)])
+
+    def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
+        def explain(error: Exception) -> str:
+            return _parquet_complaint(self.path, error)
+
+        with quietly(lambda: _open(self.path), explain) as file:
+            batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
+            for batch in quiet_blocks(batches, explain):
+                if batch.num_rows:
+                    yield pa.RecordBatch.from_arrays(
+                        [batch.column(name) for name in columns], schema=self.schema(columns)
+                    )
+
+
+def open_parquet(path: Path) -> ParquetFile:
+    """The Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
+    with quietly(lambda: _open(path), lambda error: _parquet_complaint(path, error)) as file:
+        names = check_names(path, file.schema_arrow.names, declared=True)
+        types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
+        rows, index = int(file.metadata.num_rows), index_of(file.schema_arrow)
+    if not rows:
+        raise InputError(f"{path} has columns but no rows")
+    return ParquetFile(path, names, rows, types, index=index)
+
+
+def _open(path: Path) -> parquet.ParquetFile:
+    return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+
+
+def _parquet_complaint(path: Path, error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        return f"{path} may not be read: permission denied"
+    return f"{path} is a damaged or truncated Parquet file, or of a kind that cannot be read (encrypted)"
+
+
+Result = TypeVar("Result")
+
+Explain = Callable[[Exception], str]
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def quietly(action: Callable[[], Result], explain: Explain) -> Result:
+    """The result of `action`; a failure to read becomes an InputError that carries nothing of the original."""
+    try:
+        return action()
+    except MemoryError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        problem = explain(error)
+    raise InputError(problem)  # outside the handler: no __context__ to print a row from
+
+
+def quiet_blocks(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
+    """The same blocks, with the errors of reading them told by `explain`."""
+    while (batch := quietly(lambda: next(batches, None), explain)) is not None:
+        yield batch
+
+
+@contextmanager
+def naming_full_disk(what: str) -> Iterator[None]:
+    """A disk that fills up in the body becomes a LabelDPError that says so; other errors pass."""
+    try:
+        yield
+        return
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+    raise LabelDPError(f"the disk is full, or its quota is: {what} was not written; make room and run again")

@@ -1,6 +1,10 @@
-"""Columns of a block as the values that the core takes: label texts, numbers, their plain text form."""
+"""Cells, record ids."""
 
-from typing import Any
+import hashlib
+import secrets
+import tempfile
+from types import TracebackType
+from typing import IO, Any, final
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables.quiet import quietly
+from labeldp.tables.reading import naming_full_disk, quietly
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
@@ -110,3 +114,133 @@ def _whole_column(batch: pa.RecordBatch, column: str) -> Any:
 
 def _missing(column: str) -> str:
     return f"the label column {column!r} has a missing label; every record needs one"
+
+
+RecordIds = NDArray[np.int64] | NDArray[np.uint64] | list[bytes]
+
+BUCKETS = 256
+
+HELD_IDS = 1 << 20
+
+
+def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
+    """The record ids of a block, as `KeyedRandomness` takes them.
+
+    Args:
+        batch: a block of a table.
+        column: the name of the id column: integers, texts or bytes. Ids of a CSV file are texts, so that
+            '7' and '07' stay two records.
+
+    Returns:
+        int64 or uint64, shape (batch.num_rows,), for integers; for texts and bytes a list of as many bytes.
+
+    Raises:
+        InputError: an id is missing, or the column holds something else.
+    """
+    values = column_of(batch, column)
+    kind = values.type
+    if values.null_count:
+        raise InputError(f"the id column {column!r} has a missing id; every record needs one of its own")
+    if pa.types.is_integer(kind):
+        wide = pa.int64() if pa.types.is_signed_integer(kind) else pa.uint64()
+        integers: NDArray[np.int64] = values.cast(wide).to_numpy(zero_copy_only=False)
+        return integers
+    if is_text(kind):
+        values = values.cast(pa.large_string())
+    elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
+        raise InputError(f"the id column {column!r} must hold integers or texts, and it holds {kind}")
+    texts: list[bytes] = values.cast(pa.large_binary()).to_pylist()
+    return texts
+
+
+@final
+class DistinctIds:
+    """Checks over a stream of blocks that no record id is repeated.
+
+    Ids that do not fit in `held` are spilled by a hash to an anonymous temporary file, and each of the 256
+    buckets is checked alone: memory is that of `held` ids, or of 1/256 of all. Texts are spilled
+    as 128-bit keyed hashes, so the file shows none.
+
+    Example:
+        >>> with DistinctIds() as seen:
+        ...     seen.add([b"a", b"b"])
+        ...     seen.add([b"a"])
+        Traceback (most recent call last):
+        labeldp.privacy.errors.InputError: record ids must not be repeated: each id is one record's noise
+    """
+
+    def __init__(self, held: int = HELD_IDS) -> None:
+        self._limit = held
+        self._key = secrets.token_bytes(32)
+        self._odd = np.uint64(secrets.randbits(64) | 1)
+        self._waiting: list[NDArray[np.uint64]] = []
+        self._count = 0
+        self._runs: list[NDArray[np.int64]] = []
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> "DistinctIds":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leaving the block without an error makes the check; the temporary file goes either way."""
+        try:
+            if kind is None:
+                self._check()
+        finally:
+            if self._file is not None:
+                self._file.close()
+
+    def add(self, ids: RecordIds) -> None:
+        """Take in the ids of one block: all of them integers in all blocks, or all of them bytes."""
+        words = self._hashed(ids) if isinstance(ids, list) else np.asarray(ids).astype(np.uint64).reshape(-1, 1)
+        if self._waiting and self._waiting[0].shape[1] != words.shape[1]:
+            raise InputError("record ids must be all integers or all texts")
+        self._waiting.append(words)
+        self._count += len(words)
+        if self._count > self._limit:
+            self._spill()
+
+    def _hashed(self, ids: list[bytes]) -> NDArray[np.uint64]:
+        digests = b"".join(hashlib.blake2b(value, digest_size=16, key=self._key).digest() for value in ids)
+        return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+
+    def _spill(self) -> None:
+        """Write what waits as one run, ordered by bucket, and remember where each bucket starts in it."""
+        words = np.concatenate(self._waiting)
+        bucket = ((words[:, 0] * self._odd) >> np.uint64(56)).astype(np.uint8)
+        order = np.argsort(bucket, kind="stable")
+        with naming_full_disk("the temporary file of record ids"):
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (__exit__ closes it)
+            start = self._file.seek(0, 2)
+            self._file.write(words[order].tobytes())
+            self._file.flush()
+        ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
+        self._runs.append(start + np.concatenate([[0], ends]) * words.itemsize * words.shape[1])
+        self._waiting, self._count = [np.empty((0, words.shape[1]), dtype=np.uint64)], 0
+
+    def _check(self) -> None:
+        if self._file is None:
+            refuse_repeated(np.concatenate(self._waiting or [np.empty((0, 1), dtype=np.uint64)]))
+            return
+        if self._count:
+            self._spill()
+        for bucket in range(BUCKETS):
+            refuse_repeated(self._bucket(bucket))
+
+    def _bucket(self, bucket: int) -> NDArray[np.uint64]:
+        """Every spilled id of one bucket."""
+        assert self._file is not None
+        parts = []
+        for run in self._runs:
+            self._file.seek(int(run[bucket]))
+            parts.append(self._file.read(int(run[bucket + 1] - run[bucket])))
+        return np.frombuffer(b"".join(parts), dtype=np.uint64).reshape(-1, self._waiting[0].shape[1])
+
+
+def refuse_repeated(words: NDArray[np.uint64]) -> None:
+    """Refuse rows, shape (n, 1 or 2), of which two are equal."""
+    ordered = words[np.lexsort(words.T)]
+    if (ordered[1:] == ordered[:-1]).all(axis=1).any():
+        raise InputError("record ids must not be repeated: each id is one record's noise")

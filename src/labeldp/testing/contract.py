@@ -28,13 +28,25 @@ from labeldp.mechanisms import (
     WeightedLBA,
 )
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
-from labeldp.testing.bags import check_bag_sums, check_hidden, check_naive, check_published
-from labeldp.testing.central import MORE_EPSILON, check_counts, check_means, check_moments, check_selection, check_sums
+from labeldp.testing.checks import (
+    MORE_EPSILON,
+    check_bag_sums,
+    check_counts,
+    check_hidden,
+    check_means,
+    check_moments,
+    check_naive,
+    check_published,
+    check_selection,
+    check_sums,
+)
 from labeldp.testing.laws import ContractViolation, check_law, require
 
 Row = list[int]
+
 Pair = tuple[tuple[tuple[int, int], int], ...]
 """The weights of each output under two inputs, with how many outputs have them."""
+
 Bounds = tuple[Fraction, Fraction]
 
 

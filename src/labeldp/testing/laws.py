@@ -10,8 +10,11 @@ FALSE_ALARM = 1e-12
 """Probability that one statistical check fails for a correct mechanism, and that it misses 10 % more epsilon."""
 
 LARGEST_SAMPLE = 1_000_000_000
+
 CHUNK = 1 << 20
+
 _QUANTILE = 7.04  # of the standard normal at FALSE_ALARM
+
 _SMALLEST_EXPECTATION = 20.0
 
 

@@ -2,10 +2,15 @@
 
 from labeldp.theory.balance import SPREAD, Balance, CellNoise, balance, cell_noise, relative_records
 from labeldp.theory.bounds import (
+    HardInstance,
     debiased_gap_bound,
+    erm_lower_bound,
+    hard_instance,
     last_iterate_bound,
     linear_complexity,
+    lower_rate,
     normal_sgd_bound,
+    repeated_lower_bound,
     response_sgd_bound,
 )
 from labeldp.theory.instances import (
@@ -17,7 +22,6 @@ from labeldp.theory.instances import (
     hard_values,
     heavy_values,
 )
-from labeldp.theory.lower import HardInstance, erm_lower_bound, hard_instance, lower_rate, repeated_lower_bound
 from labeldp.theory.rates import (
     PROTECTIONS,
     SOURCES,

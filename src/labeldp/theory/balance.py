@@ -8,8 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, positive_epsilon
-from labeldp.theory.checks import check_choice, check_count, check_positive
+from labeldp.privacy import InputError, check_choice, check_count, check_positive, positive_epsilon
 from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
 
 SPREAD = 0.5

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from labeldp.privacy import InputError
-from labeldp.theory.checks import check_count, check_number, check_positive
+from labeldp.privacy import InputError, check_count, check_number, check_positive
 from labeldp.theory.rates import check_smoothness, critical_side
 
 MOST_CELLS = 1 << 24

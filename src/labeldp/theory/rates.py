@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, positive_epsilon
-from labeldp.theory.checks import check_choice, check_count, check_number, check_positive
+from labeldp.privacy import InputError, check_choice, check_count, check_number, check_positive, positive_epsilon
 
 TASKS = ("classification", "regression", "heavy-tailed")
+
 TRUSTS = ("local", "central")
+
 PROTECTIONS = ("label", "full", "none")
 
 SOURCES = {

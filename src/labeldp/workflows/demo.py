@@ -7,15 +7,17 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from labeldp.curator import LedgerFile
 from labeldp.privacy import Budget, InputError, all_digits
 from labeldp.tables import whole_or_nothing
-from labeldp.workflows.bundle import REPORT
-from labeldp.workflows.fit import Progress, Render, fit_file
-from labeldp.workflows.fit_settings import FitSettings
-from labeldp.workflows.ledger_file import LedgerFile
+from labeldp.workflows.fit.bundle import REPORT
+from labeldp.workflows.fit.run import Progress, Render, fit_file
+from labeldp.workflows.fit.settings import FitSettings
 
 CLASSES = "malignant,benign"
+
 DATASET = "patients"
+
 BUDGET = Budget(10)
 """For life: some demos at different epsilons, and then no more."""
 

@@ -10,8 +10,8 @@ from labeldp.learners import Model
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, Blocks, names_images, open_table, open_unlabeled_images, table_writer
-from labeldp.workflows.bundle import Bundle
-from labeldp.workflows.image_rows import ImageShape
+from labeldp.workflows.fit.bundle import Bundle
+from labeldp.workflows.fit.data import ImageShape
 
 BLOCK_IMAGES = 4096
 

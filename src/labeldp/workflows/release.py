@@ -12,24 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import (
-    Classes,
-    DiscreteLaplace,
-    Domain,
-    FiniteMechanism,
-    RandomizedResponse,
-    UnaryEncoding,
-)
-from labeldp.privacy import (
-    Budget,
-    Certificate,
-    Charge,
-    DomainError,
-    InputError,
-    LabelDPError,
-    Request,
-    shortest_float,
-)
+from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile
+from labeldp.mechanisms import Classes, DiscreteLaplace, Domain, FiniteMechanism, RandomizedResponse, UnaryEncoding
+from labeldp.privacy import Budget, Certificate, Charge, DomainError, InputError, LabelDPError, Request, shortest_float
 from labeldp.tables import (
     BLOCK_ROWS,
     DistinctIds,
@@ -43,10 +28,7 @@ from labeldp.tables import (
     record_ids,
     release_writer,
 )
-from labeldp.workflows.fingerprint import Fingerprint
 from labeldp.workflows.labels import check_kind, codes_of, domain_in_file
-from labeldp.workflows.ledger_file import DatasetLedger, LedgerFile
-from labeldp.workflows.verdict import Verdict, certificate_in
 
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
@@ -160,23 +142,6 @@ def release_file(
         stream.draw(account, request, seen, writer)
         writer.certify(certificate.to_json())
     return certificate
-
-
-def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """The certificate of a released file, and whether the file still is what was certified.
-
-    Args:
-        path: a CSV or Parquet file that `release_file` wrote.
-
-    Raises:
-        InputError: no such file, or no certificate of ours in or beside it.
-    """
-    content = read_certificate(path)
-    certificate = certificate_in(content["certificate"])
-    unchanged = is_as_certified(path)
-    column = f"The column {content['column']!r} of {path}"
-    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
-    return Verdict(certificate, unchanged, f"{column} {verdict}.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,95 @@
+"""The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+_EPILOG = "Every command has examples: labeldp COMMAND --help."
+
+
+COMMANDS = {
+    "fit": "labeldp.cli.fit:fit",
+    "predict": "labeldp.cli.fit:predict",
+    "release": "labeldp.cli.release:release",
+    "certificate": "labeldp.cli.fit:certificate",
+    "ledger": "labeldp.cli.ledger:ledger",
+    "plan": "labeldp.cli.plan:plan",
+    "account": "labeldp.cli.account:account",
+    "online": "labeldp.cli.online:online",
+    "reproduce": "labeldp.cli.reproduce:reproduce",
+    "demo": "labeldp.cli.fit:demo",
+}
+"""Every command, by name: its file is imported when it is asked for."""
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are asked for, so that each starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(
+    cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(package_name="labeldp", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Learn from private labels: features are public, labels are not.
+
+    A release is charged to a ledger before anything leaves. The ledger holds the keys to the noise: it
+    is as secret as the labels.
+    """
+
+
+def main() -> None:
+    """The entry point: every user mistake ends in one line on stderr and exit status 1."""
+    # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted: no output was published. Running the same command again finishes it.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        click.echo(f"Error: {sentence}", err=True)
+        sys.exit(1)
+
+
+def _sentence(error: Exception) -> str | None:
+    """What a user is told of an error; None where it is not the user's."""
+    from labeldp.privacy import LabelDPError
+
+    if isinstance(error, LabelDPError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.strerror or 'the system refused'}: {error.filename or 'a file'}"
+    return None
+
+
+LEDGER_EXAMPLES = """\b
+Examples:
+  labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
+  labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
+  labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
+"""

@@ -1,0 +1,267 @@
+"""The commands of `labeldp account`: parse, call one function, print. No data and no ledger is touched."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+
+from labeldp.cli.options import naming_flags
+
+LLP_EXAMPLES = """\b
+Examples:
+  labeldp account llp --size 72 --stddev 1 --range -1,1 --epsilon 1
+  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 --range 0,253.78 --epsilon 1 \\
+      --weights gaussian --noisy-set fixed
+  labeldp account llp --size 256 --noisy-fraction 0.1 --stddev 1 --range 0,51 --delta 1e-5 --noisy-set fixed --n 1e5
+  labeldp account llp --solve-for size --noisy-fraction 0.1 --stddev 4 --range -1,1 --epsilon 1 --delta 1e-6
+"""
+
+LBA_EXAMPLES = """\b
+Examples:
+  labeldp account lba --size 1024 --leverage 0.015 --residual 100 --range -1,1 --epsilon 1
+  labeldp account lba --size 1024 --leverage 0.015 --range -1,1 --solve-for residual --epsilon 1 --delta 1e-6
+  labeldp account lba --cross 4.6 --leverage 0.035 --residual 200 --rows 2 --range 0,10 --delta 1e-6 --json
+"""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be found: a delta at an epsilon, an epsilon at a delta, or what keeps both."""
+
+    epsilon: str | None
+    delta: str | None
+    solve_for: str | None
+
+    def checked(self, unknowns: tuple[str, ...], given: dict[str, Any]) -> _Asked:
+        """The same, or one sentence that says which options go together."""
+        from labeldp.privacy import InputError
+
+        if self.solve_for is None:
+            if (self.epsilon is None) == (self.delta is None):
+                raise InputError("--epsilon prints the delta, --delta the epsilon: give one of them, or --solve-for")
+        elif self.solve_for not in unknowns:
+            raise InputError(f"--solve-for must be one of: {', '.join(unknowns)}")
+        elif self.epsilon is None or self.delta is None:
+            raise InputError("--solve-for needs --epsilon and --delta")
+        for name in unknowns:
+            if given.get(name) is not None and name == self.solve_for:
+                raise InputError(f"--{name} is what is to be found: leave it out")
+            if given.get(name) is None and name != self.solve_for:
+                raise InputError(f"--{name} must be given")
+        return self
+
+    def found(self, bags: Any, delta_at: Callable[..., float], epsilon_at: Callable[[], float]) -> dict[str, Any]:
+        """The numbers of an answer."""
+        asked = self.epsilon if self.epsilon is not None else epsilon_at()
+        ends = [delta_at(bags, min(asked, 1e6) if isinstance(asked, float) else asked, end=end) for end in _ENDS]
+        finite = float(asked) if math.isfinite(float(asked)) else None
+        given = {name: _plain(value) for name, value in asdict(bags).items() if not name.startswith("_")}
+        return {"epsilon": finite, "delta": ends[0], "delta_lower": ends[1], **given}
+
+    def answer(self, found: dict[str, Any], value: float | None = None) -> str:
+        """The first sentence of an answer; its numbers are rounded against us."""
+        from labeldp.privacy import digits_above
+
+        delta = digits_above(found["delta"])
+        if self.solve_for is not None and value is not None:
+            smallest = f"{self.solve_for} = {digits_above(value, 10 if self.solve_for == 'size' else 6)}"
+            return f"{smallest} is the smallest that keeps epsilon = {self.epsilon} and delta = {self.delta}."
+        if self.epsilon is not None:
+            return f"delta = {delta} at epsilon = {self.epsilon}"
+        if found["epsilon"] is None:
+            return f"No finite epsilon keeps delta = {self.delta}"
+        return f"epsilon = {digits_above(found['epsilon'])} at delta = {self.delta}"
+
+
+def _plain(value: Any) -> Any:
+    """A value of a description as JSON has it."""
+    if isinstance(value, tuple):
+        return [float(each) for each in value]
+    return value if value is None or isinstance(value, int) or value in _WORDS else float(value)
+
+
+_ENDS = "upper", "lower"
+
+_WORDS = "rademacher", "gaussian", "stratified", "fixed"
+
+
+def _integer(text: str | None, name: str) -> int | None:
+    """A count, written as 256 or as 1e6."""
+    from labeldp.privacy import InputError, decimal
+
+    if text is None:
+        return None
+    exact = decimal(text, name)
+    if exact.denominator != 1:
+        raise InputError(f"{name} must be a whole number")
+    return exact.numerator
+
+
+def _range(text: str) -> tuple[str, ...]:
+    """The two ends of a range, as they were written."""
+    from labeldp.privacy import InputError
+
+    ends = tuple(part.strip() for part in text.split(","))
+    if len(ends) != 2:
+        raise InputError("--range must be two numbers with a comma between them, such as 0,100")
+    return ends
+
+
+def _shared(command: Any) -> Any:
+    """The options of both commands."""
+    options = [
+        click.option("--range", "label_range", required=True, metavar="LOW,HIGH", help="The range of the labels."),
+        click.option("--epsilon", metavar="NUMBER", help="Prints the delta that is promised at this epsilon."),
+        click.option("--delta", metavar="NUMBER", help="Prints the epsilon that is promised at this delta."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group()
+def account() -> None:
+    """What sums over bags of labels promise, before any data is touched."""
+
+
+@account.command("llp", epilog=LLP_EXAMPLES)
+@click.option("--size", metavar="NUMBER", help="Labels in a bag.")
+@click.option("--noisy-fraction", metavar="NUMBER", help="The share of labels that have noise; 1 by default.")
+@click.option("--stddev", metavar="NUMBER", help="Standard deviation of the noise on one label.")
+@click.option("--weights", default="rademacher", show_default=True, metavar="NAME", help="rademacher (±1) or gaussian.")
+@click.option(
+    "--noisy-set",
+    default="stratified",
+    show_default=True,
+    metavar="NAME",
+    help="stratified (the same number in each bag) or fixed (one set, drawn before the bags).",
+)
+@click.option("--n", metavar="NUMBER", help="All labels: the exact law of a fixed set, as a certificate has it.")
+@click.option("--solve-for", metavar="NAME", help="size, stddev or noisy-fraction: the smallest that keeps both.")
+@_shared
+@naming_flags(records="--n")
+def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
+    """Bags with published weights, and noise on some labels.
+
+    The promise is for every label that is in a bag. With --noisy-set fixed and without --n the number is that of the
+    limit of infinitely many records, which no certificate may hold.
+    """
+    from labeldp.mechanisms import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
+
+    share = given["noisy_fraction"] or (None if solve_for == "noisy-fraction" else "1")
+    named = {"size": _integer(given["size"], "--size"), "stddev": given["stddev"], "noisy-fraction": share}
+    asked = _Asked(epsilon, delta, solve_for).checked(tuple(named), named)
+    design: dict[str, Any] = {
+        **{name.replace("-", "_"): value for name, value in named.items() if value is not None},
+        "label_range": _range(given["label_range"] or ""),
+        "weights": given["weights"],
+        "noisy_set": given["noisy_set"],
+        "records": _integer(given["n"], "--n"),
+    }
+    if solve_for is None:
+        bags = NoisyBags(**design)
+    else:
+        bags = llp_calibrate(solve_for.replace("-", "_"), epsilon=epsilon, delta=delta, **design)
+    found = asked.found(bags, llp_delta, lambda: llp_epsilon(bags, delta))
+    found |= {"noisy_each": None if bags.limit else bags.each, "law": "binomial limit" if bags.limit else "exact"}
+    value = found[solve_for.replace("-", "_")] if solve_for else None
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), *_llp_words(bags)]))
+
+
+def _llp_words(bags: Any) -> list[str]:
+    """What the bags are and what kind of number was printed, in sentences."""
+    from labeldp.privacy import all_digits, digits_above
+
+    low, high = (all_digits(float(end)) for end in bags.label_range)
+    lines = [
+        f"For every label that is in a bag of {bags.size}: labels in [{low}, {high}], {bags.weights} weights,",
+        f"noise of standard deviation {digits_above(float(bags.stddev))} on {_noisy_words(bags)}.",
+    ]
+    if bags.limit:
+        lines += ["The limit of infinitely many records, for no certificate; --n gives the exact law of so many."]
+    elif bags.records is not None:
+        lines += [f"The exact law of {bags.records} labels, of which the noisy ones are drawn before the bags are."]
+    elif bags.each is not None and bags.weights == "rademacher":
+        lines += [f"A Gaussian loss with mu = {digits_above(float(bags.ratio) / math.sqrt(bags.each))}."]
+    return lines
+
+
+def _noisy_words(bags: Any) -> str:
+    """Which labels are noisy: so many, or in the limit a share."""
+    from labeldp.privacy import all_digits
+
+    share = all_digits(float(bags.fraction))
+    if bags.limit:
+        return f"a share of {share} of all labels"
+    rounded = "" if bags.noisy == bags.fraction * bags.population else f", a share of {share} rounded down"
+    return f"{bags.noisy} of {bags.population} labels{' of each bag' if bags.records is None else ''}{rounded}"
+
+
+@account.command("lba", epilog=LBA_EXAMPLES)
+@click.option("--size", metavar="NUMBER", help="Labels in a bag; it bounds --cross.")
+@click.option("--leverage", required=True, metavar="NUMBER", help="The largest diagonal entry of a bag's hat matrix.")
+@click.option("--cross", metavar="NUMBER", help="The largest sum of the other entries of a row, in absolute values.")
+@click.option("--residual", metavar="NUMBER", help="A floor of the squared residual of the labels, in every bag.")
+@click.option("--rows", default="1", show_default=True, metavar="NUMBER", help="Weight vectors for the same bag.")
+@click.option("--solve-for", metavar="NAME", help="residual: the smallest floor that keeps both.")
+@_shared
+@naming_flags(residual_square="--residual")
+def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
+    """Bags of features and labels with the same secret weights.
+
+    The promise holds on condition that the squared distance of a bag's labels from the span of its features never
+    falls below --residual. Noise of that variance on each released sum of labels replaces the condition.
+    """
+    from labeldp.mechanisms import HiddenBag, lba_delta, lba_required_residual
+    from labeldp.privacy import digits_above
+
+    residual: Any = given["residual"]
+    asked = _Asked(epsilon, delta, solve_for).checked(("residual",), {"residual": residual})
+    design: dict[str, Any] = {
+        "leverage": given["leverage"],
+        "cross": _cross(given),
+        "label_range": _range(given["label_range"] or ""),
+        "rows": _integer(given["rows"], "--rows"),
+    }
+    if solve_for is not None:
+        residual = lba_required_residual(epsilon=epsilon, delta=delta, **design)
+    bag = HiddenBag(residual, **design)
+    found = asked.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
+    value = found["residual_square"] if solve_for else None
+    reachable = _reachable(bag, _integer(given["size"], "--size"))
+    words = (_CONDITION if reachable else _NOISE).format(digits_above(found["residual_square"]))
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), words]))
+
+
+_CONDITION = """On condition that the squared residual of a bag, which depends on labels, is never below {0};
+or without a condition, with noise of variance {0} on each released sum of labels."""
+
+_NOISE = """With noise of variance {0} on each released sum of labels; no bag of this size and range has such a squared
+residual by itself."""
+
+
+def _reachable(bag: Any, size: int | None) -> bool:
+    """Whether some labels of a bag of this size have the residual; True where no size is given."""
+    from labeldp.privacy import decimal
+
+    low, high = (decimal(end, "label_range") for end in bag.label_range)
+    return size is None or decimal(bag.residual_square, "residual_square") <= size * ((high - low) / 2) ** 2
+
+
+def _cross(given: dict[str, str | None]) -> str | float:
+    """What --cross says, or its bound from --size."""
+    from labeldp.mechanisms import cross_bound
+    from labeldp.privacy import InputError, decimal
+
+    size = _integer(given["size"], "--size")
+    if given["cross"] is not None:
+        return given["cross"]
+    if size is None:
+        raise InputError("--cross must be given, or --size for a bound of it")
+    return cross_bound(size, min(decimal(given["leverage"], "leverage"), decimal("0.5", "leverage")))

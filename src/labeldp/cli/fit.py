@@ -1,0 +1,223 @@
+"""labeldp fit, predict, certificate, demo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from labeldp.cli.ledger import describe_budget
+from labeldp.cli.options import FILE, PATH, domain_options, note, private, saying_weak
+from labeldp.cli.options import progress as _progress
+
+if TYPE_CHECKING:
+    from labeldp.workflows import FitSummary, Numbers
+
+
+def spoken_lines(summary: FitSummary) -> Iterator[str]:
+    """The certificate's sentence, how good the model is, and what to know before believing that."""
+    yield summary.sentence
+    if summary.numbers is not None:
+        yield from _errors(summary.numbers)
+    if summary.test is not None:
+        yield f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}."
+    if summary.accuracy is not None:
+        found = summary.accuracy
+        yield f"Accuracy, estimated from released labels: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})."
+    for warning in summary.warnings:
+        yield f"Note: {warning}"
+
+
+def _errors(numbers: Numbers) -> Iterator[str]:
+    """How far off predicted numbers are."""
+    from labeldp.workflows import amount
+
+    test, error, constant, gain = numbers.test, numbers.error, numbers.constant, numbers.gain
+    if test is not None:
+        explained = "" if test.explained is None else f", R² {test.explained:.3f}"
+        yield (
+            f"Error on {test.file}: {amount(test.error)} (root mean square), {amount(test.absolute)} (mean absolute)"
+            f"{explained}."
+        )
+    found = f"{amount(error.value)} ({amount(error.low)} to {amount(error.high)})"
+    found = found if error.low > 0 else f"below {amount(error.high)}, too noisy to say how much"
+    yield (
+        f"Error (root mean square), estimated from released labels: {found}; always answering the mean: "
+        f"{amount(constant.value)} ({amount(constant.low)} to {amount(constant.high)})."
+    )
+    yield (
+        f"Squared error below that of always answering the mean: {amount(gain.value)} ({amount(gain.low)} to "
+        f"{amount(gain.high)})."
+    )
+
+
+FIT_EXAMPLES = """\b
+Examples:
+  labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
+      --ledger people.ledger --dataset people --id id --out model
+  labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
+      --model boosting --test public.csv --test-labels-are-public --ledger people.ledger --dataset people --out model2
+  labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
+      --model linear --ledger people.ledger --dataset people --id id --out model3
+  labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 --trust central \\
+      --ledger homes.ledger --dataset homes --out model6
+  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\
+      --ledger digits.ledger --dataset digits --out model4
+  labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
+      --method best --ledger digits.ledger --dataset digits --out model5
+"""
+
+
+@click.command(epilog=FIT_EXAMPLES)
+@click.argument("data", type=PATH)
+@private
+@domain_options
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
+@click.option(
+    "--delta",
+    default="0",
+    show_default=True,
+    metavar="NUMBER",
+    help="With --trust central: the delta that this fit costs; 0 is a pure guarantee, which needs more noise.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A new directory for model and report.")
+@click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
+@click.option(
+    "--trust",
+    type=click.Choice(["local", "central"]),
+    default="local",
+    show_default=True,
+    help="local randomizes each label; central adds noise to sums or counts over labels, which somebody must see.",
+)
+@click.option(
+    "--model",
+    type=click.Choice(
+        [
+            *("auto", "boosting", "logistic", "kernel", "forest", "cells", "neighbors", "linear"),
+            *("cnn", "inception", "resnet18", "mlp"),
+        ]
+    ),
+    default="auto",
+    show_default=True,
+    help="What is learnt; auto tries boosting and kernel on the released labels, of numbers boosting and cells. linear "
+    "needs --trust central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
+)
+@click.option(
+    "--method",
+    type=click.Choice(["best"]),
+    help="best, for images with --trust central: linear model, network and noisy labels together.",
+)
+@click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
+@click.option(
+    "--prior",
+    type=click.Choice(["none", "clusters"]),
+    default="none",
+    show_default=True,
+    help="Spend a part of epsilon on class counts of feature clusters first, with --trust central; it seldom helps.",
+)
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Of each stage of a network.")
+@click.option(
+    "--init",
+    type=click.Path(path_type=str),
+    metavar="MODEL",
+    help="A directory with a network of other labels to start from.",
+)
+@click.option("--cells", type=click.IntRange(1), metavar="N", help="How many cells, as labeldp plan says; chosen else.")
+@click.option("--neighbors", type=click.IntRange(1), metavar="K", help="How many neighbors; chosen by default.")
+@click.option(
+    "--test",
+    type=PATH,
+    metavar="FILE",
+    help="Other records, whose labels are public, to measure the model on; of images the test part.",
+)
+@click.option(
+    "--test-labels-are-public",
+    is_flag=True,
+    help="Must stand beside --test: what the report says of FILE has no noise. A held-out part of DATA is not public.",
+)
+@click.option(
+    "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
+)
+def fit(data: str, **options: Any) -> None:
+    """Learn a classifier, or a regression with --range, from DATA whose labels are private.
+
+    DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
+    MNIST's or CIFAR's files or of a folder of pictures for each class.
+
+    Writes the model, certificate.json and report.html into a new directory. The same command again costs
+    nothing, and finishes one that was interrupted. Every column but the label and the index of pandas is a feature
+    unless --features or --id say otherwise.
+    """
+    from labeldp.report import render_report
+    from labeldp.workflows import FitSettings, fit_file
+
+    files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
+    settings = FitSettings.parse(**options)
+    saying_weak(settings.epsilon)
+    with _progress("reading") as progress:
+        summary = fit_file(
+            data,
+            settings,
+            **files,
+            render=render_report,
+            note=note,
+            progress=progress,
+        )
+    for line in spoken_lines(summary):
+        click.echo(line)
+    click.echo(describe_budget(files["ledger"], settings.dataset))
+    click.echo(f"Report: {files['out'].rstrip('/')}/report.html")
+
+
+@click.command(epilog="\b\nExample:\n  labeldp predict model new_people.csv --out predictions.csv --id id\n")
+@click.argument("model", type=click.Path(path_type=str))
+@click.argument("data", type=PATH)
+@click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
+@click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
+def predict(model: str, data: str, out: str, id_column: str | None) -> None:
+    """Predict the classes or numbers of the rows or images of DATA with the model in directory MODEL.
+
+    Writes a column `prediction` with class names and one column of probabilities for each class, or with numbers; for
+    images their places in a column `row`.
+    """
+    from labeldp.workflows import predict_file
+
+    with _progress("predicting") as progress:
+        rows = predict_file(model, data, out=out, id_column=id_column, progress=progress)
+    click.echo(f"{rows} predictions in {out}")
+
+
+@click.command(epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n")
+@click.argument("path", type=click.Path(path_type=str))
+@click.option(
+    "--delta", metavar="NUMBER", help="The delta at which the guarantee is read; by default the one it was made for."
+)
+def certificate(path: str, delta: str | None) -> None:
+    """Print a certificate, and whether the thing still is what was certified.
+
+    PATH is a directory that fit wrote, or a file that release or online run wrote; of a file, the released column alone
+    is covered.
+    Ends with status 1 when it is not.
+    """
+    from labeldp.workflows import verify
+
+    verdict = verify(path)
+    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
+    click.echo(verdict.sentence)
+    if not verdict.holds:
+        sys.exit(1)
+
+
+@click.command(epilog="\b\nExample:\n  labeldp demo\n")
+@click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=str), help="A directory.")
+@click.option("--epsilon", default="1", show_default=True, type=str)
+def demo(out: str, epsilon: str) -> None:
+    """The main job on data that scikit-learn brings: a table, a ledger, a model, a report."""
+    from labeldp.report import render_report
+    from labeldp.workflows import run_demo
+
+    with _progress("preparing") as progress:
+        report = run_demo(out, epsilon, render=render_report, note=click.echo, progress=progress)
+    click.echo(f"Report: {report}")

@@ -1,0 +1,185 @@
+"""labeldp ledger show, add: options and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from labeldp.cli import LEDGER_EXAMPLES
+from labeldp.cli.options import FILE, naming_flags, saying_weak
+
+if TYPE_CHECKING:
+    from labeldp.curator import DatasetLedger
+    from labeldp.privacy import Charge
+
+GRID = 2
+"""Of a range that is only declared: every grid is the same domain."""
+
+SECRECY = (
+    "This file holds the keys to the noise of every release: it is as secret as the labels. "
+    "Keep it beside them, and never restore an older copy, which forgets what was spent."
+)
+
+
+def describe_ledger(path: str) -> str:
+    """The datasets of a ledger with their budgets and releases, as text.
+
+    Raises:
+        LedgerError: there is no such file, or it is not a ledger.
+    """
+    from labeldp.curator import LedgerFile
+    from labeldp.privacy import LedgerError
+
+    ledger = LedgerFile(path)
+    if not ledger.exists:
+        raise LedgerError(f"there is no ledger {path}")
+    names = ledger.datasets()
+    parts = [_dataset(ledger.dataset(name)) for name in names] or ["It has no datasets yet."]
+    return "\n\n".join([f"Ledger {path}", *parts, SECRECY])
+
+
+def _dataset(account: DatasetLedger) -> str:
+    """One dataset: its budget, what was spent, and each release in a line."""
+    from labeldp.curator import times
+
+    lines = [_standing(account)]
+    for domain in account.domains:
+        refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
+        lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
+    if account.differences:
+        lines.append(f"  other labels were refused {times(account.differences)}")
+    for change in account.changes:
+        why = f" ({change.why})" if change.why else ""
+        lines.append(f"  {_when(change.created)}, {change.what} changed from {change.before} to {change.after}{why}")
+    for entry in account.entries:
+        charge = entry.certificate.entries[0]
+        words = [_when(entry.created), str(charge.mechanism["mechanism"]), _cost(charge)]
+        words += [entry.step.rpartition(": ")[2]] if entry.step else []
+        words += [f"part {part + 1} of split {split[:8]}" for split, part in charge.path]
+        words += [f"revision {entry.revision}"] if entry.revision else []
+        lines.append("  " + ", ".join(words))
+    return "\n".join(lines)
+
+
+def _when(created: str) -> str:
+    """A moment as people write it."""
+    return created[:19].replace("T", " ") + " UTC"
+
+
+def _cost(charge: Charge) -> str:
+    """Its epsilon, at the delta that was asked for where that is not 0."""
+    from labeldp.privacy import all_digits, asked_delta, digits_above, shortest_float
+
+    bound, delta = charge.loss.max_loss, asked_delta([charge])
+    if delta:
+        return f"epsilon {digits_above(charge.loss.epsilon(delta))} at delta {all_digits(shortest_float(delta))}"
+    return "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
+
+
+def describe_budget(path: str, name: str) -> str:
+    """What a dataset may cost and has cost, as a line."""
+    from labeldp.curator import LedgerFile
+
+    return _standing(LedgerFile(path).dataset(name))
+
+
+def _standing(account: DatasetLedger) -> str:
+    from labeldp.privacy import digits_above
+
+    budget = account.budget
+    cost = digits_above(account.spent.epsilon(budget.delta), 12)
+    return f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"
+
+
+def add_dataset(
+    path: str,
+    name: str,
+    epsilon: str | None,
+    delta: str | None = None,
+    *,
+    classes: str | None = None,
+    interval: str | None = None,
+    change: bool = False,
+    why: str | None = None,
+) -> str:
+    """Add a dataset with its budget, or change budget or declared domain of one; say so in a sentence.
+
+    Args:
+        path: the ledger file.
+        name: the dataset's name.
+        epsilon, delta: the budget; with `change` None leaves it as it is.
+        classes, interval: what labels can be, as on a command line, or None.
+        change: whether the dataset is there already.
+        why: the reason of a change, which the ledger keeps.
+
+    Raises:
+        InputError: an argument is missing, or goes with `change` only.
+        LedgerError: the dataset has another budget or domain already, or, with `change`, is not there.
+        BudgetExceeded: with `change`: more was spent already.
+    """
+    from labeldp.curator import LedgerFile
+    from labeldp.privacy import Budget, InputError
+    from labeldp.workflows import domain_of
+
+    if epsilon is None and delta is not None:
+        raise InputError("--delta goes with --epsilon: a budget has both")
+    if why is not None and not change:
+        raise InputError("--reason goes with --change: it is the reason of a change")
+    domain = None if classes is None and interval is None else domain_of(classes, interval, GRID)
+    ledger = LedgerFile(path)
+    if epsilon is not None and delta is None:
+        known = change and ledger.exists and name in ledger.datasets()
+        delta = ledger.dataset(name).budget.delta if known else "0"
+    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
+    if not change:
+        if budget is None:
+            raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")
+        ledger.add(name, budget, domain)
+    elif budget is None and domain is None:
+        raise InputError("--change needs what is to be another: --epsilon (and --delta), --classes or --range")
+    else:
+        ledger.change(name, budget, domain, why)
+    account = ledger.dataset(name)
+    declared = account.domains
+    labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
+    return f"{name!r} in {path} has the budget {account.budget}{labels}. {SECRECY}"
+
+
+@click.group()
+def ledger() -> None:
+    """Look into a ledger file, or set a budget and what labels can be."""
+
+
+@ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
+@click.argument("path", type=FILE)
+def ledger_show(path: str) -> None:
+    """Show the datasets of a ledger, their budgets and what was released.
+
+    The ledger itself is as secret as the labels: it holds the keys to the noise.
+    """
+    pass
+
+    click.echo(describe_ledger(path))
+
+
+@ledger.command("add", epilog=LEDGER_EXAMPLES)
+@click.argument("path", type=FILE)
+@click.option("--dataset", required=True, metavar="NAME", help="The dataset's name: one for each column of labels.")
+@click.option("--epsilon", metavar="NUMBER", help="The most that all its releases may cost together.")
+@click.option("--delta", metavar="NUMBER", help="The budget's delta; 0 by default.")
+@click.option("--classes", metavar="A,B,…|K", help="Declare what labels can be: class names, or K for codes 0 … K-1.")
+@click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
+@click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
+@click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
+@naming_flags(low="--range", high="--range")
+def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, **others: Any) -> None:
+    """Add a dataset with the most that all its releases may ever cost together, or change it on record.
+
+    The first domain that labels are compared with is declared thereby. Another one is a change: whether labels fit may
+    tell one bit about all of them, so certificates of later releases count it. What was spent stays spent.
+    """
+    pass
+
+    saying_weak(epsilon)
+    click.echo(add_dataset(path, dataset, epsilon, delta, **others))

@@ -1,0 +1,197 @@
+"""labeldp online plan, run: options and words."""
+
+from __future__ import annotations
+
+import json
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from labeldp.cli.options import naming_change, naming_flags, online_options, progress, saying_weak
+
+if TYPE_CHECKING:
+    from labeldp.online import Plan
+
+GROUP_EXAMPLES = """\b
+Examples:
+  labeldp online plan --horizon 100000 --experts 1000 --epsilon 1
+  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
+"""
+
+EXAMPLES = """\b
+Examples:
+  labeldp online plan --horizon 100000 --experts 1000 --epsilon 1 --delta 1e-6
+  labeldp online plan --horizon 1e6 --experts 50 --epsilon 0.5 --neighbors zero-out --json
+  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 --method matrix-factorization --loss-bits 16
+  labeldp online plan --horizon 1e5 --experts 100 --epsilon 1 --delta 0 --method doubling
+"""
+
+
+@click.group(epilog=GROUP_EXAMPLES)
+def online() -> None:
+    """Decide every round, in private: which of several experts to follow, before their losses are seen."""
+
+
+@online.command("plan", epilog=EXAMPLES)
+@click.option("--horizon", required=True, metavar="NUMBER", help="How many rounds will be played, such as 1e6.")
+@click.option("--experts", required=True, metavar="NUMBER", help="How many experts there are to follow.")
+@online_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@naming_flags(d="--experts")
+def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:
+    """Which learner to take, its parameters and its bound of regret, before any data is touched.
+
+    The plan follows from these numbers alone. It is the one that online run takes for as many rounds and columns.
+    """
+    pass
+
+    saying_weak(asked["epsilon"], about="the losses of one round")
+    found = plan_online(**asked, loss_bits=int(loss_bits))
+    click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(found)))
+
+
+RUN_EXAMPLES = """\b
+Examples:
+  labeldp online run losses.parquet --epsilon 1 --out decisions.parquet
+  labeldp online run losses.csv --epsilon 0.5 --delta 1e-7 --neighbors zero-out --horizon 1e5 --out decisions.csv
+  labeldp online run losses.parquet --epsilon 1 --experts red,green,blue --out decisions.parquet
+  labeldp online run losses.parquet --epsilon 1 --ledger clicks.ledger --dataset clicks --out decisions.parquet
+"""
+
+
+@online.command("run", epilog=RUN_EXAMPLES)
+@click.argument("losses", type=click.Path(dir_okay=False, path_type=str))
+@online_options
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=str), help="A new CSV or Parquet file.")
+@click.option("--experts", metavar="NAMES", help="The columns that are experts, such as a,b,c; by default all.")
+@click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
+@click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
+@click.option("--ledger", type=click.Path(dir_okay=False, path_type=str), help="A ledger file to charge.")
+@click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
+@click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
+@naming_flags(name="--dataset")
+def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **asked: Any) -> None:
+    """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
+
+    Writes the name of the expert that is played in each round, chosen before its losses are looked at. The certificate
+    goes into the Parquet metadata, or beside a CSV file. The names of the columns and the number of rows are public.
+
+    The same command goes on where it was interrupted. Until it is done OUT.unfinished holds its state, as secret as the
+    losses.
+    """
+    from labeldp.cli.ledger import describe_budget
+    from labeldp.workflows import OnlineRun, run_online
+
+    saying_weak(asked["epsilon"], about="the losses of one round")
+    revision = asked.pop("revision")
+    experts = asked.pop("experts")
+    columns = None if experts is None else tuple(experts.split(","))
+    wanted = OnlineRun(**asked, loss_bits=int(loss_bits), experts=columns)
+    with naming_change(ledger, dataset), progress("reading") as show:
+        certificate = run_online(
+            losses,
+            wanted,
+            out=out,
+            ledger=ledger,
+            dataset=dataset,
+            revision=revision,
+            progress=show,
+            note=lambda sentence: click.echo(sentence, err=True),
+        )
+    click.echo(certificate.at(wanted.delta))
+    if ledger is not None and dataset is not None:
+        click.echo(describe_budget(ledger, dataset))
+    click.echo(f"Decisions: {out}")
+
+
+WIDTH = 110
+"""Of sentences, in characters."""
+
+
+def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> Plan:
+    """The plan for numbers as a command line has them, such as 1e5.
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    from labeldp.online import plan_experts
+    from labeldp.workflows import count
+
+    return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
+
+
+def online_plan_lines(plan: Plan) -> list[str]:
+    """The lines that `labeldp online plan` prints."""
+
+    from labeldp.privacy import all_digits
+
+    def most(bound: float) -> str:
+        return _amount(min(bound, plan.horizon))  # nobody loses more
+
+    promise = f"epsilon = {all_digits(float(plan.epsilon))} and delta = {all_digits(float(plan.delta))}"
+    asked = f"{plan.experts:,} experts, {plan.horizon:,} rounds, {promise}, where {plan.neighbors.value}."
+    lines = [asked, "", *_parameters(plan)]
+    lines += [
+        f"Expected regret: at most {most(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
+        f"{most(plan.nonprivate_bound)}.",
+        f"Expected changes of the expert: at most {_amount(plan.expected_switches)}.",
+        "",
+    ]
+    rows = [["method", "regret at most", "holds"], [plan.method, most(plan.regret_bound), plan.holds]]
+    rows += [[each.method, most(each.regret_bound), each.holds] for each in plan.alternatives]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return [*lines, "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
+
+
+def _parameters(plan: Plan) -> list[str]:
+    """What the learner is, with its numbers."""
+    from labeldp.privacy import digits_above
+
+    if plan.stddev is not None:
+        noise = f"noise of standard deviation {digits_above(plan.stddev)}"
+        return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}, {noise}."]
+    if plan.method == "doubling":
+        return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}: one draw for each of 1, 2, 4, … rounds."]
+    return [
+        f"Method: {plan.method}, batches of B = {plan.batch:,} rounds, rate eta = {float(plan.rate):.6g}, redraw "
+        f"probability p = {float(plan.redraw):.6g}."
+    ]
+
+
+def _amount(number: float) -> str:
+    """A bound in whole numbers, rounded up; small ones in three digits."""
+    from labeldp.privacy import digits_above
+
+    return f"{-int(-number // 1):,}" if number >= 100 else digits_above(number, 3)
+
+
+def _notes(plan: Plan) -> list[str]:
+    """What the numbers mean, and where they mean little."""
+    notes = [
+        "Regret is what is lost beyond the expert that is best over all rounds, with losses in [0, 1], in the mean "
+        "over its own draws, for losses that do not follow what is played. Privacy holds for losses that do, too."
+    ]
+    if "doubling" in {plan.method, *(each.method for each in plan.alternatives)}:
+        notes.append(
+            "The bound of doubling is against the expert that is best on average, where all rounds are independent "
+            "draws of one law. Where they are not, its regret can grow as fast as the number of rounds."
+        )
+    if plan.rounding_bound > plan.regret_bound / 100:
+        finer = "" if plan.loss_bits == 16 else f"; with --loss-bits 16, {_amount(plan.horizon / 65535)}"
+        notes.append(
+            f"Losses are counted in steps of 1/{plan.levels:,}. Rounding finer ones can add "
+            f"{_amount(plan.rounding_bound)} at worst{finer}; it hardly adds anything where roundings cancel."
+        )
+    if plan.vacuous:
+        notes.append(
+            f"This bound says nothing: nobody loses more than {plan.horizon:,} in {plan.horizon:,} rounds. It takes "
+            "more rounds, fewer experts or a larger epsilon."
+        )
+    elif plan.regret_bound > plan.horizon / 10:
+        notes.append(
+            f"The bound is {plan.regret_bound / plan.horizon:.0%} of the largest loss that is possible: there is "
+            "little to learn with so few rounds or so small an epsilon."
+        )
+    return notes

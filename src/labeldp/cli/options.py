@@ -1,0 +1,201 @@
+"""Options that commands share; progress."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+P = ParamSpec("P")
+
+R = TypeVar("R")
+
+
+def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Errors of a command name the options as they are typed, not the arguments of the functions behind them.
+
+    Args:
+        others: flags of arguments that have another name than the option's own.
+    """
+
+    def named(command: Callable[P, R]) -> Callable[P, R]:
+        @wraps(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            from labeldp.privacy import InputError
+
+            try:
+                return command(*args, **kwargs)
+            except InputError as error:
+                options = click.get_current_context().command.params
+                flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
+                raise InputError(_typed(str(error), flags | others)) from error
+
+        return run
+
+    return named
+
+
+def _typed(sentence: str, flags: dict[str, str]) -> str:
+    """A sentence with flags for the argument that it begins with, and for every name that is no word of English.
+
+    So are names in backticks, and `name=value` becomes what is typed.
+    """
+    first = sentence.split(" ", 1)[0].rstrip(":")
+    sentence = flags.get(first, first) + sentence[len(first) :]
+    every = "|".join(map(re.escape, flags))
+    sentence = re.sub(rf"`({every})`", lambda name: flags[name[1]], sentence)
+    sentence = re.sub(rf"(?<![\w-])({every})=(?=[\w.])", lambda name: f"{flags[name[1]]} ", sentence)
+    names = [re.escape(name) for name in flags if "_" in name]
+    return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
+
+
+@contextmanager
+def naming_change(ledger: Any, dataset: Any) -> Iterator[None]:
+    """A refusal by the budget says by which command it can be changed."""
+    from labeldp.privacy import BudgetExceeded
+
+    try:
+        yield
+    except BudgetExceeded as error:
+        words = f"labeldp ledger add {ledger} --dataset {dataset}"
+        raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
+
+
+def saying_weak(*epsilons: Any, about: str = "one label") -> None:
+    """Say of each epsilon above 10, on stderr, how little it promises; what is no number is refused elsewhere."""
+    from labeldp.privacy import InputError, decimal, weak_promise
+
+    for each in epsilons:
+        with suppress(InputError):
+            sentence = weak_promise(float(decimal(each, "epsilon")), about)
+            if sentence:
+                click.echo(sentence, err=True)
+
+
+def private(command: Callable[P, R]) -> Callable[P, R]:
+    """The options that every command on private labels shares."""
+    options = [
+        click.option(
+            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
+        ),
+        click.option(
+            "--ledger",
+            required=True,
+            type=click.Path(dir_okay=False, path_type=str),
+            help="The ledger file, as secret as the labels.",
+        ),
+        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
+        click.option(
+            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
+        ),
+    ]
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with naming_change(kwargs["ledger"], kwargs["dataset"]):
+            return command(*args, **kwargs)
+
+    decorated: Any = run
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def domain_options(command: Callable[P, R]) -> Callable[P, R]:
+    """The options that declare what labels can be."""
+    options = [
+        click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1."),
+        click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
+        click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
+        click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
+    ]
+    decorated: Any = command
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def bag_options(command: Callable[P, R]) -> Callable[P, R]:
+    """The options of mechanisms on bags; None where they were not given."""
+    options = [
+        click.option("--size", type=int, help="Bags: records in the smallest one."),
+        click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
+        click.option(
+            "--bags",
+            metavar="median|random|COLUMN",
+            help="Bags of similar records, at random, or a public column with a value for each bag.",
+        ),
+        click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
+        click.option(
+            "--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."
+        ),
+        click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
+    ]
+    decorated: Any = command
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+def online_options(command: Any) -> Any:
+    """What a learner of rounds is asked for, whether it is planned or played."""
+    options = [
+        click.option(
+            "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
+        ),
+        click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost."),
+        click.option(
+            "--method",
+            default="auto",
+            show_default=True,
+            metavar="NAME",
+            help="auto takes the smallest bound that holds for any losses. Or: dartboard, matrix-factorization, tree, "
+            "redraw, shrinking-dartboard, l2p, doubling, better-of-two.",
+        ),
+        click.option(
+            "--neighbors",
+            type=click.Choice(["replace", "zero-out"]),
+            default="replace",
+            show_default=True,
+            help="What may become of a round's losses unnoticed: any others, or none.",
+        ),
+        click.option(
+            "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+FILE = click.Path(dir_okay=False, path_type=str)
+
+PATH = click.Path(path_type=str)
+
+
+def note(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
+    """A progress line on stderr for terminals, else nothing: a function of a text and a share in [0, 1]."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+
+        def show(text: str, share: float) -> None:
+            bar.update(task, description=text, completed=share)
+
+        yield show

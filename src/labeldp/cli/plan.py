@@ -1,0 +1,191 @@
+"""labeldp plan: options and words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from math import log10
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from labeldp.cli.options import saying_weak
+
+if TYPE_CHECKING:
+    from labeldp.workflows import Plan, PlanRow, Question
+
+EXAMPLES = """\b
+Examples:
+  labeldp plan --n 1e6 --d 4 --task classification --classes 2 --epsilon 0.1,1,4 --trust local,central
+  labeldp plan --n 20640 --d 8 --range 0,500001 --epsilon 1 --protection label,full
+  labeldp plan --n 1e5 --d 3 --moments 3 --epsilon 0.5,1
+  labeldp plan people.csv --label bought --classes no,yes --epsilon 1 --id id --json
+"""
+
+
+@click.command("plan", epilog=EXAMPLES)
+@click.argument("data", required=False, metavar="[FILE]", type=click.Path(path_type=str))
+@click.option("--n", metavar="NUMBER", help="How many records, such as 1e6; a FILE has its own number.")
+@click.option("--d", metavar="NUMBER", help="How many features; a FILE has its own number.")
+@click.option(
+    "--task",
+    metavar="NAME",
+    help="classification, regression or heavy-tailed; it follows from --classes, --range or --moments.",
+)
+@click.option("--classes", metavar="A,B,…|K", help="Classification: the class names, or how many.")
+@click.option("--range", "interval", metavar="LOW,HIGH", help="Regression: the range of the labels.")
+@click.option("--moments", metavar="P", help="Labels without a range: so many moments are bounded, at least 2.")
+@click.option("--epsilon", required=True, metavar="NUMBERS", help="One or more, separated by commas.")
+@click.option("--trust", default="local,central", show_default=True, metavar="NAMES", help="local, central or both.")
+@click.option(
+    "--protection", default="label", show_default=True, metavar="NAMES", help="label, full (features too) or both."
+)
+@click.option("--spread", metavar="NUMBER", help="Regression: how far labels of like records scatter, a guess.")
+@click.option("--beta", default="1", show_default=True, metavar="NUMBER", help="Smoothness of the truth, up to 1.")
+@click.option("--margin", default="0", show_default=True, metavar="NUMBER", help="How seldom classes are a close call.")
+@click.option("--label", metavar="COLUMN", help="With a FILE: the private column, which is never read.")
+@click.option("--features", metavar="COLUMNS", help="With a FILE: feature columns; all others by default.")
+@click.option("--id", "id_column", metavar="COLUMN", help="With a FILE: record ids, which are no feature.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan(
+    data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **asked: Any
+) -> None:
+    """What to expect of so many records and epsilon, before any data is touched.
+
+    For each promise: how many times more records it needs than no privacy, how noisy the answer of a cell is, which
+    learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet
+    table, gives the number of records and of features, and how many dimensions the features fill; no label is read.
+    """
+    from labeldp.privacy import InputError
+    from labeldp.workflows import Question, make_plan, read_features
+
+    saying_weak(*asked["epsilon"].split(","))
+    named = {"--label": label, "--features": features, "--id": id_column}
+    if data is None:
+        if extra := [name for name, value in named.items() if value is not None]:
+            raise InputError(f"{extra[0]} goes with a FILE")
+        found = None
+    else:
+        if "full" in asked["protection"]:
+            raise InputError("--protection full keeps features private: state --n and --d in place of a FILE")
+        found = read_features(data, label=label, columns=features, id_column=id_column)
+    answer = make_plan(Question.parse(**asked, features=found), found)
+    click.echo(json.dumps(answer.to_json(), indent=2) if as_json else "\n".join(plan_lines(answer)))
+
+
+WIDTH = 110
+"""Of sentences, in characters."""
+
+PROTECTED = {"label": "labels", "full": "features too"}
+
+
+def plan_lines(plan: Plan) -> list[str]:
+    """The lines that `labeldp plan` prints."""
+    asked = plan.question
+    lines = [_about(asked), *_file_lines(plan), ""]
+    numbers = asked.task != "classification"
+    head = ["epsilon", "trust", "protects", "records needed", "risk falls as", "noise per cell"]
+    head += ["off by"] if numbers else ["tells apart"]
+    head += ["clip at"] if asked.task == "heavy-tailed" else []
+    lines += _table([*head, "learner and tuning"], [_cells(row) for row in plan.rows])
+    lines += ["", "What every promise would need, as multiples of the records that no privacy needs:", ""]
+    names = list(next(iter(plan.alternatives.values())))
+    spoken = [f"{trust}, {PROTECTED[what]}" for trust, what in (name.split() for name in names)]
+    found = [[f"{each:g}", *(times(needed[name]) for name in names)] for each, needed in plan.alternatives.items()]
+    lines += [*_table(["epsilon", *spoken], found), "", *_notes(plan)]
+    return lines
+
+
+def times(multiple: float) -> str:
+    """A multiple to two or three digits."""
+    if multiple >= 1e6:
+        return f"10^{log10(multiple):.0f} x"
+    return (
+        f"{multiple:,.0f} x" if multiple >= 99.5 else f"{multiple:.2g} x" if multiple >= 9.95 else f"{multiple:.2f} x"
+    )
+
+
+def _about(asked: Question) -> str:
+    """What was asked."""
+    labels = (
+        f"{asked.classes} classes"
+        if asked.classes
+        else f"labels with {asked.moments:g} moments"
+        if asked.moments
+        else ""
+    )
+    if asked.interval:
+        labels = f"labels from {asked.interval[0]:g} to {asked.interval[1]:g}"
+    return f"{asked.task.capitalize()}: {asked.records:,} records, {_counted(asked.dimension, 'feature')}, {labels}."
+
+
+def _file_lines(plan: Plan) -> list[str]:
+    """What the file said."""
+    found = plan.features
+    if found is None:
+        return []
+    lines = [f"{found.file}: {found.records:,} records, {_counted(found.dimension, 'feature column')}."]
+    if found.intrinsic_dimension is not None:
+        size = max(1, round(found.intrinsic_dimension))
+        lines.append(f"The features fill about {found.intrinsic_dimension:.1f} dimensions.")
+        if size < plan.question.dimension:
+            lines[-1] += f" Cells that follow them learn as in so many: plan with --d {size}."
+    return [*lines, *(f"Note: {note}" for note in found.notes)]
+
+
+def _cells(row: PlanRow) -> list[str]:
+    """One row of the table."""
+    cells = [f"{row.epsilon:g}", row.trust, PROTECTED[row.protection], times(row.relative_records)]
+    cells += [f"N^-{row.exponent:.2g}", f"{row.noise:.2g}"]
+    cells += [f"{row.off_by:.2g}"] if row.off_by is not None else []
+    cells += ["nothing" if row.tells_apart >= 1 else f"{row.tells_apart:.2g}"] if row.tells_apart is not None else []
+    cells += [f"{row.clipping_radius:.2g}"] if row.clipping_radius is not None else []
+    return [*cells, _learner(row)]
+
+
+def _learner(row: PlanRow) -> str:
+    """What to run."""
+    if row.neighbors is not None:
+        return f"neighbors: {row.neighbors:,}"
+    cells = f"{row.cells:,} of {row.cell_records:,.0f} records"
+    if row.model == "cells":
+        return f"cells: {cells}"
+    least = f", n_0 = {row.smallest:,}" if row.smallest else ""
+    return f"cubes of side {row.side:.2g}: {cells}{least}"
+
+
+def _notes(plan: Plan) -> list[str]:
+    """How to read the table, and where records are too few."""
+    asked = plan.question
+    classes = asked.task == "classification"
+    moves = "from one class to the other" if classes else "by half of the labels' range"
+    unit = {
+        "classification": "to the difference between the shares of two classes",
+        "regression": "to its mean label",
+        "heavy-tailed": "to its mean label; numbers are in units of the p-th root of the bound on E|label|^p",
+    }[asked.task]
+    lines = [
+        "records needed: times those that learn as well without privacy. Sizes and errors assume that the truth moves "
+        f"{moves} across the features; the ratios depend on it less.",
+        f"noise per cell: the standard deviation that privacy adds {unit}.",
+        "tells apart: of two classes that differ by less, a cell takes the wrong one in at least one case of twenty."
+        if classes
+        else "off by: the error of a prediction of the mean, root mean square, bias included.",
+    ]
+    poor = [f"epsilon {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in plan.rows if not row.enough]
+    if poor:
+        lines.append(f"Too few records to learn more than an average: {'; '.join(poor)}.")
+    return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Aligned columns; the last one is not padded."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
+    ]
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

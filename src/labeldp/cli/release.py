@@ -1,0 +1,83 @@
+"""The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labeldp.cli.ledger import describe_budget
+from labeldp.cli.options import FILE, bag_options, domain_options, naming_flags, note, private, saying_weak
+from labeldp.cli.options import progress as _progress
+
+RELEASE_EXAMPLES = """\b
+Examples:
+  labeldp release people.parquet --label bought --classes no,yes --mechanism randomized-response \\
+      --epsilon 1 --ledger people.ledger --dataset bought --id id --out noisy.parquet
+  labeldp ledger add people.ledger --dataset income --epsilon 2
+  labeldp release people.csv --label income --range 0,200000 --mechanism discrete-laplace \\
+      --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
+  labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\
+      --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
+"""
+
+BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
+
+
+@click.command(epilog=RELEASE_EXAMPLES)
+@click.argument("data", type=FILE)
+@private
+@domain_options
+@click.option(
+    "--mechanism",
+    type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace", *BAGS]),
+    default="randomized-response",
+    show_default=True,
+)
+@bag_options
+@click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
+@click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
+@click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
+@click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
+@naming_flags(domain="--classes or --range", low="--range", high="--range")
+def release(data: str, out: str, **options: Any) -> None:
+    """Release the label column of DATA with noise.
+
+    Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
+    bag and the noisy sums, of weighted-lba a row for each weighted sum. The certificate goes into the Parquet
+    metadata, or beside a CSV file.
+    """
+    from labeldp.workflows import domain_of, release_bags, release_file
+
+    saying_weak(options["epsilon"])
+    given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
+    bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
+    bags = {name: value for name, value in bags.items() if value is not None}
+    domain, delta = domain_of(**given), bags.get("delta", 0)
+    if options["mechanism"] in BAGS:
+        certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **_of_bags(bags, options))
+    elif bags:
+        raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {', '.join(BAGS)}")
+    elif given["interval"] is not None and options["mechanism"] != "discrete-laplace":
+        raise click.UsageError("--range goes with --mechanism discrete-laplace, or with bags: " + ", ".join(BAGS))
+    else:
+        with _progress("releasing") as progress:
+            certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)
+    click.echo(certificate.at(delta))
+    click.echo(describe_budget(options["ledger"], options["dataset"]))
+    click.echo(f"Released: {out}")
+
+
+def _of_bags(bags: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """What a release of bags takes of the other options."""
+    if "size" not in bags:
+        raise click.UsageError("--size must be given: how many records the smallest bag has")
+    if options.pop("in_place"):
+        raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
+    for name, mechanism in {"noisy": BAGS[1], "weights": BAGS[1], "rows": BAGS[2]}.items():
+        if name in bags and options["mechanism"] != mechanism:
+            secret = (
+                ", whose weights are published; those of weighted-lba must stay secret" if name == "weights" else ""
+            )
+            raise click.UsageError(f"--{name} is for {mechanism}{secret}")
+    return options

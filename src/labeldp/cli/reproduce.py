@@ -1,0 +1,187 @@
+"""The commands of `labeldp reproduce`: parse, call one workflow, print."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import click
+
+from labeldp.cli.options import naming_flags, progress
+
+EXAMPLES = """\b
+Examples:
+  labeldp reproduce multistage --dataset mnist --data DIR --epsilon 0.1,1 --method linear --seeds 3 --out runs
+  labeldp reproduce multistage --dataset mnist --data DIR --epsilon 1,2 --method lp-1st,lp-2st --seeds 3 --out runs
+  labeldp reproduce multistage --dataset mnist --data DIR --epsilon 1 --figure mixup --seeds 3 --out runs
+"""
+
+RATES_EXAMPLES = """\b
+Examples:
+  labeldp reproduce rates --out rates
+  labeldp reproduce rates --out rates --rows classification-local,classes --epsilon 0.5,2 --seeds 3
+"""
+
+AGGREGATION_EXAMPLES = """\b
+Examples:
+  labeldp reproduce aggregation --out bags
+  labeldp reproduce aggregation --data FOLDER --tables lba --bag-size 32,64 --bags 256,512 --out bags
+  labeldp reproduce aggregation --data criteo.tsv --seeds 10 --out bags
+"""
+
+ONLINE_EXAMPLES = """\b
+Examples:
+  labeldp reproduce online --out online
+  labeldp reproduce online --tables exponents,table1,excess --out online
+  labeldp reproduce online --tables stocks,elec2 --data FOLDER --seeds 20 --out online
+"""
+
+
+@click.group()
+def reproduce() -> None:
+    """Run published comparisons again, on your own copies of the data, and published rates on made-up ones."""
+
+
+@reproduce.command("multistage", epilog=EXAMPLES)
+@click.option(
+    "--dataset",
+    required=True,
+    metavar="NAME",
+    help="mnist, fashion_mnist, kmnist, cifar10, cifar100, movielens, or npz for images of your own.",
+)
+@click.option("--data", required=True, type=click.Path(path_type=str), help="Your files; nothing is downloaded.")
+@click.option("--classes", metavar="A,B,…|K", help="With --dataset npz: the class names, or K for codes 0 … K-1.")
+@click.option("--epsilon", required=True, metavar="NUMBERS", help="One or more, separated by commas.")
+@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="Spent by linear and best alone.")
+@click.option(
+    "--method",
+    default="lp-1st,lp-2st,linear,best",
+    show_default=True,
+    metavar="NAMES",
+    help="One or more, separated by commas; all but linear need torch.",
+)
+@click.option(
+    "--network",
+    metavar="NAME",
+    help="cnn, inception, resnet18, mlp or collaborative; by default cnn, for movielens collaborative.",
+)
+@click.option(
+    "--preset",
+    metavar="NAME",
+    help="How networks are trained; by default quick for cnn and mlp, else what the paper takes for the data set.",
+)
+@click.option("--seeds", default=3, show_default=True, type=int, help="So many noises of everything.")
+@click.option(
+    "--figure",
+    metavar="NAME",
+    help="Runs a sweep instead of --method: split-temperature, mixup (of LP-2ST) or clusters.",
+)
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+def multistage(data: str, out: str, **options: Any) -> None:
+    """Multi-stage training and linear models on images or ratings, measured on the test part.
+
+    Every run is a simulation, with noise from public seeds, and leaves a JSON file in OUT/runs. The same command again
+    finishes what was interrupted; a second one beside it shares the work. A table (Markdown) and figures (SVG) of all
+    runs in OUT are written anew after each.
+    """
+    from labeldp.reproduce import Grid, reproduce_multistage, write_reproduced
+
+    _reproduced(partial(reproduce_multistage, data=data), Grid.parse(**options), write_reproduced, out, "reading")
+
+
+@reproduce.command("rates", epilog=RATES_EXAMPLES)
+@click.option(
+    "--rows",
+    metavar="NAMES",
+    help="Names of rows, or their beginnings, such as regression-central or classes; by default all.",
+)
+@click.option("--epsilon", metavar="NUMBERS", help="For all rows; by default what each row needs to show its slope.")
+@click.option("--records", metavar="NUMBERS", help="Two or more, rising; by default seven from 1e6 to 1e9.")
+@click.option("--seeds", default=20, show_default=True, type=int, help="So many noises of everything.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+def rates(out: str, **options: Any) -> None:
+    """Exponents of Table I of Zhao et al., measured on hard instances, beside the predicted ones.
+
+    Every run is a simulation on made-up labels, and leaves a JSON file in OUT/runs. The same command again finishes
+    what was interrupted; a second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all
+    runs in OUT.
+    """
+    from labeldp.reproduce import RateGrid, reproduce_rates, write_rates
+
+    _reproduced(reproduce_rates, RateGrid.parse(**options), write_rates, out, "rates")
+
+
+@reproduce.command("aggregation", epilog=AGGREGATION_EXAMPLES)
+@click.option(
+    "--data",
+    envvar="LABELDP_DATA",
+    type=click.Path(path_type=str),
+    help="Your file of Criteo Sponsored Search or the 1940 census, or a folder with stand-ins; default LABELDP_DATA.",
+)
+@click.option(
+    "--tables",
+    default="lba,llp",
+    show_default=True,
+    metavar="NAMES",
+    help="llp needs torch, and is left out without it.",
+)
+@click.option("--bag-size", metavar="NUMBERS", help="Records in a bag, k; by default what suits each table.")
+@click.option("--bags", metavar="NUMBERS", help="How many bags, m; by default what suits each table.")
+@click.option("--noisy-fraction", metavar="NUMBERS", help="Of labels in llp, ρ; by default 0,0.01,0.1,0.5,1.")
+@click.option("--seeds", default=2, show_default=True, type=int, help="So many of everything; the paper has 10.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+def aggregation(data: str | None, out: str, **options: Any) -> None:
+    """Tables 1 to 6 of Brahmbhatt et al. on learning from bags, each row with what it really promises.
+
+    Without a file of the paper's they are run on made-up records, and on stand-ins where --data is a folder that holds
+    NAME/NAME.csv.gz for hillstrom, census_income_kdd or protein_structure. Every run is a simulation and leaves a JSON
+    file in OUT/runs. The same command again finishes what was interrupted; a second one beside it shares the work. A
+    table (Markdown) and figures (SVG) are made of all runs in OUT.
+    """
+    from labeldp.reproduce import AggregationGrid, reproduce_aggregation, write_aggregation
+
+    _reproduced(
+        partial(reproduce_aggregation, data=data), AggregationGrid.parse(**options), write_aggregation, out, "bags"
+    )
+
+
+@reproduce.command("online", epilog=ONLINE_EXAMPLES)
+@click.option(
+    "--tables", metavar="NAMES", help="Some of exponents, table1, excess, regret, hard, stocks, elec2; by default all."
+)
+@click.option(
+    "--losses",
+    metavar="NAMES",
+    help="In regret: some of iid-0.1, iid-0.02, ep10, ep100, shift, trap, alt100; by default all.",
+)
+@click.option("--rounds", default="1e5", show_default=True, metavar="NUMBER", help="Of made-up losses, T.")
+@click.option("--experts", default="100,1000", show_default=True, metavar="NUMBERS", help="Of made-up losses, d.")
+@click.option("--epsilon", metavar="NUMBERS", help="For all tables; by default what suits each.")
+@click.option(
+    "--data",
+    envvar="LABELDP_DATA",
+    type=click.Path(path_type=str),
+    help="A folder with stock_experts/NAME.csv.gz and elec2/elec2.csv.gz for stocks and elec2; default LABELDP_DATA.",
+)
+@click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
+@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@naming_flags()
+def online(data: str | None, out: str, **options: Any) -> None:
+    """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.
+
+    Losses are made up, or public: stocks, and forecasts of electricity prices. Every run is a simulation, coins come
+    from public seeds, and leaves a JSON file in OUT/runs. The same command again finishes what was interrupted; a
+    second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all runs in OUT.
+    """
+    from labeldp.reproduce import OnlineGrid, reproduce_online, write_online
+
+    _reproduced(partial(reproduce_online, data=data), OnlineGrid.parse(**options), write_online, out, "online")
+
+
+def _reproduced(run: Any, grid: Any, write: Any, out: str, word: str) -> None:
+    """Make the runs of a grid, publish all that is in the folder, and say where."""
+    publish = partial(write, folder=out)
+    with progress(word) as show:
+        results = run(grid, out=out, told=partial(click.echo, err=True), publish=publish, progress=show)
+    for path in publish(results):
+        click.echo(path)

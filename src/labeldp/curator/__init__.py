@@ -1,0 +1,21 @@
+"""Who holds the labels: the curator, and the durable ledger that it is charged to."""
+
+from labeldp.curator.curator import Curator, Fingerprint
+from labeldp.curator.declared import LOSSES, times
+from labeldp.curator.ledger_file import Change, Comparisons, DatasetLedger, Entry, LedgerFile
+from labeldp.curator.observers import ObservedCurator, Seen, WatchedCurator
+
+__all__ = [
+    "LOSSES",
+    "Change",
+    "Comparisons",
+    "Curator",
+    "DatasetLedger",
+    "Entry",
+    "Fingerprint",
+    "LedgerFile",
+    "ObservedCurator",
+    "Seen",
+    "WatchedCurator",
+    "times",
+]

@@ -1,0 +1,779 @@
+"""LedgerFile, DatasetLedger, their rows."""
+
+import json
+import os
+import secrets
+import shlex
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from fractions import Fraction
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator.declared import Declared, declare, declared_by, told
+from labeldp.curator.ledger_store import Store, pack, unpack
+from labeldp.mechanisms import Domain, Interval, Located
+from labeldp.privacy import (
+    Budget,
+    BudgetExceeded,
+    Certificate,
+    Charge,
+    DomainError,
+    Drawn,
+    InputError,
+    KeyedRandomness,
+    LabelDPError,
+    LedgerError,
+    PrivacyLoss,
+    RandomnessKind,
+    Request,
+    Trust,
+    Uncopied,
+    check,
+    decimal,
+    derive,
+    total_loss,
+)
+
+Encoded = TypeVar("Encoded")
+
+_CHANGED = (
+    "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
+    "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
+    "Those of other people are a dataset of their own"
+)
+
+
+@final
+class LedgerFile(Uncopied):
+    """A file that remembers every release of some datasets: budget, charges, values, and the key to keyed noise.
+
+    Use one for all that is ever released from a column of labels, by any number of processes and runs. Asking for
+    the same release again returns the same bits and costs nothing. It is as secret as the labels
+    themselves, since with its keys noise can be removed: keep it beside them, and never restore an older copy,
+    which forgets what was spent.
+
+    Args:
+        path: the file. Where there is none, it is created when the first dataset is added or charged.
+
+    Guarantee: a value leaves only after its charge is on disk; processes that share the file never pass a budget
+        together; the file is readable by its owner alone.
+
+    Raises:
+        LedgerError: the file is something else, of another version, open to other users, or cannot be read. It is
+            left as it is.
+
+    Examples:
+        >>> import tempfile, labeldp as ldp
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> ledger = LedgerFile(folder.name + "/ledger.db")
+        >>> ledger.add("people", ldp.Budget(epsilon=2))
+        >>> people = ledger.dataset("people")
+        >>> curator = ldp.Curator(["no", "yes", "no"], domain=ldp.Classes(("no", "yes")), ledger=people)
+        >>> mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=1)
+        >>> first, again = (curator.release(mechanism, rng=ldp.SystemRandomness()) for _ in range(2))
+        >>> bool((first.value == again.value).all()), people.spent.epsilon()
+        (True, 1.0)
+        >>> folder.cleanup()
+    """
+
+    _uncopied = "a LedgerFile cannot be copied or pickled: open the file where it is needed, LedgerFile(path)"
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._store = Store(path)
+
+    @property
+    def path(self) -> Path:
+        """Where the file is, or will be."""
+        return self._store.path
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file is there already."""
+        return self._store.exists
+
+    def datasets(self) -> tuple[str, ...]:
+        """The names of the datasets, in the order in which they were added."""
+        return tuple(name for (name,) in self._store.rows("SELECT name FROM dataset ORDER BY id"))
+
+    def add(self, name: str, budget: Budget, domain: Domain | None = None) -> None:
+        """Add a dataset. Adding it again with the same budget and domain changes nothing.
+
+        Args:
+            name: the user's name for the dataset, such as "adult"; it appears in certificates.
+            budget: the most that all its releases may cost together.
+            domain: what its labels can be. By default the first one that labels are compared with.
+
+        Raises:
+            LedgerError: the dataset has another budget or domain; `set_budget` and `set_domain` change it.
+        """
+        _require_name(name)
+        declared = None if domain is None else _declared(domain)
+        with self._store.writing(create=True) as connection:
+            known = find_dataset(connection, name)
+            if known is None:
+                insert_dataset(connection, name, budget)
+            elif budget_texts(known.budget) != budget_texts(budget):
+                raise LedgerError(
+                    f"the dataset {name!r} has a budget already ({known.budget}); "
+                    "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
+                )
+            if declared is not None:
+                _declare_first(connection, known_dataset(connection, self.path, name), declared, self.path)
+
+    def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
+        """Give a dataset another budget, larger or smaller. What was spent stays spent, and the change is on record.
+
+        Args:
+            name: the dataset's name.
+            budget: the new one.
+            why: the reason, in words.
+
+        Raises:
+            BudgetExceeded: more was spent already.
+            LedgerError: there is no such dataset.
+        """
+        self.change(name, budget, None, why)
+
+    def set_domain(self, name: str, domain: Domain, why: str | None = None) -> None:
+        """Declare another domain for a dataset, beside those that were declared before.
+
+        Whether labels fit a domain is a bit about all of them that no epsilon covers, so certificates of later
+        releases count every change. A domain that was declared before changes nothing; nor do another order of the
+        classes, another grid, or `clip`.
+
+        Args:
+            name: the dataset's name.
+            domain: what its labels can be.
+            why: the reason, in words.
+
+        Raises:
+            LedgerError: there is no such dataset.
+        """
+        self.change(name, None, domain, why)
+
+    def change(self, name: str, budget: Budget | None, domain: Domain | None, why: str | None = None) -> None:
+        """Do what `set_budget` and `set_domain` do, both or neither; None leaves one as it is."""
+        _require_reason(why)
+        declared = None if domain is None else _declared(domain)
+        with self._store.writing() as connection:
+            known = known_dataset(connection, self.path, name)
+            if budget is not None:
+                _change_budget(connection, known, budget, why)
+            if declared is not None:
+                _change_domain(connection, known, declared, why)
+
+    def dataset(self, name: str, *, revision: str | None = None, budget: Budget | None = None) -> "DatasetLedger":
+        """The ledger of one dataset, for a curator.
+
+        Args:
+            name: the dataset's name.
+            revision: names another state of its labels. Labels that changed are refused without one, since two
+                releases of nearly the same labels reveal what changed; under a revision they are charged in addition.
+            budget: what the first dataset of a file that is not there yet is added with, before its labels are
+                looked at. A known dataset keeps its own.
+
+        Raises:
+            LedgerError: the file does not know the dataset: it must be added first, as a typing error would
+                be a second budget for the same labels.
+        """
+        _require_name(name)
+        if revision is not None:
+            _require_name(revision, "revision")
+        rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
+        if rows:
+            return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
+        others = self.datasets()
+        if budget is None or others:
+            raise unknown(self.path, name, others)
+        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
+
+    def __repr__(self) -> str:
+        return f"LedgerFile({str(self.path)!r})"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release as a ledger remembers it: all of this is public, the value and the keys are not shown.
+
+    Args:
+        revision: the state of the labels, empty for the first.
+        form: "held" when the value is stored in the ledger, "stream" when it is recomputed from the labels.
+        step: the run and stage that it belongs to, or None.
+        certificate: its receipt.
+        created: when it was charged, UTC, ISO 8601.
+    """
+
+    revision: str
+    form: str
+    step: str | None
+    certificate: Certificate
+    created: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What somebody changed of a dataset on purpose; all of it is public.
+
+    Args:
+        what: "budget" or "declared domain".
+        before, after: in words.
+        why: the reason, or None.
+        created: when, UTC, ISO 8601.
+    """
+
+    what: str
+    before: str
+    after: str
+    why: str | None
+    created: str
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """A declared domain of a dataset, and how often labels were compared with it; the words are public.
+
+    Args:
+        words: the domain.
+        passed, refused: how often labels lay in it, or did not.
+        created: when it was declared, UTC, ISO 8601.
+    """
+
+    words: str
+    passed: int
+    refused: int
+    created: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset's row."""
+
+    id: int
+    name: str
+    budget: Budget
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where the releases of one state of a dataset's labels stand, in an open transaction."""
+
+    connection: sqlite3.Connection = field(repr=False)
+    dataset: Dataset
+    revision: str
+
+    def is_of(self, request: Request) -> bool:
+        """Whether the request is about the labels of earlier ones, as far as their traces tell."""
+        known = self._traces()
+        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.whole)
+
+    def keep_traces(self, request: Request) -> None:
+        """Keep what later requests are compared with."""
+        known = self._traces()
+        new = [(self.dataset.id, self.revision, *trace) for trace in request.whole if trace[:2] not in known]
+        self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
+
+    def count_difference(self) -> None:
+        """Put on record that other labels than those of before were refused: that they differ is told by it."""
+        self.connection.execute(
+            "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
+            (self.dataset.id, self.revision),
+        )
+
+    def _traces(self) -> dict[tuple[str, str], str]:
+        rows = self.connection.execute(
+            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?",
+            (self.dataset.id, self.revision),
+        )
+        return {(ids, labels): digest for ids, labels, digest in rows}
+
+    def held(self, request: Request, mechanism: Any) -> Drawn | None:
+        """What the same request was answered before; else the same stage, with its stored mechanism."""
+        query = "SELECT value, certificate, arrays FROM release "
+        query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
+        place = (self.dataset.id, self.revision)
+        row = self.connection.execute(query + "identity = ?", (*place, text_of(request.identity()))).fetchone()
+        if row is None and request.step is not None:
+            stage = (*place, text_of(request.identity(with_arrays=False)))
+            row = self.connection.execute(query + "stage = ? AND arrays IS NOT NULL ORDER BY id", stage).fetchone()
+            mechanism = mechanism if row is None else mechanism.restored(by_row(unpack(row[2]), request))
+        if row is None:
+            return None
+        value = unpack(row[0])
+        certificate = Certificate.from_json(json.loads(row[1]))
+        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
+
+    def recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+        """Charge and certificate of the same request, held or streamed: its keyed noise gives the same bits again."""
+        if request.randomness is not RandomnessKind.KEYED:
+            return None
+        row = self.connection.execute(
+            "SELECT charge, certificate FROM release WHERE dataset = ? AND revision = ? AND identity = ?",
+            (self.dataset.id, self.revision, text_of(request.identity())),
+        ).fetchone()
+        return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
+
+    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
+        """Remember a release, and return its certificate; a stream has no value."""
+        request = replace(request, conditions=(*request.conditions, *told(self.connection, self.dataset.id)))
+        certificate = request.certificate(charge, mechanism, self.dataset.name)
+        arrays = None if value is None else mechanism.arrays()
+        if value is not None and per_record(mechanism):
+            value = by_id(value, request)
+        row = {
+            "dataset": self.dataset.id,
+            "revision": self.revision,
+            "form": "stream" if value is None else "held",
+            "identity": text_of(request.identity()),
+            "stage": None if request.step is None else text_of(request.identity(with_arrays=False)),
+            "step": request.step,
+            "charge": text_of(charge.to_json()),
+            "certificate": text_of(certificate.to_json()),
+            "value": None if value is None else pack(value),
+            "arrays": None if arrays is None else pack(by_id(arrays, request)),
+            "created": now(),
+        }
+        places = ", ".join(f":{column}" for column in row)
+        self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+        return certificate
+
+
+@final
+class DatasetLedger(Uncopied):
+    """The ledger of one dataset in a `LedgerFile`, as a curator takes it; get one from `LedgerFile.dataset`.
+
+    Guarantee: the same request is answered by the same bits and charged once; another request is charged or
+        refused; labels that changed are refused unless a new revision says so; labels are compared with no domain
+        that is not on disk before; whether they were refused is on disk before it is told.
+    """
+
+    _uncopied = (
+        "the ledger of a dataset cannot be copied or pickled: it holds the key to the noise. Open the file where it is "
+        "needed, LedgerFile(path).dataset(name)"
+    )
+
+    def __init__(self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None) -> None:
+        self.name = name
+        self.revision = revision
+        self._store, self._secret, self._proposed = store, secret, budget
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the file does not hold the dataset yet: it is added before its labels are looked at."""
+        return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self.name,))
+
+    @property
+    def budget(self) -> Budget:
+        """The dataset's budget; of a new one, what it will be added with."""
+        rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self.name,))
+        if rows:
+            return budget_from(*rows[0])
+        if self._proposed is None:
+            raise LedgerError(f"the ledger {self._store.path} has no dataset {self.name!r} any more")
+        return self._proposed
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """Every charge so far, of all revisions, oldest first."""
+        rows = self._store.rows(
+            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id",
+            (self.name,),
+        )
+        return tuple(charge_from(text) for (text,) in rows)
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """The privacy loss of all charges together."""
+        return total_loss(self.charges)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every release so far, of all revisions, oldest first."""
+        rows = self._store.rows(
+            "SELECT revision, form, step, certificate, created FROM release "
+            "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id",
+            (self.name,),
+        )
+        return tuple(
+            Entry(revision, form, step, Certificate.from_json(json.loads(text)), created)
+            for revision, form, step, text, created in rows
+        )
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Every change of the budget or the declared domain, oldest first."""
+        query = "SELECT what, before, after, why, created FROM change "
+        return tuple(Change(*row) for row in self._of_name(query))
+
+    @property
+    def domains(self) -> tuple[Comparisons, ...]:
+        """Every declared domain, oldest first."""
+        query = "SELECT words, passed, refused, created FROM domain "
+        return tuple(Comparisons(*row) for row in self._of_name(query))
+
+    @property
+    def differences(self) -> int:
+        """How often labels were refused because they were not those of before, in all revisions: public."""
+        return sum(times for (times,) in self._of_name("SELECT times FROM difference ", order="revision"))
+
+    def _of_name(self, query: str, order: str = "id") -> list[tuple[Any, ...]]:
+        """The dataset's rows of a table that ledgers of version 1 do not have."""
+        place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY {order}"
+        return self._store.rows(query + place, (self.name,), since=2)
+
+    @property
+    def randomness(self) -> KeyedRandomness:
+        """Keyed noise under the dataset's secret and its revision; a curator binds it to the whole request."""
+        return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision]).encode())
+
+    @property
+    def digest_key(self) -> bytes:
+        """The key of label digests, the same for all revisions; secret."""
+        return derive(self._secret, b"labels")
+
+    def check_process(self) -> None:
+        """Every process may use it: the file knows what was spent."""
+
+    def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
+        """Compare labels with a domain that is on disk, and put the outcome on disk before it is told.
+
+        Everything that can be refused without a look at labels is to be refused before.
+
+        Args:
+            domain: the declared one. The first of a dataset is declared hereby.
+            encode: compares, and returns what was compared.
+
+        Raises:
+            DomainError: a label is missing or outside: the same sentence whatever the labels, and counted.
+            LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
+        """
+        declared = domain if isinstance(domain, Declared) else _declared(domain)
+        if (declared.form,) not in self._of_name("SELECT form FROM domain "):
+            with self._open() as (connection, dataset):
+                _declare_first(connection, dataset, declared, self._store.path)
+        refused: Exception | None = None
+        try:
+            found = encode()
+        except Exception as error:
+            if isinstance(error, LabelDPError) and not isinstance(error, DomainError):
+                raise  # a file or an argument, and no label
+            refused = error.with_traceback(None) if isinstance(error, DomainError) else error
+        # Passing is written down like a refusal, so that a ledger that cannot be written tells neither.
+        with self._open() as (connection, dataset):
+            count = "passed = passed + 1" if refused is None else "refused = refused + 1"
+            place = (dataset.id, declared.form)
+            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND form = ?", place)
+        if isinstance(refused, DomainError) and isinstance(domain, Domain):
+            raise DomainError(self._refusal(domain, declared))
+        if refused is not None:
+            raise refused
+        return found
+
+    def _refusal(self, domain: Domain, declared: Declared) -> str:
+        """What is said of labels that do not fit, and what to do; it follows from the domain alone."""
+        clip = isinstance(domain, Interval) and not domain.clip
+        ends = "count numbers outside as the nearest end (--clip), " if clip else ""
+        what = "labels or features" if isinstance(domain, Located) else "labels"
+        return (
+            f"{what} must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
+            "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
+            f"certificates say so. Clean the labels, {ends}or declare another domain, chosen without looking at them: "
+            f"{adding(self._store.path, self.name)} --change --classes … or --range …"
+        )
+
+    def enroll(self) -> str:
+        """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
+        return derive(self._secret, b"population", self.revision.encode()).hex()[:16]
+
+    def require(self, requests: Sequence[Request]) -> None:
+        """Refuse what the budget would not admit together; what was charged under its step, path and loss is found."""
+        query = "SELECT step, charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
+        known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
+        check(self.budget, self.charges, uncharged(requests, known), self.name)
+
+    def afford(self, mechanism: Any) -> None:
+        """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
+
+        One that was charged before is let through: it may be found again.
+        """
+        public = text_of(mechanism.specification())
+        rows = self._store.rows(
+            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) AND revision = ?",
+            (self.name, self.revision),
+        )
+        here = [charge_from(text) for (text,) in rows]
+        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here):
+            check(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
+
+    def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
+        """Charge, draw and store in one transaction, or return what the same request was answered before.
+
+        Args:
+            request: what is asked for. A stage (`request.step`) is found again whatever its candidate sets.
+            mechanism: answers it; of a stage found again, the stored mechanism is returned instead.
+            make: draws the value, an array; called at most once, after the budget was checked.
+
+        Raises:
+            BudgetExceeded: nothing was charged and nothing drawn.
+            LedgerError: the labels changed, or the file cannot be used; nothing was charged.
+        """
+        with self._shelf(request) as shelf:
+            found = shelf.held(request, mechanism)
+            known = None if found else shelf.recomputable(request)
+            if known:
+                found = Drawn(make(), mechanism, known[1])
+            elif found is None:
+                charge = self._charge(shelf, request)
+                value = make()
+                found = Drawn(value, mechanism, shelf.write(request, mechanism, charge, value))
+        return found
+
+    def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
+        """Commit the charge of a release that is not held in memory, or find it again; return its certificate.
+
+        Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
+
+        Raises:
+            BudgetExceeded, LedgerError: as `draw`.
+        """
+        with self._shelf(request) as shelf:
+            known = shelf.recomputable(request)
+            return known[1] if known else shelf.write(request, mechanism, self._charge(shelf, request))
+
+    def find_stream(self, request: Request) -> Charge | None:
+        """The charge of a stream that was charged before; nothing is charged or written."""
+        rows = self._store.rows(
+            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
+            "AND revision = ? AND identity = ?",
+            (self.name, self.revision, text_of(request.identity())),
+        )
+        return charge_from(rows[0][0]) if rows else None
+
+    @contextmanager
+    def _shelf(self, request: Request) -> Iterator[Shelf]:
+        """One transaction on the dataset, refused where the labels are not those of before."""
+        if not request.labels or not request.whole:
+            raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
+        changed = LedgerError(_CHANGED.format(self._called))
+        with self._open() as (connection, dataset):
+            shelf = Shelf(connection, dataset, self.revision)
+            same = shelf.is_of(request)
+            if same:
+                shelf.keep_traces(request)
+                yield shelf
+            else:
+                shelf.count_difference()  # on disk before it is told
+        if not same:
+            raise changed
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Connection, Dataset]]:
+        """One transaction on the dataset, which is made if it is the first of a new file."""
+        with self._store.writing(create=self._proposed is not None) as connection:
+            known = find_dataset(connection, self.name)
+            if known is None and self._proposed is not None:
+                if others := [name for (name,) in connection.execute("SELECT name FROM dataset ORDER BY id")]:
+                    raise unknown(self._store.path, self.name, others)  # the file appeared meanwhile
+                insert_dataset(connection, self.name, self._proposed, self._secret)
+                known = find_dataset(connection, self.name)
+            if known is None or known.secret != self._secret:
+                raise LedgerError(f"the dataset {self.name!r} was added or replaced meanwhile: run again")
+            yield connection, known
+
+    def _charge(self, shelf: Shelf, request: Request) -> Charge:
+        """A charge that the budget admits."""
+        charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
+        check(shelf.dataset.budget, charges_of(shelf.connection, shelf.dataset), [charge], self.name)
+        return charge
+
+    @property
+    def _called(self) -> str:
+        return f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
+
+    def __repr__(self) -> str:
+        revision = f", revision={self.revision!r}" if self.revision else ""
+        return f"DatasetLedger(name={self.name!r}{revision}, file={str(self._store.path)!r})"
+
+
+def _declared(domain: Any) -> Declared:
+    if not isinstance(domain, Domain):
+        raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
+    return Declared.of(domain)
+
+
+def _declare_first(connection: Connection, dataset: Dataset, declared: Declared, path: Path) -> None:
+    """Write down the first domain of a dataset; one of those that were declared is left as it is.
+
+    Raises:
+        LedgerError: others were declared, and this one was not.
+    """
+    known = declared_by(connection, dataset.id)
+    if not known:
+        declare(connection, dataset.id, declared, now())
+    elif declared.form not in known:
+        raise LedgerError(
+            f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
+            "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
+            "is a step of its own that certificates will count, "
+            f"{adding(path, dataset.name)} --change {declared.options}"
+        )
+
+
+def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
+    spent, texts = total_loss(charges_of(connection, dataset)), budget_texts(budget)
+    if not budget.admits(spent):
+        raise BudgetExceeded(
+            f"the budget of {dataset.name!r} cannot be {budget}: "
+            f"epsilon = {spent.epsilon(budget.delta):.6g} at that delta was spent already"
+        )
+    if texts != budget_texts(dataset.budget):
+        connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", (*texts, dataset.id))
+        note_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
+
+
+def _change_domain(connection: Connection, dataset: Dataset, declared: Declared, why: str | None) -> None:
+    before = declared_by(connection, dataset.id)
+    if declared.form not in before:
+        declare(connection, dataset.id, declared, now())
+        if before:
+            note_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
+
+
+def _require_name(name: Any, argument: str = "name") -> None:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InputError(f"{argument} must be a printable text that is not empty, such as 'adult-2026'")
+
+
+def _require_reason(why: Any) -> None:
+    if why is not None and not (isinstance(why, str) and why.strip() and why.isprintable()):
+        raise InputError("why must be a printable text that is not empty, such as 'the questionnaire has a new answer'")
+
+
+SECRET_BYTES = 32
+
+
+def per_record(mechanism: Any) -> bool:
+    """Whether a value has one row for each record."""
+    return bool(mechanism.trust is Trust.LOCAL)
+
+
+def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Rows of the records, in the order of their ids: so they are kept."""
+    return array if request.order is None else array[request.order]
+
+
+def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Kept rows in the order of the request's records: the inverse of `by_id`."""
+    if request.order is None:
+        return array
+    rows = np.empty_like(array)
+    rows[request.order] = array
+    return rows
+
+
+def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
+    """The dataset of a name."""
+    row = connection.execute("SELECT id, epsilon, delta, secret FROM dataset WHERE name = ?", (name,)).fetchone()
+    return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
+
+
+def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Dataset:
+    """The dataset of a name, which must be there."""
+    found = find_dataset(connection, name)
+    if found is None:
+        raise unknown(path, name, [other for (other,) in connection.execute("SELECT name FROM dataset ORDER BY id")])
+    return found
+
+
+def unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
+    """Return the refusal of a name that no dataset has: a typing error, or one to be added on purpose."""
+    spelled = {other.casefold(): other for other in others}
+    near = get_close_matches(name.casefold(), spelled, n=1)
+    listed = ", ".join(repr(other) for other in others) or "none"
+    known = f"did you mean {spelled[near[0]]!r}?" if near else f"it has {listed}."
+    return LedgerError(
+        f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
+        f"for another column: {adding(path, name)} --epsilon …"
+    )
+
+
+def adding(path: Path, name: str) -> str:
+    """Return the command that adds or changes a dataset."""
+    return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
+
+
+def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
+    """A new dataset under a new secret, or one that was drawn for it."""
+    connection.execute(
+        "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
+        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
+    )
+
+
+def note_change(
+    connection: sqlite3.Connection, dataset: Dataset, what: str, before: str, after: str, why: str | None
+) -> None:
+    """Remember that a dataset's budget or domain was changed."""
+    connection.execute(
+        "INSERT INTO change (dataset, what, before, after, why, created) VALUES (?, ?, ?, ?, ?, ?)",
+        (dataset.id, what, before, after, why, now()),
+    )
+
+
+def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]:
+    """Every charge of a dataset, of all revisions, oldest first."""
+    rows = connection.execute("SELECT charge FROM release WHERE dataset = ? ORDER BY id", (dataset.id,))
+    return [charge_from(text) for (text,) in rows]
+
+
+def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str]]) -> list[Charge]:
+    """What requests would be charged beside rows of (step, charge), each of which answers one that costs the same."""
+    held = [(step, charge.path, charge.loss) for step, charge in ((step, charge_from(text)) for step, text in known)]
+    found = []
+    for request in requests:
+        same = (request.step, request.path, request.loss)
+        if same in held:
+            held.remove(same)
+        else:
+            found.append(Charge("", request.path, request.loss, {}))
+    return found
+
+
+def charge_from(text: str) -> Charge:
+    """A stored charge."""
+    return Charge.from_json(json.loads(text))
+
+
+def budget_texts(budget: Budget) -> tuple[str, str]:
+    """Epsilon and delta, exact: as fractions of integers where they are not integers."""
+    return str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
+
+
+def budget_from(epsilon: str, delta: str) -> Budget:
+    """The inverse of `budget_texts`."""
+    return Budget(epsilon=_number(epsilon), delta=_number(delta))
+
+
+def _number(text: str) -> float | Fraction:
+    """The float that prints as the stored number, where there is one."""
+    exact = Fraction(text)
+    return float(exact) if Fraction(repr(float(exact))) == exact else exact
+
+
+def text_of(value: Any) -> str:
+    """Plain JSON values as text, the same for the same values."""
+    return json.dumps(value, sort_keys=True)
+
+
+def now() -> str:
+    """UTC in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

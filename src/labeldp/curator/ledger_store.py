@@ -1,0 +1,259 @@
+"""The file behind a durable ledger: SQLite, created whole, for its owner's eyes only."""
+
+import io
+import os
+import secrets
+import sqlite3
+import stat
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator.declared import carry_over
+from labeldp.privacy import LedgerError
+
+VERSION = 2
+"""Of the tables below. A file of an earlier version is read as it is, and gets the tables that it lacks by the first
+writing; one of a later version is refused."""
+
+APPLICATION = int.from_bytes(b"ldpL", "big")
+
+PATIENCE = 60.0
+"""Seconds to wait for another process that is at work on the same ledger."""
+
+MAX_BYTES = 900_000_000
+"""The most that one stored array may take; SQLite ends a little above."""
+
+SINCE_2 = (
+    """CREATE TABLE domain (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), form TEXT NOT NULL, words TEXT NOT NULL,
+    passed INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL, UNIQUE (dataset, form)
+)""",
+    """CREATE TABLE change (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL
+)""",
+    """CREATE TABLE difference (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, times INTEGER NOT NULL,
+    PRIMARY KEY (dataset, revision)
+)""",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""What version 2 added to version 1."""
+
+SCHEMA = f"""
+BEGIN;
+CREATE TABLE dataset (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    secret BLOB NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE labels (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, scheme TEXT NOT NULL,
+    domain TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (dataset, revision, scheme, domain)
+);
+CREATE TABLE release (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL,
+    form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT, step TEXT,
+    charge TEXT NOT NULL, certificate TEXT NOT NULL, value BLOB, arrays BLOB, created TEXT NOT NULL,
+    UNIQUE (dataset, revision, form, identity)
+);
+CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
+PRAGMA application_id = {APPLICATION};
+{"; ".join(SINCE_2)};
+COMMIT;
+"""
+
+_REASONS = {
+    sqlite3.SQLITE_BUSY: "is in use by another process; wait until that is done and run again",
+    sqlite3.SQLITE_LOCKED: "is in use by another process; wait until that is done and run again",
+    sqlite3.SQLITE_READONLY: "may not be written to; nothing was charged",
+    sqlite3.SQLITE_PERM: "may not be written to; nothing was charged",
+    sqlite3.SQLITE_FULL: "could not be written: the disk is full; nothing was charged, make room and run again",
+    sqlite3.SQLITE_IOERR: "could not be read or written: the disk reported an error",
+    sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a copy that holds every release made so far",
+    sqlite3.SQLITE_NOTADB: "is not a ledger of labeldp; it was left as it is",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: the file and its directory must be writable",
+    sqlite3.SQLITE_TOOBIG: "cannot hold a release of this size; `release_file` streams it instead",
+}
+
+
+@final
+class Store:
+    """One ledger file. No connection outlives a call, so threads and forked processes may share a store.
+
+    A file that does not exist is created by the first writing that may create it, whole or not at all. After every
+    transaction the file alone is complete: SQLite's rollback journal stands beside it only during one.
+    The file is never opened but by SQLite, since closing it would drop the locks that other threads hold on it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        if self.exists:
+            with self._connected():
+                pass
+        elif not self.path.parent.is_dir():
+            raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is anything at the path."""
+        return os.path.lexists(self.path)
+
+    def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
+        """What a query finds; nothing where the file does not exist yet, or is older than the tables asked for."""
+        if not self.exists:
+            return []
+        with self._connected() as connection:
+            return connection.execute(query, parameters).fetchall() if _version(connection) >= since else []
+
+    @contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        """One transaction that excludes every other writer; it is on disk when the body ends, or it never was.
+
+        Args:
+            create: whether a file that does not exist is created.
+
+        Raises:
+            LedgerError: the file is not as it must be, or could not be written.
+        """
+        if create and not self.exists:
+            with _explained(self.path):
+                _create(self.path)
+        with self._connected() as connection:
+            _keep_complete(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                _bring_up(connection)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        if not self.exists:
+            raise LedgerError(f"there is no ledger {self.path}")
+        _check_file(self.path)
+        with _explained(self.path), closing(_connect(self.path)) as connection:
+            _check_content(self.path, connection)
+            yield connection
+
+
+def pack(array: NDArray[Any]) -> bytes:
+    """An array as compressed bytes of numpy's own format."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.asarray(array), allow_pickle=False)
+    packed = zlib.compress(buffer.getbuffer(), level=1)
+    if len(packed) > MAX_BYTES:
+        raise LedgerError("a ledger cannot hold a release of this size; `release_file` streams it instead")
+    return packed
+
+
+def unpack(packed: bytes) -> NDArray[Any]:
+    """The inverse of `pack`."""
+    array: NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
+    return array
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
+    for setting in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {setting}")
+    return connection
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what is not a regular file, before SQLite looks at it."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise LedgerError(f"the ledger {path} is not a file")
+
+
+def _check_content(path: Path, connection: sqlite3.Connection) -> None:
+    """Refuse what is not a ledger of this version, for its owner alone; nothing is written."""
+    [application], version = connection.execute("PRAGMA application_id").fetchone(), _version(connection)
+    if application != APPLICATION:
+        raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
+    if not 1 <= version <= VERSION:
+        raise LedgerError(
+            f"the ledger {path} is of version {version}, and this labeldp reads versions 1 to {VERSION}; "
+            "it was left as it is"
+        )
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        raise LedgerError(
+            f"the ledger {path} holds the key to the noise and may be opened by other users: run chmod 600 on it first"
+        )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """The version of the tables."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _bring_up(connection: sqlite3.Connection) -> None:
+    """Give a ledger of version 1 the tables of version 2, in the transaction that is open."""
+    if _version(connection) < VERSION:
+        for statement in SINCE_2:
+            connection.execute(statement)
+        carry_over(connection)
+
+
+def _keep_complete(connection: sqlite3.Connection) -> None:
+    """A write-ahead log, as earlier ledgers kept one, is folded into the file, unless another process is at work."""
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def _create(path: Path) -> None:
+    """Make an empty ledger under a hidden name and give it its own when it is whole, unless another did so first."""
+    hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -journal the same mode
+        with closing(_connect(hidden)) as connection:
+            connection.executescript(SCHEMA)
+        _appear(hidden, path)
+        _sync(path.parent)
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be made: {error.strerror}") from error
+    finally:
+        for suffix in ("", "-journal"):
+            hidden.with_name(hidden.name + suffix).unlink(missing_ok=True)
+
+
+def _appear(hidden: Path, path: Path) -> None:
+    _sync(hidden)
+    try:
+        os.link(hidden, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not os.path.lexists(path):
+            hidden.rename(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors of SQLite in our words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        reason = _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"cannot be used: {error}")
+        raise LedgerError(f"the ledger {path} {reason}") from error

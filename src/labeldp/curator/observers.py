@@ -1,0 +1,145 @@
+"""Curators that note what was released."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator.curator import Curator
+from labeldp.mechanisms import Domain, Mechanism
+from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Public, Release
+
+
+class Onlooker(ABC):
+    """Passes everything on to a curator.
+
+    Args:
+        curator: does the work.
+    """
+
+    def __init__(self, curator: Curator) -> None:
+        self._curator = curator
+
+    @property
+    def records(self) -> int:
+        """How many records there are: public."""
+        return self._curator.records
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain."""
+        return self._curator.domain
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger that every release is charged to."""
+        return self._curator.ledger
+
+    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+        """See `Curator.require`."""
+        self._curator.require(steps)
+
+    @abstractmethod
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`."""
+
+    @abstractmethod
+    def split(self, parts: Public[Any]) -> Sequence[CuratorLike]:
+        """See `Curator.split`."""
+
+    def __repr__(self) -> str:
+        return repr(self._curator)
+
+
+@final
+class WatchedCurator(Onlooker):
+    """Passes everything on to a curator, and calls `told` with step, number of records and mechanism of each release.
+
+    Args:
+        curator: does the work.
+        told: called after each release; it never sees a label.
+        charged: what this very run was charged before, by step.
+    """
+
+    def __init__(
+        self, curator: Curator, told: Callable[[str, int, Mechanism], None], charged: Mapping[str, Charge]
+    ) -> None:
+        super().__init__(curator)
+        self._told = told
+        self._charged = charged
+
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`; refused where a step would be charged a second time.
+
+        Raises:
+            LedgerError: the step was charged with other rows of features, which the ledger cannot find again.
+        """
+        known = self._charged.get(step or "")
+        if known and mechanism.arrays() is None and known.mechanism != mechanism.specification():
+            raise LedgerError(
+                f"the step {step!r} of this fit was charged before, and what it released cannot be found again: its "
+                "rows of features now have other bits (another machine, another version of labeldp or of a library); "
+                "run it as it ran then, or give --revision NAME to be charged in addition"
+            )
+        release = self._curator.release(mechanism, rng=rng, step=step)
+        self._told(step or "release", self.records, release.mechanism)
+        return release
+
+    def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
+        """See `Curator.split`."""
+        return [WatchedCurator(part, self._told, self._charged) for part in self._curator.split(parts)]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One release as the simulation saw it.
+
+    Args:
+        step: its name.
+        records: how many labels it was about.
+        mechanism: in words.
+        candidates: mean size of the candidate sets, where there are any.
+        covered: share of the records whose true class is among their candidates.
+    """
+
+    step: str
+    records: int
+    mechanism: str
+    candidates: float | None = None
+    covered: float | None = None
+
+
+@final
+class ObservedCurator(Onlooker):
+    """Passes everything on to a curator, and notes what was released; for simulations, which know the labels.
+
+    Args:
+        curator: does the work.
+        codes: the labels that it holds, shape (n,).
+        seen: filled.
+    """
+
+    def __init__(self, curator: Curator, codes: NDArray[Any], seen: list[Seen]) -> None:
+        super().__init__(curator)
+        self._codes = codes
+        self._seen = seen
+
+    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`."""
+        release = self._curator.release(mechanism, rng=rng, step=step)
+        sets = getattr(release.mechanism, "candidates", None)
+        if sets is None:
+            found: tuple[float, ...] = ()
+        else:
+            inside = sets.membership()[np.arange(len(sets)), self._codes]
+            found = (float(sets.sizes.mean()), float(inside.mean()))
+        self._seen.append(Seen(step or "release", self.records, str(release.mechanism), *found))
+        return release
+
+    def split(self, parts: Public[Any]) -> list["ObservedCurator"]:
+        """See `Curator.split`."""
+        places = enumerate(self._curator.split(parts))
+        return [ObservedCurator(part, self._codes[parts.value == number], self._seen) for number, part in places]

@@ -1,0 +1,1 @@
+"""Learning by cells: partitions of the features, local and central."""

@@ -1,0 +1,430 @@
+"""Fit_cells, and trees on noisy cells."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.tree import DecisionTreeRegressor
+
+from labeldp.learners.cells.clustered import CompactPartition
+from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
+from labeldp.learners.cells.partitions import Keys
+from labeldp.learners.evidence import Probabilities, projected
+from labeldp.learners.features import check_rows, number_table, row_table, take_rows
+from labeldp.learners.model import Model, check_evaluation, evaluated
+from labeldp.mechanisms import (
+    Classes,
+    CountMechanism,
+    ExponentialMechanism,
+    Interval,
+    LaplaceHistogram,
+    LaplaceSum,
+    PermuteAndFlip,
+)
+from labeldp.privacy import CuratorLike, InputError, Public, Release, float_within, gather, positive_epsilon
+
+MECHANISMS: dict[str, type[CountMechanism]] = {
+    "sums": LaplaceSum,
+    "counts": LaplaceHistogram,
+    "permute-and-flip": PermuteAndFlip,
+    "exponential": ExponentialMechanism,
+}
+
+MEASURED = (LaplaceSum, LaplaceHistogram)
+"""What estimates can be made of."""
+
+RECORDS = 10.0
+"""The constant of `default_cells`; chosen in `docs/results/cell_constants.md`."""
+
+UNEXPLAINED = 0.4
+"""The share of a variance that features are expected to leave, as `fit_linear` expects it."""
+
+WHY = "cells were cut from public features alone, by a rule that was fixed without the labels"
+
+
+def fit_cells(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    epsilon: float,
+    rng: Any,
+    partition: Any = None,
+    mechanism: str | None = None,
+    evaluation: float = 0.0,
+    partition_seed: int = 0,
+) -> Release[Model]:
+    """Learn classes or numbers from noisy answers of a trusted curator, one for each cell of public features.
+
+    By default cells are many and small, and each answer alone is mostly noise: boosted trees learn from all of them
+    together, which costs nothing more. With a partition each cell answers for itself.
+
+    Args:
+        features: public, one row for each record; numbers.
+        curator: holds the labels; regression where its domain is an `Interval`. For labels with heavy tails declare
+            `Interval(-T, T, clip=True)`.
+        epsilon: of all releases together; the guarantee is pure.
+        rng: randomness of the noise.
+        partition: unfitted rule that cuts features into cells, each of which answers for itself. By default compact
+            cells, as many as `default_cells` says, and boosted trees on their answers; NaN is a gap.
+        mechanism: what a cell releases: "sums", the noisy sum of its numbers, or of two classes the number of the
+            second; "counts", the noisy number of each class; or a class alone, by "permute-and-flip" or "exponential".
+            By default sums, or counts where there are more than two classes. A noisy count chooses about as well as
+            a class alone, and gives probabilities.
+        evaluation: share of the records that is not learned from, but randomized one by one at the same epsilon, so
+            that the model has an `evaluation`; in [0, 1).
+        partition_seed: of the random split, public.
+
+    Returns:
+        The model. A record whose cell is empty is answered by the nearest non-empty cell; a forest by the mean over
+        its trees, each of which spends an equal part of epsilon.
+
+    Guarantee: epsilon-DP for each label, for the releases of all trees together; what a released tree cost comes on
+    top, in the certificate.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: the budget does not admit everything together; nothing was charged.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17) and (23), the noise
+    of the second corrected (`docs/corrections.md`).
+    """
+    table = row_table(features)
+    records = len(number_table(table))
+    check_rows(table, curator.records)
+    check_evaluation(evaluation)
+    small = CompactPartition(default_cells(records, epsilon)) if partition is None else partition
+    fitted = fitted_partition(small, table)
+    if evaluation and isinstance(source_of(fitted), Release):
+        raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
+    task = CellTask.of(curator.domain, epsilon, mechanism, together=partition is None)
+    if not evaluation:
+        return task.learn(fitted, table, curator, rng)
+
+    def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+        model = task.learn(fitted, take_rows(table, ~held), training, rng)
+        return model, task.predicted(model.value, take_rows(table, held))
+
+    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+
+
+@dataclass(frozen=True)
+class CellTask:
+    """What is known before the cells: labels, epsilon, what a cell releases, whether trees join the answers."""
+
+    domain: Classes | Interval
+    epsilon: float
+    kind: type[CountMechanism]
+    together: bool = False
+
+    @classmethod
+    def of(cls, domain: Any, epsilon: Any, mechanism: str | None, *, together: bool = False) -> "CellTask":
+        if not isinstance(domain, Classes | Interval):
+            raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
+        name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
+        kind = MECHANISMS.get(name)
+        allowed = {each: type_ for each, type_ in MECHANISMS.items() if type_.takes(domain)}
+        if together:
+            allowed = {each: type_ for each, type_ in allowed.items() if type_ in MEASURED}
+        if kind is None or kind not in allowed.values():
+            names = ", ".join(f'"{each}"' for each in allowed)
+            raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
+        return cls(domain, float_within(positive_epsilon(epsilon)), kind, together)
+
+    def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
+        """Find the cells, release an answer for each, and make the model of them."""
+        if self.together:
+            return self.joined(fitted, features, curator, rng)
+        learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
+        cells = learner.cut(features, fitted)
+        releases = self.releases(cells, source_of(fitted), curator, rng)
+        if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
+            raise InputError(
+                "partition must cut features as it did when the ledger released this step: cells are others"
+            )
+
+        def model(*released: NDArray[Any]) -> Model:
+            answers = zip(releases, released, learner.cells_, strict=True)
+            learner.values_ = [self.values(each.mechanism, value, own.sizes) for each, value, own in answers]
+            if isinstance(self.domain, Interval):
+                learner.domain_ = self.domain
+            else:
+                learner.classes_ = np.arange(self.domain.size)
+            return Model(self.domain, learner)
+
+        sources = [source_of(fitted)] if isinstance(source_of(fitted), Release) else []
+        return gather([*releases, *sources], lambda *values: model(*values[: len(releases)]))
+
+    def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
+        """Release an answer for each cell, and learn trees from all of them together."""
+        asked = numbered(fitted.transform(features), fitted.size_)[2]
+        release = self.releases([asked], None, curator, rng)[0]
+        # A ledger that released the cells before keeps those of that time.
+        cells = release.mechanism.arrays()
+        sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
+
+        def model(released: NDArray[Any]) -> Model:
+            found = estimates(release.mechanism, released, sizes)
+            spread = noise_variance(release.mechanism) / sizes**2 + self.residual / sizes
+            trees = CellTreesRegressor() if numbers else CellTreesClassifier()
+            return Model(self.domain, trees.learn(features, cells, found, spread))
+
+        return release.map(model)
+
+    @property
+    def residual(self) -> float:
+        """A guess of the variance of a label around what features explain: it weighs cells, and needs no precision."""
+        if isinstance(self.domain, Interval):
+            return UNEXPLAINED * ((self.domain.high - self.domain.low) / 4) ** 2
+        return UNEXPLAINED * (1 - 1 / self.domain.size) / self.domain.size
+
+    def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: Any) -> list[Release[Any]]:
+        """What the cells of each tree release, at equal parts of epsilon."""
+        part = self.epsilon if len(cells) == 1 else float_within(positive_epsilon(self.epsilon) / len(cells))
+        steps = {}
+        for number, own in enumerate(cells, start=1):
+            step = "cells" if len(cells) == 1 else f"cells of tree {number}"
+            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own, source))
+        curator.require({step: mechanism.privacy_loss() for step, mechanism in steps.items()})
+        return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
+
+    def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What each cell answers: a number in the range, or probabilities."""
+        if isinstance(mechanism, MEASURED):
+            found = estimates(mechanism, released, sizes)
+            if isinstance(self.domain, Interval):
+                return np.clip(found[:, 0], self.domain.low, self.domain.high)
+            return projected(found)
+        return np.eye(self.domain.size)[released.astype(np.intp)]
+
+    def predicted(self, model: Model, features: Any) -> NDArray[Any]:
+        """Predicted numbers, or probabilities, as an evaluation takes them."""
+        return model.predict(features) if isinstance(self.domain, Interval) else model.predict_proba(features)
+
+
+def grouped(cells: Keys, source: Any) -> Public[Keys] | Release[Keys]:
+    """Cells as groups, with where they came from."""
+    if isinstance(source, Release):
+        return source.map(lambda _: cells)
+    return Public(cells, why=WHY if source is None else source.why)
+
+
+def estimates(mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Noisy means, shape (cells, 1), or class shares that sum to 1, shape (cells, K): unbiased, so not clipped.
+
+    How many records a cell holds is public: what noise adds to the sum of its counts is taken from all of them alike.
+    """
+    if isinstance(mechanism, LaplaceSum):
+        found = mechanism.means(released, sizes)[:, None]
+        return np.hstack([1 - found, found]) if isinstance(mechanism.domain, Classes) else found
+    shares = released / sizes[:, None]
+    return shares + (1 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
+
+
+def noise_variance(mechanism: LaplaceSum | LaplaceHistogram) -> float:
+    """The variance of the noise on one sum, in the unit of the labels, or on one count."""
+    scale = mechanism.scale if isinstance(mechanism, LaplaceSum) else 1 / float(mechanism.rate)
+    return 2 * scale**2
+
+
+def default_cells(records: int, epsilon: float) -> int:
+    """How many cells trees learn from: 10/epsilon records in each, at least one.
+
+    The noise on the mean of a cell is then a seventh of the range of the labels, whatever epsilon and the number of
+    records are: trees bear far more noise in a cell than a cell alone.
+
+    Args:
+        records: N.
+        epsilon: of the release.
+    """
+    each = RECORDS / float(positive_epsilon(epsilon))
+    return max(int(records / max(each, 1.0)), 1)
+
+
+Floats = NDArray[np.float64]
+
+MOST_RECORDS = 1 << 16
+"""Records that trees learn from, at most: beyond, some stand for all records of their cell."""
+
+MOST_ROWS = 1 << 14
+"""Records that one tree is grown on, at most, or half of them."""
+
+PATIENCE = 15
+"""Rounds without progress on the cells that were left out, after which boosters stop."""
+
+FEWEST_CELLS = 20
+"""With fewer cells no tree is grown: all records get their common mean."""
+
+
+class _CellTrees(BaseEstimator):  # type: ignore[misc]
+    """Boosted regression trees that know labels only by noisy means over cells.
+
+    Each tree is grown on records, to what the mean of its cell exceeds the mean prediction there: records of one cell
+    may get different predictions, and large cells with little noise count for more. Several such boosters are averaged;
+    each leaves out some cells, and all stop where they predict those best. All of it is post-processing.
+
+    Args:
+        boosters: how many; each leaves out another part of the cells.
+        rounds: trees of each, at most.
+        rate: share of each tree that is added.
+        leaves: of a tree, at most: what predicts best the cells that were left out. A leaf holds at least a fifth of
+            what it would if all were equal.
+        random_state: of the parts, and of the features that a tree looks at: public.
+    """
+
+    def __init__(
+        self,
+        *,
+        boosters: int = 4,
+        rounds: int = 200,
+        rate: float = 0.1,
+        leaves: tuple[int, ...] = (8, 32, 128),
+        random_state: int = 0,
+    ) -> None:
+        self.boosters = boosters
+        self.rounds = rounds
+        self.rate = rate
+        self.leaves = leaves
+        self.random_state = random_state
+
+    def learn(self, features: Any, cells: Keys, means: Floats, variances: Floats) -> Self:
+        """Learn from noisy means.
+
+        Args:
+            features: of the records, shape (n, d).
+            cells: of each record, shape (n,), all of them occupied.
+            means: noisy mean label of each cell, or class shares, shape (cells, columns).
+            variances: of these means around what features explain, up to a factor, shape (cells,).
+        """
+        table = number_table(features, self, fit=True)
+        self.start_ = np.average(means, axis=0, weights=1 / variances)
+        self.trees_: list[list[Any]] = []
+        if len(means) >= FEWEST_CELLS:
+            rows, sums = _Cells.of(cells, means, 1 / variances)
+            shown = table[rows].astype(np.float32)
+            tried = [self._boosted(shown, sums, leaves) for leaves in self.leaves]
+            self.trees_ = min(tried, key=lambda found: found[0])[1]
+        return self
+
+    def _boosted(self, table: NDArray[np.float32], sums: "_Cells", leaves: int) -> tuple[float, list[list[Any]]]:
+        """All boosters with trees of so many leaves, and their error on the cells that each left out.
+
+        They grow side by side and stop together, where the sum of their errors is least: that of one alone is noise.
+        """
+        rng = np.random.default_rng(self.random_state)
+        part = rng.permutation(len(sums.sizes)) % self.boosters
+        grown = [_Booster.of(sums, part == k, table, self.start_) for k in range(self.boosters)]
+        best, kept, rounds = sum(each.error for each in grown), 0, 0
+        while rounds < min(self.rounds, kept + PATIENCE):
+            rounds += 1
+            error = sum(each.grow(leaves, self.rate, rng) for each in grown)
+            if error < best:
+                best, kept = error, rounds
+        return best, [each.trees[:kept] for each in grown]
+
+    def scores(self, X: Any) -> Floats:
+        """Predicted means, shape (n, columns)."""
+        table = number_table(X, self).astype(np.float32)
+        total = np.zeros((len(table), len(self.start_)))
+        for trees in self.trees_:
+            for tree in trees:
+                total += tree.predict(table).reshape(total.shape)
+        return self.start_ + total * self.rate / self.boosters
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Noisy means of cells, shape (cells, columns), of which records and how certain."""
+
+    of_record: Keys
+    sizes: NDArray[np.int64]
+    means: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, cells: Keys, means: Floats, weights: Floats) -> tuple[NDArray[np.intp], "_Cells"]:
+        """Cells with the records that stand for them: all, or a regular sample of each where there are too many."""
+        order = np.argsort(cells, kind="stable")
+        rows = order[:: -(-len(order) // MOST_RECORDS)]
+        found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
+        return rows, cls(of_record, sizes, means[found], weights[found])
+
+    def excess(self, predicted: Floats) -> Floats:
+        """By how much each cell's noisy mean exceeds the mean prediction for its records."""
+        sums = [np.bincount(self.of_record, column, len(self.sizes)) for column in predicted.T]
+        return self.means - np.column_stack(sums) / self.sizes[:, None]
+
+    def sample(self, cells: NDArray[np.bool_], rng: Any) -> NDArray[np.intp]:
+        """The records of about half of some cells, or of fewer where that is too many; of all where none were drawn."""
+        share = min(0.5, MOST_ROWS / max(float(self.sizes[cells].sum()), 1.0))
+        drawn = cells & (rng.random(len(cells)) < share)
+        return np.flatnonzero((drawn if drawn.any() else cells)[self.of_record])
+
+
+@dataclass
+class _Booster:
+    """Trees that were grown on some of the cells, and what they predict so far."""
+
+    sums: _Cells
+    held: NDArray[np.bool_]
+    table: NDArray[np.float32]
+    predicted: Floats
+    trees: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, sums: _Cells, held: NDArray[np.bool_], table: NDArray[np.float32], start: Floats) -> "_Booster":
+        """A booster without trees."""
+        return cls(sums, held, table, np.tile(start, (len(table), 1)))
+
+    def grow(self, leaves: int, rate: float, rng: Any) -> float:
+        """Add a tree; the error on the cells that are held out."""
+        rows = self.sums.sample(~self.held, rng)
+        tree = DecisionTreeRegressor(
+            max_leaf_nodes=leaves,
+            min_samples_leaf=max(len(rows) // (5 * leaves), 1),
+            max_features=0.5,
+            random_state=int(rng.integers(1 << 31)),
+        )
+        own = self.sums.of_record[rows]
+        weights = (self.sums.weights / self.sums.sizes)[own]
+        tree.fit(self.table[rows], self.sums.excess(self.predicted)[own], sample_weight=weights)
+        self.predicted += rate * tree.predict(self.table).reshape(self.predicted.shape)
+        self.trees.append(tree)
+        return self.error
+
+    @property
+    def error(self) -> float:
+        """The weighted sum of squares of what is left in the cells that are held out."""
+        left = (self.sums.excess(self.predicted) ** 2).sum(axis=1)
+        return float((left * self.sums.weights)[self.held].sum())
+
+
+class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
+    """Numbers from noisy means of many small cells; made by `fit_cells`, not fitted to labels of its own."""
+
+    def predict(self, X: Any) -> Floats:
+        """Numbers, shape (n,); `Model` keeps them in range."""
+        return self.scores(X)[:, 0]
+
+
+class CellTreesClassifier(ClassifierMixin, _CellTrees):  # type: ignore[misc]
+    """Classes from noisy shares in many small cells; made by `fit_cells`, not fitted to labels of its own."""
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """Codes 0 to K - 1."""
+        return np.arange(len(self.start_))
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """The probabilities nearest to the predicted shares, shape (n, K)."""
+        return projected(self.scores(X))
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """The code of the likeliest class, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)

@@ -1,0 +1,339 @@
+"""CellClassifier, CellRegressor."""
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.cells.partitions import Floats, Keys, MedianPartition
+from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected
+from labeldp.learners.features import (
+    check_columns,
+    check_rows,
+    column_medians,
+    number_table,
+    row_table,
+    rows_of,
+    take_rows,
+)
+from labeldp.learners.tuning import tune
+from labeldp.mechanisms import Classes, Interval, debias
+from labeldp.privacy import Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
+
+RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
+"""What `tune` chooses from where no partition is given: about so many records in each cell."""
+
+FOLDS = 5
+
+
+class _Cells(BaseEstimator):  # type: ignore[misc]
+    """Cells of a partition, and a value in each."""
+
+    def __init__(self, partition: Any = None) -> None:
+        self.partition = partition
+
+    def cut(self, features: Any, fitted: Any) -> list[Keys]:
+        """Find the cells of a fitted partition that hold records: the number of each record's own, for each tree."""
+        check_columns(self, features, fit=True)
+        keys = columns(fitted.transform(features))
+        self.scale_ = Scale.of(features)
+        found = [Occupied.of(fitted, own, self.scale_) for own in keys]
+        self.cells_, own = (list(part) for part in zip(*found, strict=True))
+        self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
+        return own
+
+    def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
+        """The cells of the given partition, or of the default one; what they cost is certified."""
+        features = row_table(features)
+        number_table(features, self, fit=True)
+        check_rows(features, len(release.value))
+        fitted = fitted_partition(self.partition or self._chosen(features, release), features)
+        source = source_of(fitted)
+        self.certificate_ = certified(release, source)
+        return self.cut(features, fitted)
+
+    def _chosen(self, features: Any, release: Release[Any]) -> Any:
+        """Median cells of the size at which released labels predict each other best."""
+        records = rows_of(features)
+        sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+        learners = [clone(self).set_params(partition=MedianPartition(size)) for size in sizes]
+        alike = len(learners) > 1 and records >= FOLDS and release.mechanism.records is None
+        return (tune(learners, features, release, folds=FOLDS).learner if alike else learners[0]).partition
+
+    def answers(self, features: Any) -> NDArray[np.float64]:
+        """The value of the cell that answers for each record, averaged over trees."""
+        check_is_fitted(self, "values_")
+        features = row_table(features)
+        check_columns(self, features)  # the partition looks at the numbers
+        keys = columns(self.partition_.transform(features))
+        total: Any = 0.0
+        for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
+            total = total + values[cells.locate(own, features, self.scale_)]
+        return np.asarray(total / len(self.cells_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.partition
+        tags.input_tags.allow_nan = given is None or (
+            isinstance(given, BaseEstimator) and get_tags(given).input_tags.allow_nan
+        )
+        return tags
+
+
+def fitted_partition(partition: Any, features: Any) -> Any:
+    """A copy of a partition, fitted to features.
+
+    Raises:
+        InputError: it is none, it does not take these features, or it rests on a release of whole records.
+    """
+    if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
+        raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
+    source = source_of(partition)
+    if isinstance(source, Release) and source.certificate.neighbors is not Neighbors.ONE_LABEL:
+        raise InputError("partition must rest on released labels: no certificate joins a promise about whole records")
+    # Not a clone, which would forget what a tree was fitted to in place of asking for it.
+    return copy(partition).fit(features)
+
+
+def source_of(partition: Any) -> Any:
+    """What a partition rests on that was declared public, or released; None where it rests on features alone."""
+    return getattr(partition, "source", None)
+
+
+def certified(release: Release[Any], source: Public[Any] | Release[Any] | None) -> Certificate:
+    """The certificate of what cells learn from a release: with the charges, or the condition, of their source."""
+    if isinstance(source, Release):
+        return gather([release, source], lambda *_: None).certificate
+    if source is None:
+        return release.certificate
+    condition = f"the cells do not depend on the private labels ({source.why})"
+    return replace(release.certificate, assumptions=(*release.certificate.assumptions, condition))
+
+
+class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
+    """Numbers from released ones: each cell answers with its mean, as if the noise were not there.
+
+    Use it on a release of `DiscreteLaplace`. A record whose cell is empty is answered by the nearest non-empty cell; a
+    forest of partitions by the mean over its trees.
+
+    Args:
+        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), with cells in
+    place of neighbors.
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Learn the cells from features, shape (n, d), and their values from released numbers.
+
+        Raises:
+            InputError: features do not fit the partition, or it is no release of numbers.
+            NotInvertibleError: the noise has no inverse.
+        """
+        self.domain_ = domain_of(release, Interval)
+        cells = self._prepared(X, release)
+        means = (unbiased_means(release, own, each.sizes)[:, 0] for own, each in zip(cells, self.cells_, strict=True))
+        self.values_ = [np.clip(each, self.domain_.low, self.domain_.high) for each in means]
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Predicted numbers, kept in the declared range, shape (n,)."""
+        return self.answers(X)
+
+
+class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
+    """Classes from released ones: each cell answers with the shares of its records, as if the noise were not there.
+
+    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Where the noise
+    has no inverse, as after `RandomizedResponseWithPrior`, shares are those that explain the released codes best. A
+    record whose cell is empty is answered by the nearest non-empty cell; a forest of partitions by the mean over its
+    trees.
+
+    Args:
+        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13).
+    """
+
+    def fit(self, X: Any, release: Release[Any]) -> Self:
+        """Learn the cells from features, shape (n, d), and their shares from released classes.
+
+        Raises:
+            InputError: features do not fit the partition, or it is no release of classes.
+        """
+        domain = domain_of(release, Classes)
+        cells = self._prepared(X, release)
+        try:
+            shares = [unbiased_means(release, own, each.sizes) for own, each in zip(cells, self.cells_, strict=True)]
+        except NotInvertibleError:
+            likelihood = Evidence.of(release).likelihood
+            shares = [
+                likeliest_shares(likelihood, own, len(each.sizes)) for own, each in zip(cells, self.cells_, strict=True)
+            ]
+        self.values_ = [projected(each) for each in shares]
+        self.classes_ = np.asarray(domain.names)
+        return self
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """The probabilities nearest to the shares, shape (n, K), in the order of the domain."""
+        return self.answers(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class by name, shape (n,); ties go to the first."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+DENSE_CELLS = 1 << 20
+"""So many possible cells, or four for each record, are counted in an array; beyond, keys are sorted."""
+
+SCALE_ROWS = 1 << 16
+"""Features are scaled by the spread of so many records."""
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """The non-empty cells of one partition, in the order of their keys: nothing is kept of the others.
+
+    A record whose own cell is empty is answered by the non-empty cell with the nearest center, where features are
+    scaled to unit spread and a gap counts as the median.
+
+    Args:
+        keys: of the cells, rising, shape (cells,).
+        sizes: records in each, shape (cells,).
+        centers: of the cells, scaled, shape (cells, d).
+    """
+
+    keys: Keys = field(repr=False)
+    sizes: NDArray[np.int64] = field(repr=False)
+    centers: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, partition: Any, keys: Keys, scale: "Scale") -> tuple[Self, Keys]:
+        """The cells of records with these keys, and the number of each record's own, shape (n,)."""
+        found, sizes, cells = numbered(keys, partition.size_)
+        return cls(found, sizes, scale.apply(partition.centers(found))), cells
+
+    def locate(self, keys: Keys, features: Any, scale: "Scale") -> Keys:
+        """The number of the cell that answers for each of other records, shape (n,)."""
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        missed = np.flatnonzero(self.keys[places] != keys)
+        if missed.size:
+            rows = scale.apply(number_table(take_rows(features, missed)))
+            places[missed] = cKDTree(self.centers).query(rows)[1]
+        return places.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Medians and spreads of features, shape (d,): public."""
+
+    median: Floats = field(repr=False)
+    spread: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, features: Any) -> Self:
+        """Those of a regular sample of records."""
+        step = -(-rows_of(features) // SCALE_ROWS)
+        sample = number_table(take_rows(features, np.arange(0, rows_of(features), step))).astype(np.float64)
+        median = column_medians(sample)
+        spread = np.where(np.isnan(sample), median, sample).std(axis=0)
+        return cls(median, np.where(spread > 0, spread, 1.0))
+
+    def apply(self, table: Floats) -> Floats:
+        """Features scaled, gaps at the median, shape (n, d)."""
+        return np.nan_to_num((table - self.median) / self.spread)
+
+
+def numbered(keys: Keys, size: int) -> tuple[Keys, NDArray[np.int64], Keys]:
+    """The distinct keys, how often each occurs, and the number of each record's among them.
+
+    Args:
+        keys: from 0 to size - 1, shape (n,).
+        size: how many keys there could be.
+    """
+    if size > max(DENSE_CELLS, 4 * len(keys)):
+        found, cells, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        return found, sizes, cells
+    counts = np.bincount(keys, minlength=size)
+    found = np.flatnonzero(counts)
+    if len(found) == size:
+        return found, counts, keys
+    places = np.cumsum(counts > 0) - 1
+    return found, counts[found], places[keys]
+
+
+def columns(keys: Keys) -> list[Keys]:
+    """The keys in each tree: one column, but for a forest."""
+    return [keys] if keys.ndim == 1 else list(keys.T)
+
+
+AT_ONCE = 1 << 20
+"""Records that are debiased at a time, or four for each cell."""
+
+ROUNDS = 100
+"""Steps of expectation-maximization where the noise has no inverse."""
+
+DIGITS = 12
+"""Sums of the same bits in another order are the same share up to rounding."""
+
+
+def domain_of(release: Any, kind: type[Classes] | type[Interval]) -> Any:
+    """The domain of released labels.
+
+    Raises:
+        InputError: not the direct output of a mechanism on such a domain that answers every record.
+    """
+    mechanism = release.mechanism if isinstance(release, Release) else None
+    if mechanism is None or not isinstance(mechanism.domain, kind) or not hasattr(mechanism, "unbiased"):
+        raise InputError(
+            f"release must be what Curator.release returned for a mechanism on {kind.__name__} that randomizes labels "
+            "one by one"
+        )
+    return mechanism.domain
+
+
+def unbiased(release: Release[Any]) -> NDArray[np.float64]:
+    """Unbiased numbers, shape (n,), or class indicators, shape (n, K)."""
+    return np.asarray(debias(release.mechanism, release.value).values)
+
+
+def unbiased_means(release: Release[Any], cells: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The mean unbiased label of each cell, shape (cells, 1), or class shares, shape (cells, K).
+
+    Args:
+        release: of labels that `debias` inverts.
+        cells: of each record, shape (n,).
+        sizes: records in each cell, positive.
+    """
+    step = max(AT_ONCE, 4 * len(sizes)) if release.mechanism.records is None else len(cells)
+    total: Any = 0.0
+    for start in range(0, len(cells), step):
+        rows = slice(start, start + step)
+        values = np.asarray(debias(release.mechanism, release.value[rows]).values).reshape(len(cells[rows]), -1)
+        total = total + np.column_stack([np.bincount(cells[rows], column, len(sizes)) for column in values.T])
+    return np.round(total / sizes[:, None], DIGITS)
+
+
+def likeliest_shares(likelihood: NDArray[np.float64], cells: NDArray[np.int64], count: int) -> Probabilities:
+    """The class shares of each cell that explain its released codes best, shape (cells, K).
+
+    Expectation-maximization from equal shares: it needs no inverse of the noise.
+
+    Args:
+        likelihood: P(released code | true class), shape (n, K).
+        cells: of each record, shape (n,).
+        count: how many cells.
+    """
+    classes = likelihood.shape[1]
+    shares = np.full((count, classes), 1.0 / classes)
+    for _ in range(ROUNDS):
+        posterior = normalized(shares[cells] * likelihood)
+        shares = normalized(np.column_stack([np.bincount(cells, column, count) for column in posterior.T]))
+    return shares

@@ -1,0 +1,336 @@
+"""TableMap, RandomFourier, PatchFilters; features as they see them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.ensemble import RandomTreesEmbedding
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.learners.features import RESHAPE, check_columns, check_values, number_table, real_array, rows_of
+from labeldp.privacy import InputError, Public, Release, gather
+
+Floats = NDArray[np.float32]
+
+
+class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """A mixed-type table as indicators: scaled numbers, their quantile bins, gaps, categories, leaves of random trees.
+
+    Every block has the same total variance.
+
+    Args:
+        categorical: boolean mask of the columns that hold category codes, shape (d,); NaN is a gap everywhere.
+        bins: quantile bins of each number.
+        trees: random trees, which split at random places and never see a label; 0 for none.
+        depth: of the trees.
+        random_state: of the trees.
+    """
+
+    def __init__(
+        self, *, categorical: Any = None, bins: int = 10, trees: int = 100, depth: int = 4, random_state: int = 0
+    ) -> None:
+        self.categorical = categorical
+        self.bins = bins
+        self.trees = trees
+        self.depth = depth
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn scales, bins, levels and trees from X, shape (n, d); labels are not looked at."""
+        table = np.asarray(number_table(X, self, fit=True), dtype=np.float64)
+        width = table.shape[1]
+        mask = np.zeros(width, bool) if self.categorical is None else np.asarray(self.categorical, bool)
+        self.numbers_, self.categories_ = np.flatnonzero(~mask), np.flatnonzero(mask)
+        shares = np.linspace(0, 1, self.bins + 1)[1:-1]
+        columns = [column[np.isfinite(column)] for column in table.T]
+        self.mean_ = np.array([column.mean() if column.size else 0.0 for column in columns])
+        spread = np.array([column.std() if column.size else 0.0 for column in columns])
+        self.spread_ = np.where(spread > 0, spread, 1.0)
+        self.cuts_ = [np.unique(np.quantile(columns[j], shares)) if columns[j].size else shares for j in self.numbers_]
+        self.levels_ = [np.unique(columns[j]) for j in self.categories_]
+        plain = self._plain(table)
+        self.forest_ = None
+        if self.trees:
+            forest = RandomTreesEmbedding(
+                self.trees, max_depth=self.depth, min_samples_leaf=10, random_state=self.random_state
+            )
+            self.forest_ = forest.fit(np.hstack(plain))
+        blocks = [*plain, *self._leaves(plain)]
+        self.weights_ = [1 / np.sqrt(max(float(block.var(axis=0).sum()), 1e-9)) for block in blocks]
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """The blocks side by side, shape (n, columns)."""
+        check_is_fitted(self, "weights_")
+        plain = self._plain(np.asarray(number_table(X, self), dtype=np.float64))
+        blocks = [*plain, *self._leaves(plain)]
+        return np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
+
+    def _plain(self, table: NDArray[np.float64]) -> list[Floats]:
+        """Scaled numbers with flags for gaps, and indicators of bins and categories."""
+        gaps = np.isnan(table)
+        scaled = np.clip((np.where(gaps, self.mean_, table) - self.mean_) / self.spread_, -4, 4)
+        bins = [
+            (np.searchsorted(cuts, table[:, j], side="right")[:, None] == np.arange(len(cuts) + 1)) & ~gaps[:, [j]]
+            for j, cuts in zip(self.numbers_, self.cuts_, strict=True)
+        ]
+        levels = [table[:, [j]] == names for j, names in zip(self.categories_, self.levels_, strict=True)]
+        indicators = [gaps, *bins, *levels]
+        return [scaled[:, self.numbers_].astype(np.float32), np.hstack(indicators).astype(np.float32)]
+
+    def _leaves(self, plain: list[Floats]) -> list[Floats]:
+        """Indicators of the leaves that a record falls into."""
+        return [] if self.forest_ is None else [self.forest_.transform(np.hstack(plain)).toarray().astype(np.float32)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Cosines of random directions: a linear model on them is nearly a Gaussian kernel's.
+
+    Args:
+        components: how many.
+        bandwidth: length scale of the kernel, in units of the spread of all columns together.
+        random_state: of the directions.
+
+    Source: Rahimi and Recht, Random Features for Large-Scale Kernel Machines (2007).
+    """
+
+    def __init__(self, *, components: int = 1000, bandwidth: float = 0.5, random_state: int = 0) -> None:
+        self.components = components
+        self.bandwidth = bandwidth
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the spread of X, shape (n, d), and draw the directions; labels are not looked at."""
+        table = np.asarray(number_table(X, self, fit=True, gaps=False), dtype=np.float64)
+        self.mean_ = table.mean(axis=0)
+        length = self.bandwidth * np.sqrt(max(float(table.var(axis=0).sum()), 1e-12))
+        rng = np.random.default_rng(self.random_state)
+        self.directions_ = rng.normal(size=(table.shape[1], self.components)) / length
+        self.phases_ = rng.uniform(0, 2 * np.pi, self.components)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Cosines, shape (n, components)."""
+        check_is_fitted(self, "directions_")
+        table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
+        angles = (table - self.mean_) @ self.directions_ + self.phases_
+        return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+BLOCK_IMAGES = 64
+"""Images handled at a time: their filter responses stay in cache."""
+
+SAMPLED_PATCHES = 100_000
+
+
+class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """How strongly each filter answers in each region of an image: the root of the mean.
+
+    Use it for centered images such as digits or clothes: the features are linear enough for `fit_linear`. Patches
+    are centered, scaled to unit contrast and whitened, all channels together; the filters are their k-means centers;
+    answers below `threshold` count as none.
+
+    Args:
+        side: height and width of an image, in pixels.
+        channels: of a pixel: 1 for gray, 3 for colors.
+        patch: height and width of a patch.
+        filters: how many; each gives `regions` squared features.
+        regions: the image is divided into so many rows and columns of regions.
+        threshold: in standard deviations of the answers.
+        random_state: of the choice of patches and of the clustering.
+
+    Source: Coates, Ng, Lee, An Analysis of Single-Layer Networks in Unsupervised Feature Learning (2011).
+    """
+
+    def __init__(
+        self,
+        *,
+        side: int = 28,
+        channels: int = 1,
+        patch: int = 6,
+        filters: int = 300,
+        regions: int = 3,
+        threshold: float = 1.0,
+        random_state: int = 0,
+    ) -> None:
+        self.side = side
+        self.channels = channels
+        self.patch = patch
+        self.filters = filters
+        self.regions = regions
+        self.threshold = threshold
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
+        images = self._images(X, fit=True)
+        rng = np.random.default_rng(self.random_state)
+        sample = self._sample(images, rng)
+        self.smoothing_ = np.float32(0.1 * sample.var(axis=1).mean())
+        patches = _contrast(sample, self.smoothing_)
+        values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(patches.T)))
+        whiten = (vectors / np.sqrt(np.maximum(values, 0) + 0.1 * values.mean())) @ vectors.T
+        means = MiniBatchKMeans(self.filters, random_state=self.random_state, n_init=1, batch_size=4096)
+        centers = means.fit(patches @ whiten).cluster_centers_
+        centers /= np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), 1e-9)
+        kernel = centers @ whiten
+        self.kernel_ = (kernel - kernel.mean(axis=1, keepdims=True)).T.astype(np.float32)
+        self.offset_ = np.float32(self.threshold * (patches @ self.kernel_).std())
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Roots of mean answers, which have fewer extremes, shape (n, regions squared times filters)."""
+        check_is_fitted(self, "kernel_")
+        images = self._images(X)
+        width = self.side - self.patch + 1
+        ends = np.linspace(0, width, self.regions + 1).astype(int)
+        result = np.empty((len(images), self.regions**2 * self.filters), dtype=np.float32)
+        for start in range(0, len(images), BLOCK_IMAGES):
+            part = slice(start, start + BLOCK_IMAGES)
+            patches = _contrast(
+                self._windows(images[part]).reshape(-1, len(self.kernel_)), self.smoothing_, center=False
+            )
+            answers = patches @ self.kernel_
+            np.maximum(answers - self.offset_, 0, out=answers)
+            maps = answers.reshape(-1, width, width, self.filters)
+            rows = np.add.reduceat(maps, ends[:-1], axis=1)
+            sums = np.add.reduceat(rows, ends[:-1], axis=2)
+            counts = np.outer(np.diff(ends), np.diff(ends))[None, :, :, None]
+            result[part] = np.sqrt(sums / counts).reshape(len(maps), -1)
+        return result
+
+    def _images(self, images: Any, *, fit: bool = False) -> Floats:
+        """Images, shape (n, side, side, channels).
+
+        Raises:
+            InputError: another shape, not numbers, or not finite.
+        """
+        array = real_array(images)
+        if array.ndim <= 2:
+            check_columns(self, images, fit=fit)
+        shape = (self.side, self.side, self.channels)
+        allowed = (shape, shape[:2] if self.channels == 1 else shape, (int(np.prod(shape)),))
+        if array.shape[1:] not in allowed:
+            shapes = " or ".join(_shape(each) for each in dict.fromkeys(allowed))
+            raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE}' * (array.ndim == 1)}")
+        if array.dtype.kind == "f":
+            check_values(array.reshape(len(array), -1), gaps=False)
+        return array.reshape(-1, *shape).astype(np.float32)
+
+    def _windows(self, images: Floats) -> Floats:
+        """Every patch of every image, a view, shape (n, positions, positions, channels, patch, patch)."""
+        return sliding_window_view(images, (self.patch, self.patch), axis=(1, 2))
+
+    def _sample(self, images: Floats, rng: np.random.Generator) -> Floats:
+        """Patches at random places, shape (count, values of a patch)."""
+        width = self.side - self.patch + 1
+        count = min(SAMPLED_PATCHES, len(images) * width**2)
+        if self.patch**2 * self.channels == 1:
+            raise InputError("patch must hold more than one number, to have a contrast: n_features = 1")
+        if count < max(self.filters, 2):
+            raise InputError(f"filters must be no more than the images hold patches: n_samples = {count}")
+        which, row, column = (rng.integers(0, end, count) for end in (len(images), width, width))
+        return self._windows(images)[which, row, column].reshape(count, -1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats:
+    """Patches divided by their spread; `center` subtracts their mean, which filters of mean zero do not see."""
+    spread = np.sqrt(patches.var(axis=1, keepdims=True) + smoothing)
+    return (patches - patches.mean(axis=1, keepdims=True)) / spread if center else patches / spread
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"(n, {', '.join(map(str, shape))})"
+
+
+AnyFloats = NDArray[np.floating[Any]]
+
+WHY = "rows computed from public features alone, by a rule that was fixed without the labels"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """Features as their fitted transformer sees them, shape (n, p), and the release that they came from, if any."""
+
+    transformer: Any
+    table: AnyFloats = field(repr=False)
+    source: Release[Any] | None = None
+
+    def take(self, rows: Any) -> "Mapped":
+        return Mapped(self.transformer, self.table[rows], self.source)
+
+    def refined(self, transformer: Release[Any], features: Any) -> "Mapped":
+        """The features as another fitted transformer sees them, which was released.
+
+        Raises:
+            InputError: it is no release of a transformer, or what it makes of them is not a finite matrix.
+        """
+        if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
+            raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
+        source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
+        return Mapped(transformer.value, _table(transformer.value, features, "refine"), source)
+
+    def wrapped(self, rows: AnyFloats) -> Public[AnyFloats] | Release[AnyFloats]:
+        """Rows that were computed from the table, as public or as released as it is."""
+        return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
+
+
+def mapped_by(representation: Any, features: Any, source: Release[Any] | None) -> Mapped:
+    """Fit a transformer on features alone.
+
+    Raises:
+        InputError: it cannot take them, or what it makes of them is not a finite matrix.
+    """
+    if not hasattr(representation, "fit") or not hasattr(representation, "transform"):
+        raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
+    with _taking(representation):
+        transformer = clone(representation).fit(features)
+    return Mapped(transformer, _table(transformer, features, "representation"), source)
+
+
+def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:
+    """What a fitted transformer makes of features, shape (n, p).
+
+    Raises:
+        InputError: it cannot take them, or this is not a finite matrix.
+    """
+    with _taking(transformer), np.errstate(over="ignore"):
+        found = transformer.transform(features)
+        table = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
+        single = table.astype(np.float32, copy=False) if table.dtype.kind in "buif" else np.array(np.nan)
+    if single.ndim != 2 or len(single) != rows_of(features) or not np.all(np.isfinite(single)):
+        raise InputError(f"{argument} must make a finite matrix of numbers, one row for each record")
+    return single
+
+
+@contextmanager
+def _taking(transformer: Any) -> Iterator[None]:
+    """Say whose error it is that features cannot be taken."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{type(transformer).__name__} cannot take these features: {error}") from error

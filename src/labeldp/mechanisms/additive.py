@@ -1,0 +1,293 @@
+"""Noise on each label: DiscreteLaplace, GaussianOneHot."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import exp, expm1
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.domains import Classes, Codes, Interval
+from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
+from labeldp.privacy import (
+    BLOCK,
+    WORD,
+    Ids,
+    InputError,
+    PrivacyLoss,
+    Randomness,
+    all_digits,
+    decimal,
+    exp_bounds,
+    positive_epsilon,
+)
+from labeldp.sampling import AliasTable, Integers, RecordStream, discrete_gaussian, gaussian_law
+
+MAX_GRID = (1 << 20) + 1
+
+_PRECISION = 192
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DiscreteLaplace(FiniteMechanism):
+    """Two-sided geometric noise on the grid of an interval, then clipped to the interval.
+
+    The noise has scale (high - low) / epsilon. Clipping is part of the mechanism and loses nothing
+    that `debias` cannot give back: it moves what lies at the two ends.
+
+    Args:
+        domain: `Interval`, with at most 2**20 + 1 grid points.
+        epsilon: privacy parameter, positive.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), on a grid;
+    Ghosh, Roughgarden, Sundararajan (2009) for the clipped geometric mechanism.
+    Proof: `docs/proofs/discrete_laplace.md`.
+    """
+
+    domain: Interval
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.domain, Interval):
+            raise InputError("domain must be an Interval, such as Interval(0, 100, grid=1025)")
+        if self.domain.grid > MAX_GRID:
+            raise InputError(f"domain must have a grid of at most {MAX_GRID} points for DiscreteLaplace")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        self.half  # refuses an epsilon too small for the grid  # noqa: B018
+
+    @property
+    def reach(self) -> int:
+        """N: the largest noise, in grid steps."""
+        return self.domain.size - 1
+
+    @property
+    def rate(self) -> Fraction:
+        """The noise i has probability proportional to e^(-rate |i|)."""
+        return positive_epsilon(self.epsilon) / self.reach
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise before clipping, in the unit of the labels: (high - low) / epsilon."""
+        return self.domain.step / float(self.rate)
+
+    @cached_property
+    def half(self) -> list[int]:
+        """Weights of the noise 0, 1, …, N, where N stands for everything beyond; the negative side is the same.
+
+        All but the peak are rounded up, the peak takes what is left.
+        """
+        one = 1 << _PRECISION
+        low, high = exp_bounds(-self.rate, bits=_PRECISION + 64)
+        decay = -(-one * high.numerator // high.denominator)
+        tail = Fraction(1) / (1 + low)
+        power, weights = one, []
+        for _ in range(1, self.reach):
+            power = -(-power * decay // one)
+            weights.append(_rounded_up(power, (1 - low) * tail))
+        weights.append(_rounded_up(-(-power * decay // one), tail))
+        half = [WORD - 2 * sum(weights), *weights]
+        self._check(half, exp_bounds(positive_epsilon(self.epsilon))[0])
+        return half
+
+    def _check(self, half: list[int], growth: Fraction) -> None:
+        """The guarantee in integers: the worst ratios are at the clipped ends and beside them."""
+        at_end = WORD - sum(half[1:])
+        falling = all(a >= b for a, b in pairwise(half[:-1]))
+        inner = half[0] <= growth * half[-2] if self.reach > 1 else True
+        if not (half[0] > 0 and falling and inner and at_end <= growth * half[-1]):
+            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+
+    @cached_property
+    def _alias(self) -> AliasTable:
+        return AliasTable.of([*self.half[:0:-1], *self.half])
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
+
+    def tables(self) -> list[Table]:
+        """One row: the noise -N to N, which is added and clamped."""
+        return [Table(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
+
+    def weights(self) -> Weights:
+        """Exact weights over the grid, shape (grid, grid)."""
+        size, reach = self.domain.size, self.reach
+        refuse_large(size**2)
+        noise = [*self.half[:0:-1], *self.half]
+        weights = np.zeros((size, size), dtype=object)
+        for y in range(size):
+            weights[y, 1:reach] = noise[reach + 1 - y : 2 * reach - y]
+            weights[y, 0] = sum(noise[: reach - y + 1])
+            weights[y, reach] = sum(noise[2 * reach - y :])
+        return weights
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
+        """One block of noisy codes, shape (n,)."""
+        noise = self._alias.draw(words_for(randomness, ids)) - self.reach
+        return np.clip(codes + noise, 0, self.reach).astype(codes.dtype)
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased labels, shape (n,), in their unit: the ends of the range move outwards by a / (1 - a) steps."""
+        decay, lost = exp(-float(self.rate)), -expm1(-float(self.rate))
+        values = self.domain.decode(noisy)
+        codes = self.domain.check_codes(noisy)
+        outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
+        step: float = self.domain.step
+        # The rows of the inverse in the middle of the grid sum up to more than the two at its ends.
+        condition = ((1 + decay) / lost) ** (2 if self.reach > 1 else 1)
+        return Debiased(values + outwards * step * decay / lost, condition)
+
+    def unbiased_squares(self, noisy: Any, centers: Any) -> NDArray[np.float64]:
+        """Unbiased squared distances of the true labels from numbers, shape (n,), in the square of their unit.
+
+        Of a function f of the label, f(z) - a / (1 - a)^2 (f(z + 1) - 2 f(z) + f(z - 1)) is unbiased inside of the
+        grid, and at an end f(z) - a / (1 - a) times what f grows by, one step inwards.
+
+        Args:
+            noisy: codes, shape (n,).
+            centers: one number for each, made without these labels, shape (n,), in the unit of the labels.
+        """
+        rate, step = float(self.rate), self.domain.step
+        decay, lost = exp(-rate), -expm1(-rate)
+        codes = self.domain.check_codes(noisy)
+        away = (self.domain.decode(codes) - np.asarray(centers, dtype=np.float64)) / step
+        outwards = (codes == self.reach).astype(np.float64) - (codes == 0)
+        inner, end = 2 * decay / lost**2, decay / lost * (1 - 2 * outwards * away)
+        return np.asarray((away**2 - np.where(outwards, end, inner)) * step**2)
+
+
+def _rounded_up(power: int, factor: Fraction) -> int:
+    """power / 2**_PRECISION * factor, in units of 2**-64, rounded up."""
+    return -(-power * factor.numerator * WORD // (factor.denominator << _PRECISION))
+
+
+STEPS = 1 << 10
+"""Grid steps in one indicator: the rounding of the noise to integers costs less than a millionth of its variance."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussianOneHot(EpsilonMechanism):
+    """The indicators of the classes with Gaussian noise on integers, as small as (epsilon, delta) allows.
+
+    Use it where labels enter linearly: gradients of a loss, sums. The noise of a sum of vectors, one for each class,
+    depends on how far they are apart and not on their dimension. As single labels the numbers are harder to use than
+    `RandomizedResponse`.
+
+    Args:
+        domain: `Classes`, K = its size.
+        epsilon: privacy parameter, positive.
+        delta: in (0, 1), the decimal as written.
+
+    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: two labels lie at a distance of exactly √2.
+
+    Source: Ghazi, Algorithm 6, with the noise moved from the gradients to the label, by Canonne, Kamath, Steinke (2020)
+    in integers. Proof: `docs/proofs/cross_moment.md`.
+
+    Examples:
+        >>> mechanism = GaussianOneHot(domain=Classes(10), epsilon=1.0, delta=1e-6)
+        >>> round(mechanism.noise_stddev, 3)
+        5.975
+    """
+
+    domain: Classes
+    delta: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.domain, Classes):
+            raise InputError("domain must be Classes, such as Classes(10)")
+        if not 0 < decimal(self.delta, "delta") < 1:
+            raise InputError("delta must lie in (0, 1), such as delta=1e-6; RandomizedResponse has delta = 0")
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        self.stddev  # refuses what does not fit  # noqa: B018
+
+    @property
+    def sensitivity_square(self) -> int:
+        """The squared distance of two labels, in squared steps: exact."""
+        return 2 * STEPS**2
+
+    @cached_property
+    def stddev(self) -> int:
+        """Of the noise, in steps."""
+        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
+        return smallest_stddev(self.sensitivity_square, self.domain.size, *exact)
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each indicator."""
+        return self.stddev / STEPS
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """A Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
+        return gaussian_loss(self.sensitivity_square, self.stddev, self.domain.size)
+
+    def parameters(self) -> dict[str, Any]:
+        """Epsilon, delta and the noise."""
+        return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"{self.domain.size} noisy class indicators for each record, by {self}"
+
+    def encoded(self, codes: Codes) -> Integers:
+        """The indicators in steps, shape (n, K). They are private."""
+        return STEPS * (codes[:, None] == np.arange(self.domain.size)).astype(np.int64)
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+        """Noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
+        codes = self.domain.check_codes(labels)
+        randomness = self.bound(rng, ids)
+        names = randomness.record_ids(ids, len(codes))
+        noisy = np.empty((len(codes), self.domain.size), dtype=np.int64)
+        for start in range(0, len(codes), BLOCK):
+            part = slice(start, start + BLOCK)
+            noisy[part] = self.encoded(codes[part]) + self._noise(randomness, names[part])
+        return noisy
+
+    def _noise(self, randomness: Randomness, names: Ids) -> Integers:
+        """Noise in steps, shape (n, K): each class has randomness of its own."""
+        sources = (randomness.bind(f"class {j}".encode()) for j in range(self.domain.size))
+        return np.stack([discrete_gaussian(RecordStream(each, names), self.stddev) for each in sources], axis=1)
+
+    def indicators(self, noisy: Any) -> NDArray[np.float64]:
+        """What was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.
+
+        Raises:
+            InputError: not integers of this shape.
+        """
+        array = np.asarray(noisy)
+        if array.dtype.kind != "i" or array.ndim != 2 or array.shape[1] != self.domain.size:
+            raise InputError(f"noisy must be integers of this mechanism, shape (n, {self.domain.size})")
+        return array / STEPS
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased indicators, shape (n, K), rows sum to 1: the noise in their common part is taken out."""
+        values = self.indicators(noisy)
+        return Debiased(values - (values.sum(axis=1, keepdims=True) - 1) / self.domain.size, 1.0)
+
+    def log_likelihood(self, noisy: Any) -> NDArray[np.float64]:
+        """log P(noisy | class), shape (n, K), up to a constant in each row: with a prior's logarithm, a posterior's.
+
+        Source: `docs/proofs/cross_moment.md`: -(1/2σ²)|v - e_k|² is v_k / σ² and a part that all classes share.
+        """
+        return self.indicators(noisy) / self.noise_stddev**2
+
+    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
+        return gaussian_law(self.stddev, edges)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"

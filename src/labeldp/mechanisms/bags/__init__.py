@@ -1,0 +1,1 @@
+"""Mechanisms on sums over public bags of records, and their accounting."""

@@ -1,0 +1,315 @@
+"""Public bags; what released bags show."""
+
+from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.inputs import Groups, basis_of
+from labeldp.privacy import Certificate, InputError, Public, Release, Trust, all_digits, decimal, whole
+
+Keys = NDArray[np.int64]
+
+MAX_RECORDS = 1 << 40
+
+PROBED_ROWS = 1 << 12
+"""Of a regular sample of so many records it is seen which feature spreads widest."""
+
+
+@dataclass(frozen=True)
+class Bagged(Mechanism):
+    """A mechanism of a trusted curator on sums over public, disjoint bags of records.
+
+    No record is left out: of n records there are ⌊n / size⌋ bags, and where n is no multiple of size some are larger.
+
+    Args:
+        domain: `Interval`, or two classes, which count as 0 and 1.
+        size: the smallest number of records in a bag.
+        bags: "median": records with similar features share a bag (`median_bags`); "random": drawn from the seed;
+            or a bag number for each record, shape (n,), `Public(array, why="…")` or a `Release`.
+        features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; not needed where
+            bags are given.
+        seed: of random bags, public.
+    """
+
+    size: int
+    _: KW_ONLY
+    bags: InitVar[Any] = "median"
+    features: InitVar[Any] = None
+    seed: InitVar[int] = 0
+    partition: Groups = field(init=False)
+    why: str = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+
+    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+        if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
+            raise InputError("domain must be Interval, such as Interval(0, 100), or two classes")
+        whole(self.size, "size", MAX_RECORDS)
+        source = bags_of(bags, self.size, features, seed)
+        object.__setattr__(self, "partition", _checked(source, self.size))
+        object.__setattr__(self, "why", getattr(source, "why", ""))
+        object.__setattr__(self, "sources", (*basis_of(source), *basis_of(features)))
+
+    def replaced(self, **values: Any) -> Self:
+        """The same description with other values of some fields; bags stay."""
+        other = object.__new__(type(self))
+        for part in fields(self):
+            object.__setattr__(other, part.name, values.get(part.name, getattr(self, part.name)))
+        return other
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificates of bags and features, where they were released."""
+        return self.sources
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the bags were public, in the caller's words."""
+        return (f"the bags do not depend on the private labels ({self.why})",) if self.why else ()
+
+    @property
+    def records(self) -> int:
+        """How many records the bags hold together."""
+        return len(self.partition.of_record)
+
+    def check_records(self, count: int) -> None:
+        """Refuse labels that the bags were not made for."""
+        if count != self.records:
+            raise InputError(f"labels must hold {self.records} records: so many the bags were made for")
+
+    @property
+    def sizes(self) -> Keys:
+        """Records in each bag, public, shape (bags,)."""
+        return np.bincount(self.partition.of_record, minlength=self.partition.count)
+
+    @property
+    def low(self) -> Fraction:
+        """The label with the code 0, exactly."""
+        return decimal(self.domain.low, "low") if isinstance(self.domain, Interval) else Fraction(0)
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of two codes in the unit of the labels, exactly."""
+        if not isinstance(self.domain, Interval):
+            return Fraction(1)
+        return (decimal(self.domain.high, "high") - self.low) / (self.domain.size - 1)
+
+    @property
+    def width(self) -> Fraction:
+        """The width of the range of the labels, exactly."""
+        return self.step * (self.domain.size - 1)
+
+    @property
+    def labels_in_words(self) -> str:
+        """What the labels are, for a certificate."""
+        if isinstance(self.domain, Interval):
+            low, high = (all_digits(end) for end in (self.domain.low, self.domain.high))
+            clipped = " after clipping" if self.domain.clip else ""
+            return f"labels from {low} to {high}{clipped}, rounded to {self.domain.size} points"
+        assert isinstance(self.domain, Classes)
+        return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
+
+    def parameters(self) -> dict[str, Any]:
+        """The size and a digest of the bags."""
+        return {"size": self.size, "bags": self.partition.digest}
+
+
+def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
+    """Bags by their name, `Public` or a `Release`; given ones as they are.
+
+    Raises:
+        InputError: another name, or no features.
+    """
+    if not isinstance(bags, str):
+        return bags
+    if bags not in ("median", "random"):
+        raise InputError('bags must be "median", "random", or bag numbers as Public(array, why="…")')
+    if features is None:
+        raise InputError(
+            'features must be given, such as Public(array, why="…"): one row for each record that is put into a bag; '
+            'or bags, such as random_bags(n, size) or your own bag numbers as Public(array, why="…")'
+        )
+    if not isinstance(features, Public | Release):
+        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
+    return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size, seed=seed)
+
+
+def _checked(bags: Any, size: int) -> Groups:
+    """Bags as groups, none of them too small.
+
+    Raises:
+        InputError: bags may overlap, or one is smaller than asked.
+    """
+    if not isinstance(bags, Public | Release):
+        raise InputError('bags must be Public(array, why="…") or a Release: they may not depend on private labels')
+    if (listed := _listed(bags.value)) is not None:
+        if len(np.unique(listed)) < len(listed):
+            raise InputError("bags must not overlap: a record in two bags pays twice")
+        raise InputError("bags must be one bag number for each record, shape (n,), so that no two can overlap")
+    groups = Groups.of(bags, "bags")
+    if not groups.count or np.bincount(groups.of_record, minlength=groups.count).min() < size:
+        raise InputError(f"bags must hold at least size = {size} records each: one is smaller")
+    return groups
+
+
+def _listed(value: Any) -> NDArray[Any] | None:
+    """The records in a list of bags, each a list of records of any length; None where there is no such list."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # of different lengths
+        return np.concatenate([np.ravel(each) for each in value])
+    return array.ravel() if array.ndim > 1 else None
+
+
+def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
+    """Bags drawn from a public seed, ⌊records / size⌋ of them; their sizes differ by at most one.
+
+    Args:
+        records: how many there are.
+        size: the smallest bag.
+        seed: public.
+
+    Examples:
+        >>> np.bincount(random_bags(7, 3, seed=0).value).tolist()
+        [4, 3]
+    """
+    count = _count(records, size)
+    of_record = np.empty(records, dtype=np.int64)
+    order = np.random.default_rng(seed).permutation(records)
+    of_record[order] = np.arange(records) * count // records
+    return Public(of_record, why=f"bags were drawn from the public seed {seed}")
+
+
+def median_bags(features: Any, size: int) -> Any:
+    """Bags of records with similar features: halves of halves, cut at the median of the feature that spreads widest.
+
+    Equal values may lie on both sides of a cut, so that bags are equally large: the smallest has `size` records, and of
+    n records there are ⌊n / size⌋ bags. Spread is measured in quantiles, so that units do not matter; NaN counts as
+    the median of its column.
+
+    Args:
+        features: shape (n, d), `Public(array, why="…")` or a `Release`.
+        size: the smallest bag.
+
+    Returns:
+        A bag number for each record, shape (n,), as public as the features.
+
+    Examples:
+        >>> median_bags(Public(np.array([[4.0], [1.0], [3.0], [2.0], [9.0]]), why="made up"), 2).value.tolist()
+        [1, 0, 1, 0, 1]
+    """
+    table = _numbers(features.value)
+    of_record = np.empty(len(table), dtype=np.int64)
+    places, done = _places(table), 0
+    waiting = [(np.arange(len(table)), _count(len(table), size))]
+    while waiting:
+        rows, count = waiting.pop()
+        if count == 1:
+            of_record[rows] = done
+            done += 1
+            continue
+        probe = rows[:: -(-len(rows) // PROBED_ROWS)]
+        widest = places[:, probe].std(axis=1).argmax()
+        rows = rows[np.argsort(places[widest][rows], kind="stable")]
+        first = count // 2
+        cut = len(rows) * first // count
+        waiting += [(rows[cut:], count - first), (rows[:cut], first)]
+    if isinstance(features, Release):
+        return features.map(lambda _: of_record)
+    return Public(of_record, why=f"bags were halved at medians of the features: {features.why}")
+
+
+def _count(records: int, size: int) -> int:
+    """How many bags there are."""
+    if records < whole(size, "size", MAX_RECORDS):
+        raise InputError(f"size must be at most the number of records, {records}")
+    return records // size
+
+
+def _numbers(value: Any) -> NDArray[np.float64]:
+    try:
+        if np.asarray(value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
+        table = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be real numbers: map tables to numbers first") from None
+    if table.ndim != 2 or not table.shape[1]:
+        raise InputError("features must be an array of numbers, shape (n, d)")
+    return table
+
+
+def _places(table: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Each value as the share of values of its column below it, ties in the middle, shape (d, n)."""
+    places = np.full(table.shape[::-1], 0.5, dtype=np.float32)
+    for column, found in zip(table.T, places, strict=True):
+        there = np.flatnonzero(~np.isnan(column))
+        _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
+        found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
+    return places
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ShownBags:
+    """Released sums over bags, in the unit of the labels: all that whoever learns from them needs.
+
+    Args:
+        domain: of the labels.
+        records: how many there are.
+        sizes: records in the bag of each sum, shape (r,).
+        sums: of labels with their noise, shape (r,); with secret weights of labels less the middle of their range.
+        noise_stddev: of each sum, shape (r,).
+        bags: the sum that each record is in, shape (n,); None with secret weights.
+        weights: of each record, shape (n,); None with secret weights.
+        features: with secret weights the weighted sums of features, shape (r, d); else None.
+    """
+
+    domain: Domain
+    records: int
+    sizes: Floats = field(repr=False)
+    sums: Floats = field(repr=False)
+    noise_stddev: Floats = field(repr=False)
+    bags: Keys | None = field(default=None, repr=False)
+    weights: Floats | None = field(default=None, repr=False)
+    features: Floats | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, release: Any) -> "ShownBags":
+        """What a curator or a file released.
+
+        Raises:
+            InputError: no release of bags.
+        """
+        value, mechanism = (release.value, release.mechanism) if isinstance(release, Release) else (None, None)
+        if isinstance(value, cls):
+            return value
+        if mechanism is not None and hasattr(mechanism, "shown"):
+            shown: ShownBags = mechanism.shown(value)
+            return shown
+        raise InputError(
+            "release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA, or read_bags read"
+        )
+
+    @classmethod
+    def of_sums(cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats) -> "ShownBags":
+        """Return what sums show whose bags and weights are public."""
+        sizes, spread = mechanism.sizes.astype(np.float64), np.broadcast_to(noise_stddev, sums.shape)
+        bags = mechanism.partition.of_record
+        return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The lowest and the highest label; two classes count as 0 and 1."""
+        return (float(self.domain.low), float(self.domain.high)) if isinstance(self.domain, Interval) else (0.0, 1.0)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the sums have no weights, so that they have means."""
+        return self.weights is not None and bool((self.weights == 1).all())

@@ -1,0 +1,557 @@
+"""Secret weights: WeightedLBA and its accounting."""
+
+import hashlib
+import math
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.bags.base import Bagged, ShownBags
+from labeldp.mechanisms.inputs import Groups
+from labeldp.privacy import (
+    MAX_BAG,
+    HiddenWeights,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    all_digits,
+    at_epsilon,
+    decimal,
+    falls_below,
+    label_width,
+    one_of,
+    positive,
+    shortest_float,
+    target,
+    whole,
+)
+from labeldp.sampling import MIN_RATE, NORMAL_ERROR, Integers, WordStream, discrete_laplace, normals
+
+Floats = NDArray[np.float64]
+
+MAX_ROWS = 1 << 20
+
+DITHER = MIN_RATE
+"""Rate of the integer noise on every released sum: it hides the difference between doubles and real numbers."""
+
+FINEST, COARSEST = 2.0**-40, 2.0**-34
+"""A grid step in standard deviations of a sum; the integer noise is 2**32.5 steps."""
+
+PIECE = 512
+"""Records that are summed at once: few, since each sum adds to the error."""
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class HiddenBag:
+    """A bag released as sums of features and labels with the same secret standard normal weights.
+
+    Labels are centered on the middle of their range before they are summed.
+
+    Args:
+        residual_square: a floor of |y - (its projection on the features)|^2 in the bag, for the data and for every
+            neighbor. Noise of variance s^2 on the released sum of labels adds s^2 to it; without such noise it is a
+            condition that nobody has checked.
+        leverage: the largest diagonal entry of the bag's hat matrix.
+        cross: the largest sum of the other entries of one row, in absolute values; see `cross_bound`.
+        label_range: the lowest and the highest label.
+        rows: independent weight vectors for the same bag.
+
+    Guarantee: a label of such a bag is promised at least the loss, as long as the residual stands above its floor.
+
+    Raises:
+        InputError: a parameter out of range.
+
+    Source: Brahmbhatt, Fig. 1. Proof: `docs/proofs/aggregation.md`.
+    """
+
+    residual_square: Any
+    _: KW_ONLY
+    leverage: Any
+    cross: Any
+    label_range: Any
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        positive(self.residual_square, "residual_square")
+        _share(self.leverage)
+        if decimal(self.cross, "cross") < 0:
+            raise InputError("cross must not be negative: it is a sum of absolute values")
+        label_width(self.label_range)
+        whole(self.rows, "rows", MAX_WEIGHTED_SUMS)
+        if self.weights().stretch > MAX_STRETCH:
+            raise InputError("residual_square is so small that the released sums give the label away")
+
+    @property
+    def _residual(self) -> float:
+        """The floor of the residual in units of half the label range, squared, rounded down."""
+        half = label_width(self.label_range) / 2
+        return float(positive(self.residual_square, "residual_square") / half**2) / _UP
+
+    def weights(self) -> HiddenWeights:
+        """The pair of normal laws that dominates every move of a label from a smaller to a larger residual.
+
+        Source: `docs/proofs/aggregation.md`, equations (5) and (6).
+        """
+        cross = float(decimal(self.cross, "cross")) * _UP
+        growth = (4 * cross if cross > 1 else (1 + cross) ** 2) / self._residual
+        square = 4 * float(_share(self.leverage)) / self._residual * _UP
+        total = square + growth
+        stretch = (total + math.sqrt(total**2 + 4 * square)) / 2
+        shrink = 2 * math.sqrt(square) / (math.sqrt(square) + math.sqrt(square + 4))
+        return HiddenWeights(stretch * _UP, max(shrink * _UP, 2.0**-40), self.rows)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """What one release costs a label in the bag, on condition of the residual."""
+        return PrivacyLoss.curve(self.weights()) | PrivacyLoss.curve(self.weights().reversed())
+
+
+@dataclass(frozen=True)
+class Leverages:
+    """The largest of all bags, rounded up.
+
+    Args:
+        largest: diagonal entry of a hat matrix.
+        cross: sum of the other entries of a row, in absolute values.
+        full: whether the features of some bag span all its records, so that no residual is left.
+        lost: how far a column may lie outside of the span whose hat matrix it is, as a share of its length.
+    """
+
+    largest: float
+    cross: float
+    full: bool
+    lost: float
+
+    @classmethod
+    def of(cls, table: Floats, partition: Groups) -> "Leverages":
+        """From the rows (n, d) of all bags."""
+        order = np.argsort(partition.of_record, kind="stable")
+        sizes = np.bincount(partition.of_record, minlength=partition.count)
+        largest, cross, full, lost = 0.0, 0.0, False, 0.0
+        for rows in np.split(order, np.cumsum(sizes)[:-1]):
+            basis, outside = span(table[rows])
+            shares = (basis**2).sum(axis=1)
+            own = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_UP + 2.0**-40)
+            largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
+            cross, lost = max(cross, _row_sum(basis, shares, own)), max(lost, outside)
+        return cls(largest, cross, full, lost)
+
+
+@final
+@dataclass(frozen=True)
+class WeightedLBA(Bagged):
+    """Weighted sums of features and labels of each bag: the weights are normal, secret, and thrown away.
+
+    Labels are centered on the middle of their range. Noise on each released sum of labels makes the promise hold for
+    all labels, as if each bag held one more record without features. One bag of all records with many rows is the
+    Gaussian sketch. Output perturbation (`fit_linear`) learns more from the same labels at the same promise.
+
+    Args:
+        domain, size, bags, features, seed: as in `Bagged`; bags are random by default, and features must be given.
+        rows: independent weighted sums of each bag.
+        bag_noise: standard deviation of the noise on each sum of labels, in their unit; "auto": as little as
+            (epsilon, delta) needs.
+        epsilon, delta: what "auto" keeps; not to be given otherwise.
+        assumed_residual_square: with a `bag_noise` that may be 0, what the squared distance of the labels of every
+            bag from the nearest linear function of the features is assumed to be at least.
+        weights: not to be given; they are drawn and thrown away.
+
+    Guarantee: that of `HiddenBag` with a residual of the square of the noise, whatever the labels are; with an assumed
+    residual only on condition that it holds, which nobody has checked.
+
+    Raises:
+        InputError: bags that overlap or are smaller than asked; neither noise nor an assumed residual; a bag with as
+            many independent features as records and no noise; an assumed residual that no labels have; weights; or a
+            parameter out of range.
+
+    Source: Brahmbhatt, Fig. 1. Proof: `docs/proofs/bags.md`.
+
+    Examples:
+        >>> from labeldp.mechanisms import Interval
+        >>> from labeldp.privacy import Public
+        >>> rows = Public(np.random.default_rng(0).normal(size=(2000, 3)), why="made up")
+        >>> lba = WeightedLBA(500, domain=Interval(-1, 1), features=rows, epsilon=1, delta=1e-6)
+        >>> 9 < lba.noise_stddev < 13
+        True
+    """
+
+    rows: int = 1
+    bag_noise: Any = "auto"
+    _: KW_ONLY
+    bags: InitVar[Any] = "random"
+    epsilon: float | None = None
+    delta: float | None = None
+    assumed_residual_square: float = 0.0
+    weights: InitVar[Any] = None
+    table: Floats = field(init=False, repr=False, compare=False)
+    digest: str = field(init=False)
+    why_features: str = field(init=False, compare=False)
+
+    def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
+        if weights is not None:
+            raise InputError("weights of WeightedLBA are secret: published beside the sums they give the labels away")
+        super().__post_init__(bags, features, seed)
+        whole(self.rows, "rows", MAX_ROWS)
+        table = finite_rows(features, self.records)
+        object.__setattr__(self, "table", table)
+        object.__setattr__(self, "why_features", getattr(features, "why", ""))
+        object.__setattr__(self, "digest", hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest())
+        for name in ("epsilon", "delta", "bag_noise", "assumed_residual_square"):
+            object.__setattr__(self, name, _number(getattr(self, name), name))
+        if self.bag_noise == "auto":
+            self._check_auto()
+        else:
+            self._check_given()
+        self.units  # refuses what does not fit  # noqa: B018
+
+    def _check_auto(self) -> None:
+        if self.epsilon is None or self.delta is None or self.assumed_residual_square:
+            raise InputError('epsilon and delta must be given with bag_noise="auto", and no assumed_residual_square')
+        positive(at_epsilon(self.epsilon), "epsilon")
+        target(self.delta)
+
+    def _check_given(self) -> None:
+        if self.epsilon is not None or self.delta is not None:
+            raise InputError('epsilon and delta are for bag_noise="auto": a given noise decides them')
+        if not (self.bag_noise or self.assumed_residual_square):
+            raise InputError(
+                "bag_noise must be positive: without noise the promise rests on a residual that nobody may check; "
+                "assumed_residual_square states it as a condition"
+            )
+        if self.assumed_residual_square and self.leverages.full:
+            raise InputError(
+                "size must exceed the rank of the features in every bag, or bag_noise be positive and nothing assumed: "
+                "there the weighted sums of features give the weights away, and no residual is left"
+            )
+        largest = int(self.sizes.min()) * (self.width / 2) ** 2
+        if decimal(self.assumed_residual_square, "assumed_residual_square") > largest:
+            raise InputError(
+                f"assumed_residual_square must be at most {all_digits(shortest_float(largest))}, size times the square "
+                "of half the range: no labels of this range lie further from zero, and none can satisfy it"
+            )
+
+    @cached_property
+    def leverages(self) -> Leverages:
+        """What the features of the bags promise, without a look at labels."""
+        return Leverages.of(self.table, self.partition)
+
+    @cached_property
+    def residual_square(self) -> float:
+        """The floor of the squared residual: what noise adds to every bag, and what is assumed."""
+        if self.bag_noise != "auto":
+            return float(decimal(self.bag_noise, "bag_noise") ** 2 + decimal(self.assumed_residual_square, "assumed"))
+        rest = target(self.delta) - float(self.failure)
+        if rest <= 0:
+            raise InputError(f"delta must be above {float(self.failure):.3g} here: so much do sums in doubles add")
+        return lba_required_residual(epsilon=self.epsilon, delta=rest, rows=self.rows, **self._design)
+
+    @property
+    def _design(self) -> dict[str, Any]:
+        leverages = self.leverages
+        ends = (self.low, self.low + self.width)
+        return {"leverage": leverages.largest, "cross": leverages.cross, "label_range": ends}
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each released sum of labels, in their unit."""
+        return math.sqrt(self.residual_square) if self.bag_noise == "auto" else float(self.bag_noise)
+
+    @property
+    def law(self) -> HiddenBag:
+        """The worst bag in real numbers."""
+        return HiddenBag(self.residual_square, rows=self.rows, **self._design)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """That of the worst bag in real numbers, and a small failure that stands for doubles."""
+        return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
+
+    @property
+    def failure(self) -> Fraction:
+        """What sums in doubles add to delta, at every epsilon. Source: `docs/proofs/bags.md`, equation (2)."""
+        return self.rows * (self.table.shape[1] + 1) * (DITHER + Fraction(1, 1 << 50))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That bags and features were public; where a residual is assumed, that it is so large."""
+        why = f"the features do not depend on the private labels ({self.why_features})"
+        public = (*super().assumptions, *([why] if self.why_features else []))
+        if not self.assumed_residual_square:
+            return public
+        floor = all_digits(self.assumed_residual_square)
+        return (
+            *public,
+            f"in every bag the labels, and those of every neighbor, have a squared distance of at least {floor} from "
+            "the nearest linear function of the features: nobody has checked this, a check would cost privacy, and "
+            "where it fails a label of that bag may be revealed",
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Size, bags, features, rows, and what was asked for."""
+        asked = {
+            "epsilon": None if self.epsilon is None else str(decimal(self.epsilon, "epsilon")),
+            "delta": None if self.delta is None else str(decimal(self.delta, "delta")),
+            "bag_noise": self.noise_stddev.hex(),
+            "assumed_residual_square": str(decimal(self.assumed_residual_square, "assumed_residual_square")),
+        }
+        return {**super().parameters(), "features": self.digest, "rows": self.rows, **asked}
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words; not the weights."""
+        return (
+            f"weighted sums of features and labels, {self.rows} for each of {self.partition.count} public bags, of "
+            f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
+        )
+
+    @cached_property
+    def units(self) -> Floats:
+        """The grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""
+        of_record, count = self.partition.of_record, self.partition.count
+        squares = [np.bincount(of_record, weights=column**2, minlength=count).max() for column in self.table.T]
+        spreads = np.sqrt(np.append(np.where(np.array(squares) > 0, squares, 1.0), self.residual_square))
+        size = int(self.sizes.max())
+        exact = NORMAL_ERROR + self.leverages.lost + (PIECE + size / PIECE + 4) * float(np.finfo(np.longdouble).eps)
+        errors = np.full(len(spreads), (math.sqrt(size) + 12) * exact)
+        errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + 16 * NORMAL_ERROR
+        if errors.max() > COARSEST:
+            raise InputError("size is too large for sums in doubles: take smaller bags")
+        return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, FINEST) * spreads)), dtype=np.float64)
+
+    def shown(self, value: Any) -> ShownBags:
+        """Return what a released value shows."""
+        features, sums = self.opened(value)
+        sizes = np.repeat(self.sizes.astype(np.float64), self.rows)
+        return ShownBags(
+            self.domain, self.records, sizes, sums, np.full(len(sums), self.noise_stddev), features=features
+        )
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+        """Weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        bound, bags = self.bound(rng), self.partition.count
+        weights, noise = (bound.bind(name) for name in (b"weights", b"noise"))
+        stream = WordStream(weights, weights.record_ids(None, len(codes)))
+        added = WordStream(noise, noise.record_ids(None, bags))
+        middle: Floats = float(self.step) * (codes.astype(np.float64) - (self.domain.size - 1) / 2)
+        released = np.empty((bags, self.rows, self.table.shape[1] + 1), dtype=np.int64)
+        for row in range(self.rows):
+            sums = self._weighted(normals(stream), middle)
+            sums[:, -1] += self.noise_stddev * normals(added)
+            released[:, row] = np.rint(sums / self.units)
+        dither = bound.bind(b"dither")
+        steps = discrete_laplace(WordStream(dither, dither.record_ids(None, released.size)), DITHER)
+        return (released.ravel() + steps).reshape(bags * self.rows, -1)
+
+    def _weighted(self, weights: Floats, middle: Floats) -> NDArray[np.longdouble]:
+        """The sums of one row, with secret weights, shape (bags, d + 1). They are private."""
+        order = np.argsort(self.partition.of_record, kind="stable")
+        starts = np.cumsum(self.sizes) - self.sizes
+        sums = np.empty((len(starts), self.table.shape[1] + 1), dtype=np.longdouble)
+        each = max(1, _CHUNK // int(self.sizes.max()))
+        for first in range(0, len(starts), each):
+            part = slice(starts[first], starts[first + each] if first + each < len(starts) else None)
+            rows = order[part]
+            block = np.column_stack([self.table[rows], middle[rows]]).astype(np.longdouble)
+            sums[first : first + each] = _sums(
+                block * weights[rows, None], starts[first : first + each] - starts[first]
+            )
+        return sums
+
+    def opened(self, released: Any) -> tuple[Floats, Floats]:
+        """Weighted sums of features (bags * rows, d) and of labels less the middle of their range (bags * rows,)."""
+        values = np.asarray(released) * self.units
+        return values[:, :-1], values[:, -1]
+
+    def __str__(self) -> str:
+        text = f"WeightedLBA of {self.size} records with noise of stddev {self.noise_stddev:.6g} on each sum of labels"
+        if self.epsilon is not None and self.delta is not None:
+            text += f" for epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+        if self.assumed_residual_square:
+            text += f" and an assumed squared residual of {all_digits(self.assumed_residual_square)}"
+        return text
+
+
+def _number(value: Any, name: str) -> Any:
+    """A number of at least 0 as a float; what is not given, or "auto", as it is.
+
+    Raises:
+        InputError: anything else.
+    """
+    if value is None or (name == "bag_noise" and value == "auto"):
+        return value
+    exact = decimal(value, name)
+    if exact < 0:
+        raise InputError(f"{name} must not be negative")
+    return float(exact)
+
+
+def _sums(block: NDArray[np.longdouble], starts: NDArray[np.int64]) -> NDArray[np.longdouble]:
+    """Sums of the rows from each start to the next, by pieces, shape (len(starts), d)."""
+    ends = np.append(starts[1:], len(block))
+    pieces = -(-(ends - starts) // PIECE)
+    firsts = np.cumsum(pieces) - pieces
+    places = np.repeat(starts - PIECE * firsts, pieces) + PIECE * np.arange(pieces.sum())
+    return np.add.reduceat(np.add.reduceat(block, places), firsts)
+
+
+ENDS = "lower", "upper"
+
+MAX_WEIGHTED_SUMS = MAX_BAG
+
+MAX_STRETCH = 2.0**40
+"""A larger variance beside one leaves no privacy, and is not told apart in doubles the other way round."""
+
+_UP = 1 + 2.0**-45
+
+
+def cross_bound(size: int, leverage: Any) -> float:
+    """The most that the other entries of a row of a hat matrix can sum to in absolute value, given its diagonal one.
+
+    Args:
+        size: labels in the bag.
+        leverage: the diagonal entry, in [0, 1]. To cover every row of a bag, the largest one, or 1/2 if that is less.
+
+    The true sum is often a fifth smaller. Source: `docs/proofs/aggregation.md`, by the Cauchy-Schwarz inequality.
+    """
+    whole(size, "size", 1 << 50)
+    share = _share(leverage)
+    return math.sqrt(share * (1 - share) * (size - 1)) * _UP
+
+
+def _share(leverage: Any) -> Fraction:
+    exact = decimal(leverage, "leverage")
+    if not 0 <= exact <= 1:
+        raise InputError("leverage must lie in [0, 1]: it is a diagonal entry of the bag's hat matrix")
+    return exact
+
+
+def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
+    """The delta of one release at `epsilon`, for the worst label and neighbor that `bag` admits.
+
+    Args:
+        epsilon: in [0, 10**6].
+        end: "upper", or "lower" for the lower end around the same dominating pair of laws, which no data need reach.
+
+    Guarantee: the upper end is never below the delta of any two neighbors that the bag admits.
+
+    Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, where the paper has a bound.
+
+    Examples:
+        >>> bag = HiddenBag(143.4, leverage=15 / 16384, cross=cross_bound(16384, 15 / 16384), label_range=(-1, 1))
+        >>> 0.9e-6 < lba_delta(bag, 1) < 1e-6
+        True
+    """
+    one_of(end, "end", ENDS)
+    return _read(bag, at_epsilon(epsilon), ENDS.index(end))
+
+
+def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
+    """One end of the larger of both directions."""
+    pair = bag.weights()
+    return max(float(each.ends(np.array([epsilon]))[end][0]) for each in (pair, pair.reversed()))
+
+
+def lba_required_residual(
+    *, epsilon: Any, delta: Any, leverage: Any, cross: Any, label_range: Any, rows: int = 1
+) -> float:
+    """The smallest floor of the squared residual that keeps (epsilon, delta): the variance of noise on a bag that needs
+    no condition.
+
+    Args:
+        epsilon, delta: what is to be kept; delta in (0, 1).
+        leverage, cross, label_range, rows: as in `HiddenBag`.
+
+    Guarantee: a bag with this residual keeps (epsilon, delta).
+
+    Source: `docs/proofs/aggregation.md`: noise on the sum is one more label with no features.
+    """
+    aim, at = target(delta), at_epsilon(epsilon)
+
+    def bag(residual: float) -> HiddenBag:
+        return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)
+
+    unit = float(label_width(label_range) / 2) ** 2 * (1 + float(decimal(cross, "cross")))
+    found = falls_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
+    if found is None:
+        raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
+    return found * unit
+
+
+WHOLE = 2048
+"""Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
+
+LARGEST = 1e100
+"""No feature is larger."""
+
+_NULL = 2.0**-46
+"""Columns have unit length; a direction in which they are shorter than this is left out, and counts as lost."""
+
+_ASKEW = 2.0**-36
+"""So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
+
+_LEVERAGE_UP = 1 + 2.0**-30
+
+
+def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
+    """The largest sum of the other entries of a row."""
+    size = len(basis)
+    if size > WHOLE:
+        # h (1 - h) is largest at 1/2.
+        return cross_bound(size, min(largest, 0.5))
+    return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _LEVERAGE_UP + 2.0**-30
+
+
+def span(rows: Floats) -> tuple[Floats, float]:
+    """An orthonormal basis of the columns of a matrix (k, d), whatever their units are, and how much it misses.
+
+    Returns:
+        The basis, shape (k, rank), and twice the largest share of a column's length that lies outside of it.
+    """
+    lengths = np.sqrt((rows**2).sum(axis=0))
+    columns = rows / np.where(lengths > 0, lengths, 1.0)
+    left, sizes, right = np.linalg.svd(columns, full_matrices=False)
+    kept = sizes > _NULL
+    # Combinations of the columns themselves lie in their span to the last bit, unless they nearly cancel.
+    basis: Floats = (columns.astype(np.longdouble) @ (right[kept].T / sizes[kept])).astype(np.float64)
+    if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max(initial=0.0) * len(basis.T) > _ASKEW:
+        basis = left[:, kept]
+    return basis, 2 * math.sqrt((_outside(columns, basis) ** 2).sum(axis=0).max())
+
+
+def _outside(columns: Floats, basis: Floats) -> Floats:
+    """What is left of the columns (k, d) after the nearest combinations of a basis (k, rank).
+
+    The first difference is of nearly equal numbers, so it is taken in extended precision.
+    """
+    inside = (basis.T @ columns).astype(np.longdouble)
+    rest: Floats = (columns.astype(np.longdouble) - basis.astype(np.longdouble) @ inside).astype(np.float64)
+    return rest - basis @ (basis.T @ rest)
+
+
+def finite_rows(features: Any, records: int) -> Floats:
+    """A finite public row for each record, not to be written to.
+
+    Raises:
+        InputError: anything else.
+    """
+    if not isinstance(features, Public | Release):
+        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
+    try:
+        if np.asarray(features.value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
+        table = np.array(features.value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise InputError("features must be real numbers: map tables to numbers first") from None
+    if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
+        raise InputError("features must be a finite array, shape (n, d), one row for each record: fill gaps first")
+    if np.abs(table).max(initial=0.0) > LARGEST:
+        raise InputError(f"features must be at most {LARGEST:g}: their squares are summed")
+    table.flags.writeable = False
+    return table

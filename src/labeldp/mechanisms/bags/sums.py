@@ -1,0 +1,364 @@
+"""BagSum, NaiveBags, linear_release_gdp."""
+
+from dataclasses import KW_ONLY, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ShownBags
+from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
+from labeldp.privacy import (
+    InputError,
+    PrivacyLoss,
+    Trust,
+    all_digits,
+    as_bound,
+    decimal,
+    float_within,
+    label_width,
+    one_of,
+    positive_epsilon,
+    shortest_float,
+    whole,
+)
+from labeldp.sampling import (
+    MIN_RATE,
+    SEED_WORDS,
+    Integers,
+    WordStream,
+    discrete_gaussian,
+    discrete_laplace,
+    fresh_seed,
+    gaussian_law,
+    geometric_law,
+    public_stream,
+)
+
+NOISES = "laplace", "gaussian"
+
+FINE = 1 << 10
+"""Gaussian sums have at least so many steps in the range of a label: rounding costs a millionth of the variance."""
+
+
+@final
+@dataclass(frozen=True)
+class BagSum(Bagged):
+    """The sum of the labels of each bag, with integer noise.
+
+    Use it with bags that are alike in their features: then a bag's mean says nearly what each label would, and its
+    noise is that of one label divided by the size. With random bags, aggregation buys nothing.
+
+    Args:
+        domain, size, bags, features, seed: as in `Bagged`.
+        noise: "laplace" for the pure guarantee, or "gaussian".
+        epsilon: privacy parameter, positive.
+        delta: of Gaussian noise, in (0, 1); 0 with Laplace noise.
+
+    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits, whatever the labels are: bags do not overlap,
+    so a replaced label moves one sum by at most the width of the range. With Laplace noise delta is 0.
+
+    Raises:
+        InputError: bags that overlap or are smaller than asked, or a parameter out of range.
+
+    Source: Canonne, Algorithm 2 and Definition 1, for the noise. Proof: `docs/proofs/bags.md`.
+
+    Examples:
+        >>> from labeldp.mechanisms import Interval
+        >>> from labeldp.privacy import Public
+        >>> rows = Public(np.arange(256.0)[:, None], why="made up")
+        >>> sums = BagSum(64, bags="median", noise="laplace", domain=Interval(0, 10), epsilon=1.0, features=rows)
+        >>> sums.partition.count, round(sums.noise_stddev, 2)
+        (4, 14.14)
+    """
+
+    noise: str = "laplace"
+    _: KW_ONLY
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+        super().__post_init__(bags, features, seed)
+        object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
+        one_of(self.noise, "noise", NOISES)
+        delta = decimal(self.delta, "delta")
+        object.__setattr__(self, "delta", float_within(delta) if delta > 0 else float(delta))
+        if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
+            raise InputError('delta must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"')
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Refuse what no noise of 64 bits can promise."""
+        if self.noise == "laplace" and self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+        if self.records * self.sensitivity >= 1 << 62:
+            raise InputError("the sums do not fit into 64 bits: take a coarser grid of labels")
+        self.noise_stddev  # refuses what does not fit  # noqa: B018
+
+    def with_epsilon(self, epsilon: float) -> "BagSum":
+        """The same description at another epsilon."""
+        other = self.replaced(epsilon=float_within(positive_epsilon(epsilon)))
+        other._calibrate()
+        return other
+
+    @property
+    def fine(self) -> int:
+        """Steps of the released sums in one step of the labels."""
+        return 1 if self.noise == "laplace" else -(-FINE // (self.domain.size - 1))
+
+    @property
+    def sensitivity(self) -> int:
+        """The steps by which one label can move a sum."""
+        return self.fine * (self.domain.size - 1)
+
+    @property
+    def rate(self) -> Fraction:
+        """Laplace noise i has probability proportional to e^(-rate |i|)."""
+        return positive_epsilon(self.epsilon) / self.sensitivity
+
+    @cached_property
+    def stddev(self) -> int:
+        """Of Gaussian noise, in steps."""
+        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
+        return smallest_stddev(self.sensitivity**2, 1, *exact)
+
+    @property
+    def noise_stddev(self) -> float:
+        """The standard deviation of the noise on each sum, in the unit of the labels."""
+        steps = 2**0.5 / (2 * np.sinh(float(self.rate) / 2)) if self.noise == "laplace" else self.stddev
+        return float(steps * float(self.step / self.fine))
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon, or a Gaussian loss and a failure below 10^-33 that stands for the integers."""
+        if self.noise == "laplace":
+            return PrivacyLoss.pure(self.epsilon)
+        return gaussian_loss(self.sensitivity**2, self.stddev, 1)
+
+    def parameters(self) -> dict[str, Any]:
+        """Size, bags, noise, epsilon and delta."""
+        own = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
+        gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
+        return {**super().parameters(), **own, **gaussian}
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return (
+            f"the noisy sum of the labels of each of {self.partition.count} bags, and who is in which, of "
+            f"{self.labels_in_words}, by {self}"
+        )
+
+    def sums(self, labels: Any) -> Integers:
+        """Sums of the codes of each bag in fine steps, shape (bags,). They are private."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        total = np.zeros(self.partition.count, dtype=np.int64)
+        np.add.at(total, self.partition.of_record, codes.astype(np.int64))
+        return total * self.fine
+
+    def shown(self, value: Any) -> ShownBags:
+        """Return what a released value shows."""
+        return ShownBags.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+        """Noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
+        sums = self.sums(labels)
+        return sums + self.drawn(len(sums), rng=self.bound(rng))
+
+    def drawn(self, count: int, *, rng: Any) -> Integers:
+        """Noise in fine steps, shape (count,): the bare map, without labels."""
+        randomness = as_bound(rng)
+        stream = WordStream(randomness, randomness.record_ids(None, count))
+        return (
+            discrete_laplace(stream, self.rate) if self.noise == "laplace" else discrete_gaussian(stream, self.stddev)
+        )
+
+    def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+        """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
+        laplace = self.noise == "laplace"
+        return geometric_law(float(self.rate), edges) if laplace else gaussian_law(self.stddev, edges)
+
+    def totals(self, released: Any) -> NDArray[np.float64]:
+        """Noisy sums in the unit of the labels, unbiased, shape (bags,)."""
+        steps = np.asarray(released, dtype=np.float64)
+        return np.asarray(float(self.low) * self.sizes + float(self.step / self.fine) * steps, dtype=np.float64)
+
+    def means(self, released: Any) -> NDArray[np.float64]:
+        """Noisy mean labels, unbiased and not clipped, shape (bags,)."""
+        return self.totals(released) / self.sizes
+
+    def __str__(self) -> str:
+        delta = f", delta = {all_digits(self.delta)}" if self.delta else ""
+        return f"BagSum of {self.size} records with {self.noise} noise, epsilon = {all_digits(self.epsilon)}{delta}"
+
+
+@final
+@dataclass(frozen=True)
+class NaiveBags(Mechanism):
+    """Exact sums of the labels of random bags: the papers' naive LBA and LLP, to be compared with.
+
+    Do not use it on labels that matter: whoever knows all labels of a bag but one reads that one off. Only a label
+    that the draw leaves out is hidden. No budget below delta = count size / population admits it.
+
+    Args:
+        size: records in a bag.
+        count: how many bags.
+        population: how many records there are.
+
+    Guarantee: none: delta = mk/n for every epsilon, and nothing better.
+
+    Source: Brahmbhatt, Section 1. Proof: `docs/proofs/bags.md`.
+    """
+
+    size: int
+    count: int
+    _: KW_ONLY
+    population: int
+    trust: ClassVar[Trust] = Trust.NONE
+
+    def __post_init__(self) -> None:
+        for name in ("size", "count", "population"):
+            whole(getattr(self, name), name, MAX_RECORDS)
+        if self.size * self.count > self.population:
+            raise InputError("bags must not overlap: count times size is at most the number of records")
+
+    @property
+    def records(self) -> int:
+        """The population."""
+        return self.population
+
+    def check_records(self, count: int) -> None:
+        """Refuse labels that are more or fewer than the population."""
+        if count != self.population:
+            raise InputError(f"labels must hold {self.population} records, as population says")
+
+    @property
+    def share(self) -> Fraction:
+        """The chance of being in a bag."""
+        return Fraction(self.size * self.count, self.population)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """With the chance of being in a bag everything is revealed."""
+        return PrivacyLoss.failure(self.share)
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        none = f"which promises none: delta = mk/n = {float(self.share):.6g}"
+        return f"exact sums of labels, and who is in which bag, by {self}, {none}"
+
+    def parameters(self) -> dict[str, Any]:
+        """Size, count and population."""
+        return {"size": self.size, "count": self.count, "population": self.population}
+
+    def bags(self, released: Any) -> Keys:
+        """The bag of each record, -1 for none, shape (n,)."""
+        order = np.argsort(public_stream(released, self.population).words(np.arange(self.population)), kind="stable")
+        of_record = np.full(self.population, -1, dtype=np.int64)
+        of_record[order[: self.size * self.count]] = np.repeat(np.arange(self.count), self.size)
+        return of_record
+
+    def sums(self, released: Any) -> NDArray[np.int64]:
+        """The exact sums of codes, shape (count,)."""
+        return np.asarray(released)[SEED_WORDS:]
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+        """A public seed of the bags, and the sums, shape (4 + count,)."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        seed = fresh_seed(self.bound(rng))
+        of_record = self.bags(seed)
+        kept = of_record >= 0
+        total = np.zeros(self.count, dtype=np.int64)
+        np.add.at(total, of_record[kept], codes[kept].astype(np.int64))
+        return np.concatenate([seed, total])
+
+    def __str__(self) -> str:
+        return f"NaiveBags of {self.size} records without noise"
+
+
+_NULL, _CLEAR = 2.0**-46, 2.0**-30
+"""Eigenvalues of correlations, as a share of the largest: those below the first, for each sum, are zero up to rounding;
+between the two nobody can tell."""
+
+
+def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArray[np.float64]:
+    """The mu of every record's Gaussian loss where `coefficients @ labels` is released with Gaussian noise.
+
+    The largest of them is what the release costs, given coefficients that depend on no label: they may have been drawn
+    again and again until this was small.
+
+    Args:
+        coefficients: shape (sums, records), an array or a scipy sparse matrix; published.
+        noise: variances of independent noise on the sums, shape (sums,), or a covariance, shape (sums, sums), of
+            sums that share noise.
+        label_range: the lowest and the highest label.
+
+    Returns:
+        shape (records,); infinite for a record that some combination of the sums shows without noise.
+
+    Guarantee: no mu is below the exact one; sums whose noise is dependent up to rounding count as dependent.
+
+    Raises:
+        InputError: shapes that do not fit, or a noise that is no covariance.
+
+    Source: Dong, Theorem 2.7; Balle, Theorem 8. Proof: `docs/proofs/aggregation.md`.
+
+    Examples:
+        >>> linear_release_gdp([[1, -1, 0], [0, 0, 1]], [4, 0], (-1, 1)).round(3)
+        array([ 1.,  1., inf])
+    """
+    width = shortest_float(label_width(label_range))
+    matrix, spread = _checked(coefficients, noise)
+    squares = _independent(matrix, spread) if spread.ndim == 1 else _shared(matrix, spread)
+    return np.asarray(width * np.sqrt(squares) * (1 + 2.0**-48 * (matrix.shape[0] + 4)))
+
+
+def _checked(coefficients: Any, noise: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Coefficients and noise of shapes that fit."""
+    matrix = coefficients.tocsr() if hasattr(coefficients, "tocsr") else np.asarray(coefficients, dtype=np.float64)
+    spread = np.asarray(noise, dtype=np.float64)
+    if matrix.ndim != 2 or spread.shape not in ((matrix.shape[0],), (matrix.shape[0],) * 2):
+        raise InputError("noise must hold one variance for each row of coefficients, or their covariance")
+    values = matrix.data if hasattr(matrix, "tocsr") else matrix
+    if not (np.isfinite(values).all() and np.isfinite(spread).all()):
+        raise InputError("coefficients and noise must be finite numbers")
+    if (spread.ndim == 1 and (spread < 0).any()) or (spread.ndim == 2 and not np.array_equal(spread, spread.T)):
+        raise InputError("noise must hold variances of at least zero, or a symmetric covariance")
+    return matrix, spread
+
+
+def _independent(matrix: Any, variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of squares of each column, each over its variance."""
+    squares = matrix.multiply(matrix) if hasattr(matrix, "tocsr") else matrix**2
+    noisy = variances > 0
+    total = np.asarray(squares.T @ np.where(noisy, 1 / np.where(noisy, variances, 1.0), 0.0), dtype=np.float64)
+    bare = np.asarray(squares.T @ (~noisy).astype(np.float64)) > 0
+    return np.where(bare, np.inf, total)
+
+
+def _shared(matrix: Any, covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The quadratic form of each column in the pseudo-inverse of a covariance, from eigenvectors of its correlations.
+
+    Raises:
+        InputError: no covariance, or one of sums that are nearly, but not exactly, dependent.
+    """
+    stddevs = np.sqrt(np.maximum(np.diag(covariance), 0))
+    scale = np.where(stddevs > 0, stddevs, 1.0)
+    values, vectors = np.linalg.eigh(covariance / scale / scale[:, None])
+    largest, none = float(values.max(initial=0.0)), len(values) * _NULL
+    kept = values > none * largest
+    if (values < -none * (largest or 1.0)).any() or (covariance[stddevs == 0] != 0).any():
+        raise InputError("noise must be a covariance: it has a negative eigenvalue")
+    smallest = float(values[kept].min(initial=largest or 1.0))
+    if smallest < _CLEAR * largest:
+        raise InputError("noise must be clearly dependent or clearly not: a combination of the sums has next to none")
+    dense = matrix.toarray() if hasattr(matrix, "tocsr") else matrix
+    turned = vectors.T @ (dense / scale[:, None])
+    error = len(values) * 2.0**-50 * largest / smallest
+    bare = (turned[~kept] ** 2).sum(axis=0) > (4 * error) ** 2 * (turned**2).sum(axis=0)
+    total = (turned[kept] ** 2 / values[kept, None]).sum(axis=0) / max(1 - error, 0.5)
+    return np.where(bare, np.inf, total)

@@ -1,0 +1,80 @@
+"""Integer Gaussian noise: an exact sampler, what it reveals, and the smallest one that a promise needs."""
+
+import math
+from fractions import Fraction
+
+from labeldp.privacy import InputError, PrivacyLoss
+from labeldp.sampling import MAX_CELLS, MAX_STDDEV, MIN_STDDEV, SMOOTHING
+
+CELL_FAILURE = Fraction(1, 1 << 110)
+"""What each integer adds to delta: how far the proof's noise is from the exact one, 2 exp(-2 pi^2 SMOOTHING) or so."""
+
+MIN_MU, MAX_MU = 2.0**-60, 2.0**10
+
+
+def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLoss:
+    """What `cells` integers reveal of an integer vector that moves by at most a given length.
+
+    Args:
+        sensitivity_square: squared Euclidean length of the largest move.
+        stddev: of `discrete_gaussian`, added to each integer; at least `MIN_STDDEV`.
+        cells: how many integers.
+
+    Guarantee: the loss dominates that of the exact integer noise for every pair of vectors so close.
+
+    Source: `docs/proofs/cross_moment.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
+    """
+    square = Fraction(sensitivity_square, stddev**2 - SMOOTHING)
+    mu = math.sqrt(square)
+    while Fraction(mu) ** 2 < square:
+        mu = math.nextafter(mu, math.inf)
+    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(cells * CELL_FAILURE)
+
+
+def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """The mu of the largest Gaussian loss that keeps (epsilon, delta) beside the failure of `MAX_CELLS` integers.
+
+    It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
+    """
+    low, high = 0.0, MAX_MU
+    while high - low > 1e-9 * high and high > MIN_MU:
+        middle = (low + high) / 2
+        low, high = (middle, high) if loss_of(middle).within(epsilon, delta) else (low, middle)
+    if not low:
+        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+    return low
+
+
+def loss_of(mu: float) -> PrivacyLoss:
+    """A Gaussian loss, and the failure of `MAX_CELLS` integers."""
+    return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(MAX_CELLS * CELL_FAILURE)
+
+
+def stddev_within(sensitivity_square: int, mu: float) -> int:
+    """The smallest integer standard deviation at which `gaussian_loss` has at most this mu.
+
+    Raises:
+        InputError: it does not fit into 64 bits.
+    """
+    stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
+    if stddev > MAX_STDDEV:
+        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take a coarser resolution")
+    return stddev
+
+
+def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delta: Fraction) -> int:
+    """The smallest integer standard deviation that keeps (epsilon, delta), by bisection.
+
+    Raises:
+        InputError: no noise that fits into 64 bits does.
+
+    Source: Balle and Wang (2018), Algorithm 1, for the continuous part of `gaussian_loss`.
+    """
+    if not gaussian_loss(sensitivity_square, MAX_STDDEV, cells).within(epsilon, delta):
+        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take a coarser resolution")
+    low, high = MIN_STDDEV - 1, MAX_STDDEV
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = gaussian_loss(sensitivity_square, middle, cells).within(epsilon, delta)
+        low, high = (low, middle) if fits else (middle, high)
+    return high

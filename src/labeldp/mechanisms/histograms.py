@@ -1,0 +1,266 @@
+"""Counts and sums of public groups."""
+
+from abc import abstractmethod
+from dataclasses import InitVar, dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.domains import Classes, Domain, Interval
+from labeldp.mechanisms.inputs import Groups, basis_of
+from labeldp.privacy import Certificate, InputError, PrivacyLoss, Public, Trust, as_bound, positive_epsilon
+from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, geometric_law
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountMechanism(EpsilonMechanism):
+    """A mechanism on the class counts of public groups; replacing a label moves two counts of one group by one.
+
+    `LaplaceSum` has sums over the groups in place of counts.
+
+    Args:
+        domain: `Classes`, K = its size; an `Interval`, or two classes, for sums.
+        epsilon: privacy parameter, positive.
+        groups: a public group for each record, shape (n,), `Public(array, why="…")` or a `Release`.
+    """
+
+    groups: InitVar[Any]
+    partition: Groups = field(init=False)
+    why: str = field(init=False, compare=False)
+    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__()
+        if not self.takes(self.domain):
+            raise InputError(f"domain must be {self.domain_wanted}")
+        object.__setattr__(self, "partition", Groups.of(groups))
+        object.__setattr__(self, "why", getattr(groups, "why", ""))
+        object.__setattr__(self, "sources", basis_of(groups))
+
+    @classmethod
+    def takes(cls, domain: Domain) -> bool:
+        """Whether it is a mechanism on such labels."""
+        return isinstance(domain, Classes)
+
+    @property
+    def basis(self) -> tuple[Certificate, ...]:
+        """The certificate of the groups, where they were released."""
+        return self.sources
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That the groups were public, in the caller's words."""
+        return (f"the groups do not depend on the private labels ({self.why})",) if self.why else ()
+
+    def arrays(self) -> NDArray[np.int64]:
+        """The group of each record, shape (n,)."""
+        return self.partition.of_record
+
+    def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
+        """The same mechanism with groups that were stored."""
+        why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
+        again = type(self)(domain=self.domain, epsilon=self.epsilon, groups=Public(np.array(arrays), why=why))
+        object.__setattr__(again, "sources", self.sources)
+        return again
+
+    @property
+    def records(self) -> int:
+        """One for each entry of `groups`."""
+        return len(self.partition.of_record)
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon and a digest of the groups."""
+        return {**super().parameters(), "groups": self.partition.digest}
+
+    def counts(self, labels: Any) -> Counts:
+        """Class counts of each group, shape (groups, K). They are private."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        size = self.domain.size
+        flat = np.bincount(self.partition.of_record * size + codes, minlength=self.partition.count * size)
+        return flat.reshape(-1, size)
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+        """The released result for each group; record ids are not used. See `Mechanism.randomize`."""
+        counts = self.counts(labels)
+        bound = self.bound(rng)
+        return self.release_counts(counts, rng=bound)
+
+    @abstractmethod
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """The probability of each outcome for the counts (K,) of one group, in doubles: for tests and planning."""
+
+    @abstractmethod
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The outcome, an index into `law(counts)`, of each released result for groups that all have these counts."""
+
+    @abstractmethod
+    def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
+        """The released result for counts (groups, K) that are given: the bare map, for whoever has counts."""
+
+
+SEEN = 8
+"""Noisy counts are told apart from -SEEN to SEEN where a law over outcomes is asked for."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LaplaceHistogram(CountMechanism):
+    """Class counts of each group, each with two-sided geometric noise of rate epsilon / 2.
+
+    Use it for priors and for tables of counts. Counts may come out negative; clipping them is post-processing.
+
+    Guarantee: epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
+
+    Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
+    """
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Two binary randomized responses at epsilon / 2, exactly."""
+        return PrivacyLoss.response(self.rate, 2) * 2
+
+    @property
+    def rate(self) -> Fraction:
+        """Noise i has probability proportional to e^(-rate |i|)."""
+        return positive_epsilon(self.epsilon) / 2
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"noisy class counts of {self.partition.count} groups of records, by {self}"
+
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """The joint law of the first two classes' noisy counts, each clipped to -`SEEN` … `SEEN`."""
+        places = np.arange(-SEEN, SEEN)
+        first, second = (geometric_law(float(self.rate), places - int(count)) for count in np.asarray(counts)[:2])
+        return np.outer(first, second).ravel()
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """The first two noisy counts as one index."""
+        places = np.clip(released[:, :2], -SEEN, SEEN) + SEEN
+        return (places @ np.array([2 * SEEN + 1, 1])).astype(np.intp)
+
+    def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
+        """Noisy counts, shape (groups, K)."""
+        randomness = as_bound(rng)
+        noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
+        return counts + noise.reshape(counts.shape)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class LaplaceSum(CountMechanism):
+    """The sum of the labels of each group, in grid steps above the low end, with two-sided geometric noise.
+
+    Use it for the mean label of cells: group sizes are public, so `means` costs nothing more. Of two classes it is the
+    number of records of the second one, at half the noise of `LaplaceHistogram`, which counts both.
+
+    Guarantee: epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
+
+    Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (23), on a grid and with
+    the right scale (`docs/corrections.md`).
+    """
+
+    domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
+
+    def __post_init__(self, groups: Any) -> None:
+        super().__post_init__(groups)
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self.rate < MIN_RATE:
+            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+
+    @classmethod
+    def takes(cls, domain: Domain) -> bool:
+        """Whether it is a mechanism on such labels."""
+        return isinstance(domain, Interval) or (isinstance(domain, Classes) and domain.size == 2)
+
+    @property
+    def sensitivity(self) -> int:
+        """The steps by which one label can move a sum."""
+        return self.domain.size - 1
+
+    @property
+    def rate(self) -> Fraction:
+        """Noise i has probability proportional to e^(-rate |i|)."""
+        return positive_epsilon(self.epsilon) / self.sensitivity
+
+    @property
+    def scale(self) -> float:
+        """Of the noise on each sum, in the unit of the labels: (high - low) / epsilon; of a mean, that over n_l."""
+        return self._step / float(self.rate)
+
+    @property
+    def _low(self) -> float:
+        """The label with the code 0; of two classes it is 0, and the other 1."""
+        return self.domain.low if isinstance(self.domain, Interval) else 0.0
+
+    @property
+    def _step(self) -> float:
+        """The distance of two codes."""
+        return self.domain.step if isinstance(self.domain, Interval) else 1.0
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"noisy sums of {self.partition.count} groups of records, by {self}"
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        return PrivacyLoss.pure(self.epsilon)
+
+    def counts(self, labels: Any) -> Counts:
+        """Sums of codes of each group, shape (groups, 1). They are private."""
+        codes = self.domain.check_codes(labels)
+        self.check_records(len(codes))
+        # Sums of integers below 2**53 are exact in doubles.
+        sums = np.bincount(self.partition.of_record, weights=codes, minlength=self.partition.count)
+        return sums.astype(np.int64)[:, None]
+
+    def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
+        """Noisy sums, shape (groups,)."""
+        randomness = as_bound(rng)
+        noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
+        return counts[:, 0] + noise
+
+    def means(self, released: Any, sizes: Any) -> NDArray[np.float64]:
+        """Noisy mean labels of groups, or shares of the second class, not clipped, shape (groups,); NaN if empty.
+
+        Args:
+            released: what this mechanism released, shape (groups,).
+            sizes: how many records each group has, public, shape (groups,).
+        """
+        count = np.where(np.asarray(sizes) > 0, sizes, np.nan)
+        return np.asarray(self._low + self._step * np.asarray(released) / count, dtype=np.float64)
+
+    def law(self, counts: Any) -> NDArray[np.float64]:
+        """The law of a noisy sum between `edges`, for the sum (1,) of one group."""
+        return self.law_between(self.edges(), counts)
+
+    def law_between(self, edges: NDArray[np.int64], counts: Any) -> NDArray[np.float64]:
+        """The same between other edges."""
+        return geometric_law(float(self.rate), edges - int(np.asarray(counts)[0]))
+
+    def edges(self) -> NDArray[np.int64]:
+        """Places between which a noisy sum is told apart: about three scales of the noise around zero."""
+        return np.unique(np.rint(np.linspace(-3, 3, 13) / float(self.rate)).astype(np.int64))
+
+    def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
+        """Between which edges each noisy sum lies."""
+        return np.searchsorted(self.edges(), released)

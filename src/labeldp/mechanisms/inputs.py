@@ -1,0 +1,189 @@
+"""What a mechanism is given besides labels: groups, rows, priors."""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import BLOCK, Certificate, InputError, Public, Release
+
+RESOLUTION = 1 << 12
+
+MAX_RESOLUTION = 1 << 14
+"""Entries of a row, in grid steps, fit into 16 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows:
+    """Public feature rows on a grid of integers.
+
+    Args:
+        steps: the rows in grid steps, shape (n, d).
+        unit: one step in the unit of the features.
+    """
+
+    steps: NDArray[np.int16] = field(repr=False)
+    unit: float
+
+    @classmethod
+    def of(cls, features: Any, clip: float | None, resolution: int) -> "GridRows":
+        """Rows scaled down to norm `clip` where they are longer, then rounded to multiples of clip / resolution.
+
+        Raises:
+            InputError: a bare array, numbers that are not finite, or a clip or resolution out of range.
+        """
+        if not isinstance(features, Public | Release):
+            raise InputError(
+                'features must be Public(array, why="…") or a Release: features may not depend on private labels'
+            )
+        rows = _finite_rows(features.value)
+        if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= MAX_RESOLUTION:
+            raise InputError(f"resolution must be an integer number of grid steps from 1 to {MAX_RESOLUTION}")
+        norms = np.linalg.norm(rows, axis=1)
+        longest = float(norms.max(initial=0.0)) if clip is None else float(clip)
+        if not 0 < longest < np.inf:
+            raise InputError("clip must be a positive finite norm, and some row must not be zero")
+        scale = resolution / longest * np.minimum(1.0, longest / np.maximum(norms, longest))
+        steps = np.empty(rows.shape, dtype=np.int16)
+        for start in range(0, len(rows), BLOCK):
+            part = slice(start, start + BLOCK)
+            steps[part] = np.rint(rows[part] * scale[part, None])
+        steps.flags.writeable = False
+        return cls(steps, longest / resolution)
+
+    @cached_property
+    def square(self) -> int:
+        """The largest squared length of a row, in squared steps: exact."""
+        return max((int((wide(part) ** 2).sum(axis=1).max(initial=0)) for part in self._parts()), default=0)
+
+    @cached_property
+    def length(self) -> int:
+        """The largest sum of absolute entries of a row, in steps: exact."""
+        return max((int(np.abs(wide(part)).sum(axis=1).max(initial=0)) for part in self._parts()), default=0)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the rows, in the order of the records."""
+        found = hashlib.sha256(repr((self.steps.shape, self.unit.hex())).encode())
+        for part in self._parts():
+            found.update(part.astype("<i2").tobytes())
+        return found.hexdigest()
+
+    def _parts(self) -> list[NDArray[np.int16]]:
+        return [self.steps[start : start + BLOCK] for start in range(0, len(self.steps), BLOCK)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridRows) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+def _finite_rows(value: Any) -> NDArray[np.float64]:
+    """A matrix of finite numbers.
+
+    Raises:
+        InputError: anything else.
+    """
+    try:
+        if np.asarray(value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
+        rows = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be real numbers: map tables to numbers first") from None
+    if rows.ndim != 2 or not rows.size or not np.all(np.isfinite(rows)):
+        raise InputError("features must be a finite array of numbers, shape (n, d), with at least one row and column")
+    return rows
+
+
+def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Rows as 64-bit integers, whose products and sums do not overflow."""
+    return rows.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A public group for each record.
+
+    Args:
+        of_record: group numbers 0 to count - 1, shape (n,).
+        count: how many groups there are; some may be empty.
+    """
+
+    of_record: NDArray[np.int64] = field(repr=False)
+    count: int
+
+    @classmethod
+    def of(cls, groups: Any, name: str = "groups") -> "Groups":
+        """Groups that were declared public or were released; refusals call them by `name`.
+
+        Raises:
+            InputError: a bare array, or not one non-negative integer for each record.
+        """
+        if not isinstance(groups, Public | Release):
+            raise InputError(
+                f'{name} must be Public(array, why="…") or a Release: {name} may not depend on private labels'
+            )
+        array = np.asarray(groups.value)
+        if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
+            raise InputError(f"{name} must be one non-negative integer for each record")
+        array = array.astype(np.int64)
+        array.flags.writeable = False
+        return cls(array, int(array.max(initial=-1)) + 1)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all.
+
+        The type comes first: the bytes of two groups of one kind may be those of a single one of another.
+        """
+        kind = np.min_scalar_type(max(self.count - 1, 0)).newbyteorder("<")
+        digest = hashlib.sha256(kind.str.encode())
+        digest.update(np.ascontiguousarray(self.of_record, dtype=kind).data)
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and bool(np.array_equal(self.of_record, other.of_record))
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+ROW_SUM_TOLERANCE = 1e-6
+
+
+def basis_of(value: Any) -> tuple[Certificate, ...]:
+    """The certificate of a released value; nothing for a public one."""
+    return (value.certificate,) if isinstance(value, Release) else ()
+
+
+def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.float64]:
+    """The array of a prior that was declared public or was released.
+
+    Raises:
+        InputError: a bare array (nothing shows that it has not seen the labels), or not a distribution over
+            the classes, shape (n, classes) or (classes,).
+    """
+    if not isinstance(prior, Public | Release):
+        raise InputError(
+            f'{name} must be a Release or Public(array, why="…"): a prior learnt from the private labels '
+            "would destroy the guarantee without a sign"
+        )
+    try:
+        array = np.ascontiguousarray(prior.value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, shape (n, {classes})") from None
+    rows = array.reshape(1, -1) if array.ndim == 1 else array
+    if rows.ndim != 2 or rows.shape[1] != classes:
+        raise InputError(f"{name} must have one column for each of the {classes} classes")
+    if rows.size and rows.min() < 0:
+        raise InputError(f"{name} must not be negative")
+    sums = rows @ np.ones(classes)
+    if not np.all(np.isfinite(sums)):
+        raise InputError(f"{name} must be finite: it holds NaN or infinite values")
+    if np.any(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE):
+        raise InputError(f"{name} must sum to 1 in each row")
+    return rows

@@ -1,0 +1,288 @@
+"""Convex losses, round by round: where points may lie, what a learner of them is, and which gradients it takes."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, Trust, positive_number, whole_number
+
+Floats = NDArray[np.float64]
+
+Integers = NDArray[np.int64]
+
+GRADIENT_BITS = 22
+"""Gradients are counted in units of lipschitz / 2**GRADIENT_BITS, so that their sums are exact in any order."""
+
+NORM_SLACK = 2.0**-30
+"""Relative excess of a norm that is taken for rounding; every loss below is that of gradients so much longer."""
+
+MAX_DIMENSION = 1 << 20
+
+S = TypeVar("S")
+
+
+class Body(ABC):
+    """A convex set of points, shape (dimension,): all of it is public.
+
+    Learners work with points relative to its `center`.
+    """
+
+    dimension: int
+    radius: float
+
+    @property
+    @abstractmethod
+    def center(self) -> Floats:
+        """Where a learner starts, shape (dimension,)."""
+
+    @property
+    def bounded(self) -> bool:
+        """True where no point is further than `radius` from the center."""
+        return True
+
+    @abstractmethod
+    def project(self, points: Floats) -> Floats:
+        """The nearest point of the body for each of them, relative to the center, shape as given."""
+
+
+@final
+@dataclass(frozen=True)
+class Space(Body):
+    """All points.
+
+    Args:
+        dimension: at least 1.
+        radius: how far from zero a learner tries to be good: it sets rates, and points may lie outside.
+    """
+
+    dimension: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check_size(self.dimension)
+        object.__setattr__(self, "radius", real("radius", self.radius))
+
+    @property
+    def center(self) -> Floats:
+        """Zero."""
+        return np.zeros(self.dimension)
+
+    @property
+    def bounded(self) -> bool:
+        """Never."""
+        return False
+
+    def project(self, points: Floats) -> Floats:
+        """The points themselves."""
+        return points
+
+
+@final
+@dataclass(frozen=True)
+class Ball(Body):
+    """The points within `radius` of zero.
+
+    Args:
+        dimension: at least 1.
+        radius: positive.
+    """
+
+    dimension: int
+    radius: float
+
+    def __post_init__(self) -> None:
+        _check_size(self.dimension)
+        object.__setattr__(self, "radius", real("radius", self.radius))
+
+    @property
+    def center(self) -> Floats:
+        """Zero."""
+        return np.zeros(self.dimension)
+
+    def project(self, points: Floats) -> Floats:
+        """Longer points are scaled down to `radius`."""
+        norms = np.linalg.norm(points, axis=-1, keepdims=True)
+        return np.asarray(points * (self.radius / np.maximum(norms, self.radius)))
+
+
+@final
+@dataclass(frozen=True)
+class Box(Body):
+    """The points between two ends in every coordinate.
+
+    Args:
+        low, high: numbers, one for each coordinate; low below high.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            ends = finite_array(getattr(self, name), name, 1)
+            object.__setattr__(self, name, tuple(float(end) for end in ends))
+        _check_size(len(self.low))
+        if len(self.low) != len(self.high) or any(a >= b for a, b in zip(self.low, self.high, strict=True)):
+            raise InputError("low and high must be as long as each other, low below high in every coordinate")
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The number of coordinates."""
+        return len(self.low)
+
+    @property
+    def half(self) -> Floats:
+        """Half of each side, shape (dimension,)."""
+        return (np.array(self.high) - np.array(self.low)) / 2
+
+    @property
+    def radius(self) -> float:  # type: ignore[override]
+        """Half of the diagonal."""
+        return float(np.linalg.norm(self.half))
+
+    @property
+    def center(self) -> Floats:
+        """The middle."""
+        return (np.array(self.low) + np.array(self.high)) / 2
+
+    def project(self, points: Floats) -> Floats:
+        """Every coordinate moved between its ends."""
+        return np.clip(points, -self.half, self.half)
+
+
+class ConvexKernel(ABC, Generic[S]):
+    """A learner that picks a point of a body in every round, before the convex loss of that round is seen.
+
+    A kernel is a frozen description; all of it is public. The state, a frozen dataclass of integers, arrays and other
+    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of points.
+
+    Attributes:
+        lipschitz: no gradient is longer, in Euclidean length.
+
+    Guarantee: a point depends on losses of earlier rounds alone.
+    """
+
+    body: Body
+    horizon: int
+    lipschitz: float
+    neighbors: Neighbors
+    trust = Trust.CENTRAL
+
+    @abstractmethod
+    def init(self, *, rng: Randomness) -> S:
+        """The state before the first round."""
+
+    @abstractmethod
+    def predict(self, state: S) -> Floats:
+        """The point of the coming round, shape (dimension,); draws nothing."""
+
+    @abstractmethod
+    def update(self, state: S, gradients: Any, *, rng: Randomness) -> tuple[S, Floats]:
+        """The state after more rounds, and the points that were played in them; the first of them is `predict(state)`.
+
+        Args:
+            gradients: of each round's loss at the point that was played in it, shape (rounds, dimension), as
+                `checked_gradients` gives them. Several rounds at once are for linear losses, whose gradients depend
+                on no point.
+        """
+
+    @abstractmethod
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all points that may be seen after the losses of so many rounds reveal of one round's loss."""
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return "the point that is played in each round"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee depends on, in words."""
+        return ()
+
+    def check_rounds(self, done: int, more: int) -> None:
+        """Refuse rounds beyond the horizon.
+
+        Raises:
+            InputError: there are more.
+        """
+        if more and done >= self.horizon:
+            raise InputError(f"the horizon of {self.horizon:,} rounds is over")
+        if done + more > self.horizon:
+            raise InputError(f"there are more rounds than the horizon of {self.horizon:,}: plan for more of them")
+
+    @property
+    def sensitivity(self) -> float:
+        """How far apart one round's gradients may be in neighboring sequences: 2 L, or L where one of them is zero."""
+        swing = 1 if self.neighbors is Neighbors.ZERO_OUT else 2
+        return swing * self.lipschitz * (1 + NORM_SLACK)
+
+
+def checked_gradients(gradients: Any, dimension: int, lipschitz: float, *, clip: bool = False) -> Floats:
+    """Gradients of one round or of many, shape (rounds, dimension), none longer than `lipschitz`.
+
+    Args:
+        gradients: shape (dimension,) or (rounds, dimension).
+        clip: scale longer ones down instead of refusing them. They are no longer gradients of a convex loss then, and
+            no bound of regret holds.
+
+    Raises:
+        InputError: another shape, not finite, or longer than `lipschitz`. The message does not say where.
+    """
+    rows = finite_array(gradients, "gradients", 1, 2)
+    rows = rows[np.newaxis] if rows.ndim == 1 else rows
+    if rows.shape[1] != dimension:
+        raise InputError(f"gradients must have {dimension} numbers a round, one for each coordinate")
+    # Squares of huge numbers overflow, so each row is first divided by its largest number.
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)
+    scaled = rows / np.where(largest > 0, largest, 1.0)
+    sizes = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)
+    if not clip and bool((largest > lipschitz / sizes * (1 + NORM_SLACK / 2)).any()):
+        raise InputError(f"gradients must not be longer than lipschitz = {lipschitz:g}: scale losses, or clip=True")
+    return np.where(largest > lipschitz / sizes, scaled * (lipschitz / sizes), rows)
+
+
+def gradient_units(gradients: Floats, lipschitz: float) -> Integers:
+    """Checked gradients in units of lipschitz / 2**GRADIENT_BITS, rounded towards zero: none becomes longer."""
+    return np.trunc(gradients * (2.0**GRADIENT_BITS / lipschitz)).astype(np.int64)
+
+
+def gradient_unit(lipschitz: float) -> float:
+    """One unit of `gradient_units`."""
+    return lipschitz / 2.0**GRADIENT_BITS
+
+
+def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
+    """Numbers as doubles.
+
+    Raises:
+        InputError: not numbers, not finite, or of another number of axes.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers") from None
+    if array.ndim not in dimensions or not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite numbers, with {' or '.join(map(str, dimensions))} axes")
+    return array
+
+
+def real(name: str, value: Any) -> float:
+    """A positive number as a double.
+
+    Raises:
+        InputError: another value, or one beyond doubles.
+    """
+    number = float(positive_number(name, value)) if not isinstance(value, float) or math.isfinite(value) else math.inf
+    if not 1e-150 < number < 1e150:
+        raise InputError(f"{name} must be a positive number between 1e-150 and 1e150")
+    return number
+
+
+def _check_size(dimension: Any) -> None:
+    if whole_number("dimension", dimension, 1) > MAX_DIMENSION:
+        raise InputError(f"dimension must be at most {MAX_DIMENSION:,}")

@@ -1,0 +1,205 @@
+"""NoisyLeader (DP-FTRL), OnlineGradientDescent."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+
+from labeldp.online.convex.base import Body, ConvexKernel, Floats, real
+from labeldp.online.noisy_sums import HasRounds, NoisySums
+from labeldp.online.tree import LaplaceTree
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, one_loss, whole_number
+
+S = TypeVar("S", bound=HasRounds)
+
+
+@final
+@dataclass(frozen=True)
+class LeaderState(Generic[S]):
+    """Between two rounds: the state of the noisy sums, secret, and the point of the coming round."""
+
+    sums: S
+    point: Floats
+
+    def __repr__(self) -> str:
+        return f"LeaderState(rounds={self.sums.rounds}, dimension={len(self.point)})"
+
+
+@final
+@dataclass(frozen=True)
+class NoisyLeader(ConvexKernel[LeaderState[Any]]):
+    """Plays the projection of center - rate · (sum of all gradients, under noise): DP-FTRL.
+
+    Gradients may be those of any convex loss at the point that was played. The noisy sums are what is protected;
+    points follow from them. With `ToeplitzSums` the noise hardly grows with the horizon; with `GaussianTree`, the older
+    way, it is several times as large.
+
+    Args:
+        body: where points lie.
+        lipschitz: no gradient is longer.
+        rate: positive; `linear_rate` and `convex_rate` give those with the least bounds of regret.
+        sums: the noisy sums of as many numbers as the body has dimensions, of gradients divided by `lipschitz`, with
+            Gaussian noise: gradients are bounded in Euclidean length, which Laplace noise does not pay for.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+
+    Guarantee: all points together are post-processing of the noisy sums, of which one round's vector is replaced by
+        another at a distance of at most 2, or by zero within a distance of 1, also where gradients depend on points.
+
+    Source: Thakkar, Algorithm 1, for the tree; Denisov (2022), Theorem 2.1, for noise from a lower
+    triangular factor and gradients that depend on points. Proof: `docs/proofs/online_convex.md`.
+
+    Examples:
+        >>> from labeldp.online import Ball, ToeplitzSums
+        >>> body = Ball(dimension=2, radius=1.0)
+        >>> kernel = NoisyLeader(body, lipschitz=1.0, rate=0.1, sums=ToeplitzSums(100, 2, stddev=20.0))
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> state, points = kernel.update(state, np.full((100, 2), 0.5), rng=np.random.default_rng(0))
+        >>> state, points.shape
+        (LeaderState(rounds=100, dimension=2), (100, 2))
+    """
+
+    body: Body
+    lipschitz: float
+    rate: float
+    sums: NoisySums[Any]
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        for name in ("lipschitz", "rate"):
+            object.__setattr__(self, name, real(name, getattr(self, name)))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        if self.sums.width != self.body.dimension:
+            raise InputError(f"sums must have a width of {self.body.dimension}, the dimension of the body")
+        if isinstance(self.sums, LaplaceTree):
+            raise InputError("sums must have Gaussian noise, such as those of ToeplitzSums or GaussianTree")
+
+    @property
+    def horizon(self) -> int:  # type: ignore[override]
+        """Most rounds."""
+        return self.sums.horizon
+
+    def init(self, *, rng: Randomness) -> LeaderState[Any]:
+        """The center."""
+        return LeaderState(self.sums.init(), self.body.center)
+
+    def predict(self, state: LeaderState[Any]) -> Floats:
+        """The point of the coming round; draws nothing."""
+        return state.point
+
+    def update(self, state: LeaderState[Any], gradients: Any, *, rng: Randomness) -> tuple[LeaderState[Any], Floats]:
+        """The state after more rounds, and what was played in them, shape (rounds, dimension)."""
+        self.check_rounds(state.sums.rounds, len(gradients))
+        vectors = np.clip(gradients / self.lipschitz, -1, 1)
+        within, sums = self.sums.step(state.sums, vectors, rng=rng)
+        points = np.concatenate([state.point[np.newaxis], self._points(sums)])
+        return LeaderState(within, points[-1]), points[:-1]
+
+    def _points(self, sums: Floats) -> Floats:
+        return np.asarray(self.body.center + self.body.project(-self.rate * self.lipschitz * sums))
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What the points after so many rounds reveal of one: the sums so far, and no less."""
+        return self.sums.privacy_loss(self.sensitivity / self.lipschitz * (1 + 2.0**-50), rounds)
+
+
+def linear_regret(body: Body, horizon: int, lipschitz: float, rate: float, deviation: float) -> float:
+    """Expected regret on linear losses that do not follow the points, against any point that is fixed beforehand.
+
+    R² / (2 rate) + (rate / 2) (T L² + d s²), where s is the standard deviation of the last sum's noise: it holds where
+    no sum has less noise than the one before.
+
+    Args:
+        deviation: s, of a sum of gradients.
+
+    Source: `docs/proofs/online_convex.md`, equation (1).
+    """
+    noise = body.dimension * deviation**2
+    return body.radius**2 / (2 * rate) + rate / 2 * (horizon * lipschitz**2 + noise)
+
+
+def linear_rate(body: Body, horizon: int, lipschitz: float, deviation: float) -> float:
+    """The rate with the least `linear_regret`, which is then R sqrt(T L² + d s²)."""
+    return body.radius / math.hypot(math.sqrt(horizon) * lipschitz, math.sqrt(body.dimension) * deviation)
+
+
+def convex_regret(body: Body, horizon: int, lipschitz: float, rate: float, deviation: float) -> float:
+    """Expected regret on convex losses, whatever they follow, against any point that is fixed beforehand.
+
+    R² / (2 rate) + (rate / 2) T L (L + 2 s sqrt d), where s is the largest standard deviation of a sum's noise.
+
+    Source: `docs/proofs/online_convex.md`, equation (2).
+    """
+    slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
+    return body.radius**2 / (2 * rate) + rate / 2 * horizon * slope
+
+
+def convex_rate(body: Body, horizon: int, lipschitz: float, deviation: float) -> float:
+    """The rate with the least `convex_regret`, which is then R sqrt(T L (L + 2 s sqrt d))."""
+    slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
+    return body.radius / math.sqrt(horizon * slope)
+
+
+@final
+@dataclass(frozen=True)
+class DescentState:
+    """The point of the coming round, relative to the center, and how many rounds there were."""
+
+    point: Floats = field(repr=False)
+    rounds: int
+
+
+@final
+@dataclass(frozen=True)
+class OnlineGradientDescent(ConvexKernel[DescentState]):
+    """A step against each gradient, then back to the body: a baseline that protects nothing.
+
+    Args:
+        body: where points lie.
+        horizon: most rounds.
+        lipschitz: no gradient is longer.
+        rate: size of a step, positive; R / (L sqrt T) where none is given, with a regret of at most R L sqrt T.
+
+    Guarantee: nothing is promised.
+
+    Source: Zinkevich, Theorem 1.
+    """
+
+    body: Body
+    horizon: int
+    lipschitz: float
+    rate: float = 0.0
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        whole_number("horizon", self.horizon, 1)
+        object.__setattr__(self, "lipschitz", real("lipschitz", self.lipschitz))
+        best = self.body.radius / (self.lipschitz * math.sqrt(self.horizon))
+        object.__setattr__(self, "rate", real("rate", self.rate) if self.rate else best)
+
+    def init(self, *, rng: Randomness) -> DescentState:
+        """The center."""
+        return DescentState(np.zeros(self.body.dimension), 0)
+
+    def predict(self, state: DescentState) -> Floats:
+        """The point of the coming round; draws nothing."""
+        return np.asarray(self.body.center + state.point)
+
+    def update(self, state: DescentState, gradients: Any, *, rng: Randomness) -> tuple[DescentState, Floats]:
+        """The state after more rounds, and what was played in them."""
+        self.check_rounds(state.rounds, len(gradients))
+        played = np.empty(np.shape(gradients))
+        point = state.point
+        for i, gradient in enumerate(gradients):
+            played[i] = point
+            point = self.body.project(point - self.rate * gradient)
+        return DescentState(point, state.rounds + len(gradients)), self.body.center + played
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """Anything may be revealed."""
+        return PrivacyLoss.failure(1)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That there is nothing to rely on."""
+        return ("nothing is protected: gradient descent adds no noise",)

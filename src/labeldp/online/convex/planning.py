@@ -1,0 +1,328 @@
+"""Which learner of convex losses to take, and with which parameters: before any data."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+from scipy.stats import binom, norm
+
+from labeldp.online.convex.base import NORM_SLACK, Body, ConvexKernel, real
+from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
+from labeldp.online.convex.points import draw_failure
+from labeldp.online.convex.regularized import (
+    REFUSED,
+    RegularizedWeights,
+    SampledWeights,
+    Sampler,
+    coin_worst,
+    regularized_regret,
+)
+from labeldp.online.experts.accounting import gaussian_mu
+from labeldp.online.experts.planning import NEIGHBORS
+from labeldp.online.noisy_sums import NoisySums, ToeplitzSums, toeplitz_stddev
+from labeldp.online.tree import GaussianTree
+from labeldp.privacy import InputError, decimal, exp_bounds, positive_epsilon, shortest_float, whole_number
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+CONVEX_METHODS = ("matrix-factorization", "tree", "redraw", "dartboard", "l2p", "sampler")
+"""Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""
+
+SHARE = 16
+"""A sixteenth of delta is kept for draws that are not exact, and for many of them."""
+
+BATCHES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
+
+
+@dataclass(frozen=True)
+class ConvexPlan:
+    """A learner of convex losses with its parameters: a function of public numbers alone.
+
+    `regret_bound` holds in the mean over the learner's own randomness, against any point of the body that is fixed
+    beforehand (of a space: within its radius). For linear losses it is for those that do not follow the points.
+
+    Guarantee: the points of the kernel keep epsilon and delta over the whole horizon.
+    """
+
+    method: str
+    horizon: int
+    epsilon: Fraction
+    delta: Fraction
+    regret_bound: float
+    nonprivate_bound: float
+    kernel: ConvexKernel[Any]
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+    def __repr__(self) -> str:
+        promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
+        return f"ConvexPlan({self.method!r}, horizon={self.horizon}, {promise}, regret_bound={self.regret_bound:.6g})"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        kernel = self.kernel
+        names = ("beta", "strength", "batch", "redraw", "rate", "reference", "lipschitz")
+        parameters = {name: getattr(kernel, name) for name in names if hasattr(kernel, name)}
+        if isinstance(kernel, NoisyLeader):
+            parameters["stddev"] = getattr(kernel.sums, "stddev", None)
+        return {
+            "method": self.method,
+            "horizon": self.horizon,
+            "body": repr(kernel.body),
+            "neighbors": kernel.neighbors.name,
+            "epsilon": shortest_float(self.epsilon),
+            "delta": shortest_float(self.delta),
+            "regret_bound": self.regret_bound,
+            "nonprivate_bound": self.nonprivate_bound,
+            "parameters": {k: str(v) if isinstance(v, Fraction) else v for k, v in parameters.items()},
+            "alternatives": [list(pair) for pair in self.alternatives],
+        }
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a plan is asked for, checked."""
+
+    body: Body
+    horizon: int
+    lipschitz: float
+    epsilon: Fraction
+    delta: Fraction
+    neighbors: Any
+    linear: bool
+    sampler: Sampler | None = field(repr=False)
+
+    @property
+    def reach(self) -> float:
+        """How far apart one round's gradients may be, in units of `lipschitz`."""
+        return (2 if self.neighbors is NEIGHBORS["replace"] else 1) * (1 + NORM_SLACK)
+
+
+def plan_convex(
+    body: Body,
+    horizon: int,
+    epsilon: Any,
+    delta: Any,
+    lipschitz: Any = 1.0,
+    method: str = "auto",
+    losses: str = "linear",
+    neighbors: str = "replace",
+    sampler: Sampler | None = None,
+) -> ConvexPlan:
+    """The learner with the least bound of regret, or of one method the parameters with the least.
+
+    Args:
+        body: where points lie: `Space`, `Box` or `Ball`.
+        horizon: rounds, at least 1.
+        epsilon: privacy parameter, positive.
+        delta: positive, below 1: no method here is pure.
+        lipschitz: no gradient is longer.
+        method: one of `CONVEX_METHODS`, or "auto" for the least bound.
+        losses: "linear", or "convex" for gradients at the points that were played.
+        neighbors: "replace" protects a round's loss against all others, "zero-out" against none at all.
+        sampler: for method "sampler" only: draws for general convex losses, with its total variation stated.
+
+    Raises:
+        InputError: an argument is out of range, or no parameters of the method keep the promise.
+
+    Examples:
+        >>> from labeldp.online import Ball
+        >>> plan = plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6)
+        >>> plan.method, round(plan.regret_bound), round(plan.nonprivate_bound)
+        ('matrix-factorization', 73, 50)
+    """
+    question = _checked(body, horizon, epsilon, delta, lipschitz, losses, neighbors, sampler)
+    if method not in ("auto", *CONVEX_METHODS):
+        raise InputError(f"method must be auto or one of {', '.join(CONVEX_METHODS)}")
+    if (method == "sampler") != (sampler is not None):
+        raise InputError(REFUSED if sampler is None else 'sampler is for method="sampler" only')
+    if method != "auto":
+        return _METHODS[method](question, method)
+    plans = []
+    for name in CONVEX_METHODS[:-1]:
+        try:
+            plans.append(_METHODS[name](question, name))
+        except InputError:
+            continue
+    if not plans:
+        raise InputError("no method keeps so small an epsilon and delta: take larger ones, or a smaller horizon")
+    best = min(plans, key=lambda plan: plan.regret_bound)
+    return replace(best, alternatives=tuple((p.method, p.regret_bound) for p in plans if p is not best))
+
+
+def _checked(
+    body: Any, horizon: Any, epsilon: Any, delta: Any, lipschitz: Any, losses: Any, neighbors: Any, sampler: Any
+) -> _Question:
+    if not isinstance(body, Body):
+        raise InputError("body must be a Space, a Box or a Ball")
+    if losses not in ("linear", "convex"):
+        raise InputError("losses must be 'linear' or 'convex'")
+    if neighbors not in NEIGHBORS:
+        raise InputError("neighbors must be 'replace' or 'zero-out'")
+    share = decimal(delta, "delta")
+    if not 0 < share < 1:
+        raise InputError("delta must lie between 0 and 1: no method for convex losses is pure")
+    exact = positive_epsilon(epsilon), share
+    rounds, lipschitz = whole_number("horizon", horizon, 1), real("lipschitz", lipschitz)
+    return _Question(body, rounds, lipschitz, *exact, NEIGHBORS[neighbors], losses == "linear", sampler)
+
+
+def _plan(question: _Question, method: str, bound: float, kernel: ConvexKernel[Any]) -> ConvexPlan:
+    """A plan, once its promise was checked, and with nothing better than doing nothing left out."""
+    if not kernel.privacy_loss(question.horizon).within(question.epsilon, question.delta):
+        raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
+    size = question.lipschitz * question.body.radius
+    worst = 2 * size * question.horizon if question.body.bounded else math.inf
+    floor = size * math.sqrt(question.horizon)
+    return ConvexPlan(method, question.horizon, question.epsilon, question.delta, min(bound, worst), floor, kernel)
+
+
+def _noisy(question: _Question, method: str) -> ConvexPlan:
+    """Noise on sums of gradients. The tree's noise is not monotone in time, which the bound for linear losses needs."""
+    sums = _sums(question, method)
+    linear = question.linear and method != "tree"
+    regret, rate = (linear_regret, linear_rate) if linear else (convex_regret, convex_rate)
+    sizes = question.body, question.horizon, question.lipschitz
+    deviation = sums.deviation * question.lipschitz
+    best = rate(*sizes, deviation)
+    kernel = NoisyLeader(question.body, question.lipschitz, best, sums, question.neighbors)
+    return _plan(question, method, regret(*sizes, best, deviation), kernel)
+
+
+def _sums(question: _Question, method: str) -> NoisySums[Any]:
+    """The noisy sums with the least noise."""
+    size, reach = (question.horizon, question.body.dimension), question.reach * (1 + 2.0**-40)
+    if method == "matrix-factorization":
+        return ToeplitzSums(*size, toeplitz_stddev(*size, reach, question.epsilon, question.delta))
+
+    def keeps(stddev: float) -> bool:
+        try:
+            return GaussianTree(*size, stddev).privacy_loss(reach, size[0]).within(question.epsilon, question.delta)
+        except InputError:
+            return False
+
+    return GaussianTree(*size, _least(keeps, "delta is too small for Gaussian noise: take a larger one"))
+
+
+def _least(keeps: Callable[[float], bool], refusal: str) -> float:
+    """The smallest number that is enough, to 1e-6 of it."""
+    high = 1.0
+    while not keeps(high):
+        high *= 2
+        if high > 2.0**60:
+            raise InputError(refusal)
+    low = high / 2
+    while keeps(low):
+        low, high = low / 2, low
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+def _redrawn(question: _Question, method: str) -> ConvexPlan:
+    """A draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
+    failure, sampler = _failure(question, method), question.sampler
+    mu = gaussian_mu(question.epsilon, question.delta * (1 - Fraction(1, SHARE)))
+    batches = BATCHES[question.horizon >= BATCHES]
+    draws = question.horizon // batches
+    batches, draws = (each[draws * float(failure) <= float(question.delta) / SHARE] for each in (batches, draws))
+    if not len(batches):
+        raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
+    ratio = (1 - 1e-5) * 2 * (mu / (question.reach * question.lipschitz)) ** 2 / draws
+    strengths = _strengths(question)[:, np.newaxis]
+    sizes = question.horizon + 2 * strengths.max() * question.body.radius / question.lipschitz
+    ratio /= (1 + sizes * (question.body.dimension + 16) * 2.0**-50) ** 2
+    bounds = _bounds(question, ratio * strengths, strengths, batches)
+    at, which = np.unravel_index(bounds.argmin(), bounds.shape)
+    strength = float(strengths[at, 0])
+    size = (question.body, question.horizon, question.lipschitz, float(ratio[which]) * strength, strength)
+    batch, kernel = int(batches[which]), cast(ConvexKernel[Any] | None, None)
+    if sampler is not None:
+        kernel = SampledWeights(*size, batch, sampler, float(question.epsilon), question.neighbors)
+    kernel = kernel or RegularizedWeights(*size, batch, neighbors=question.neighbors)
+    return _plan(question, method, float(bounds.min()), kernel)
+
+
+def _failure(question: _Question, method: str) -> Fraction:
+    """What one draw adds to delta."""
+    if method == "sampler":
+        if getattr(question.sampler, "distance", None) is None:
+            raise InputError(REFUSED)
+        distance = decimal(getattr(question.sampler, "distance", None), "the sampler's distance")
+        return distance * (2 + exp_bounds(question.epsilon)[1])
+    if not question.linear:
+        raise InputError(REFUSED)
+    return draw_failure(question.body)
+
+
+def _strengths(question: _Question) -> Floats:
+    """Strengths of regularization around that without privacy."""
+    plain = question.lipschitz * math.sqrt(question.horizon) / (2 * question.body.radius)
+    return plain * np.geomspace(1, 1e5, 501)
+
+
+def _bounds(question: _Question, beta: Any, strength: Any, batch: Any) -> Floats:
+    """`regularized_regret`, of arrays."""
+    sizes = question.body, question.horizon, question.lipschitz
+    return np.vectorize(lambda b, s, n: regularized_regret(*sizes, b, s, n))(beta, strength, batch)
+
+
+def _lazy(question: _Question, method: str) -> ConvexPlan:
+    """Draws now and then: epsilon is split between the coin, taken at its worst, and all draws."""
+    if not (question.linear and question.body.bounded):
+        raise InputError(REFUSED if question.body.bounded else "points must be bounded for lazy draws: see redraw")
+    chains = 2 if method == "l2p" else 1
+    batch, redraw, eta = (each.ravel() for each in np.meshgrid(*_grid(question), indexing="ij"))
+    swing, worst = question.reach / 2, question.lipschitz * question.body.radius
+    shift = batch * eta if chains == 2 else 0.0 * eta
+    coin = coin_worst(chains * swing * eta, redraw, shift)
+    steps = -np.expm1(np.log1p(-redraw) - (3 if chains == 2 else 1) * batch * eta)
+    batches, tail = question.horizon // batch, float(question.delta) / (8 * SHARE)
+    draws = 1 + binom.isf(tail, np.maximum(batches - 1, 0), steps)
+    draws = draws + (binom.isf(tail, batches, redraw) if chains == 2 else 0)
+    mu = np.maximum(_mus(question, float(question.epsilon) - 1.001 * coin), 1e-9)
+    beta = eta / (2 * worst)
+    needed = (question.reach * question.lipschitz / mu) ** 2 * beta * draws / 2 * (1 + 1e-3)
+    strength = np.maximum(needed, question.lipschitz * np.sqrt(question.horizon * batch) / (2 * question.body.radius))
+    bounds = np.where(mu > 1e-9, _bounds(question, beta, strength, batch), math.inf)
+    i = int(bounds.argmin())
+    if not math.isfinite(bounds[i]):
+        raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
+    kernel = RegularizedWeights(
+        *(question.body, question.horizon, question.lipschitz, float(beta[i]), float(strength[i]), int(batch[i])),
+        *(Fraction(float(redraw[i])), chains == 2, question.neighbors, 2 * tail),
+    )
+    return _plan(question, method, float(bounds[i]), kernel)
+
+
+def _grid(question: _Question) -> tuple[Any, Any, Any]:
+    """Batches, shares of redraws, and rates beta · 2 L R that are tried."""
+    batches = 2 ** np.arange(0, question.horizon.bit_length())
+    return batches, 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
+
+
+def _mus(question: _Question, epsilons: Floats) -> Floats:
+    """For each epsilon a Gaussian loss, nearly the best, that keeps it and most of delta; 0 where there is none."""
+    delta = float(question.delta) * (1 - 2 / SHARE)
+    mus = np.geomspace(1e-6, 60, 4000)
+    reached = np.array([_epsilon_of(mu, delta) for mu in mus])
+    at = np.searchsorted(reached, epsilons, side="right") - 1
+    return np.where((epsilons > 0) & (at >= 0), mus[np.maximum(at, 0)], 0.0)
+
+
+def _epsilon_of(mu: float, delta: float) -> float:
+    """An epsilon that a Gaussian loss keeps, a little too large: mu²/2 + mu times a normal quantile."""
+    return float(mu**2 / 2 + mu * norm.isf(delta))
+
+
+_METHODS: dict[str, Callable[[_Question, str], ConvexPlan]] = {
+    "matrix-factorization": _noisy,
+    "tree": _noisy,
+    "redraw": _redrawn,
+    "dartboard": _lazy,
+    "l2p": _lazy,
+    "sampler": _redrawn,
+}

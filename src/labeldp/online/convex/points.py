@@ -1,0 +1,401 @@
+"""Exact points of boxes and balls."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Context, Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincc, gammaln
+
+from labeldp.online.convex.base import Ball, Body, Box
+from labeldp.privacy import WORD, InputError, Randomness, Words
+from labeldp.sampling import falls_below, fresh_words, keep_coins
+
+Floats = NDArray[np.float64]
+
+Integers = NDArray[np.int64]
+
+BALL_FAILURE = Fraction(2, 10**11)
+"""What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
+digits)."""
+
+MAX_BALL = 2048
+"""Dimensions of a ball for which that is so."""
+
+SLACK = 2.0**-30
+"""How much deeper than at its computed mode a potential of a ball may be, at most."""
+
+RISE = 1.001
+
+HUGE = 1e6
+"""A potential that stands for larger ones: nothing so unlikely is ever drawn."""
+
+FINE = 20
+"""Points lie on a grid of 2**-FINE of the radius or of the law's standard deviation, or a little finer."""
+
+MAX_STEPS = 2.0**40
+"""Grid steps from the center of a body to a point, or to a law's own center, at most."""
+
+Potential = Callable[[float], float]
+
+
+def grid_step(body: Body, curvature: float) -> float:
+    """The power of two that points on a body are multiples of: far below the law's standard deviation, and public.
+
+    Raises:
+        InputError: the law is too narrow for a grid of 2**40 steps, or a ball has more than `MAX_BALL` dimensions.
+    """
+    if isinstance(body, Ball) and body.dimension > MAX_BALL:
+        raise InputError(f"dimension of a ball must be at most {MAX_BALL} for draws of points")
+    narrow = min(body.half.min(), body.radius) if isinstance(body, Box) else body.radius
+    step = 2.0 ** (math.floor(math.log2(min(narrow, 1 / math.sqrt(2 * curvature)))) - FINE)
+    if body.radius > MAX_STEPS * step:
+        raise InputError("the law of points is too narrow beside the body: take a smaller horizon or radius")
+    return step
+
+
+def draw_failure(body: Body) -> Fraction:
+    """What one point adds to delta: the law that is drawn is the exact one but with this probability."""
+    if isinstance(body, Ball) and body.dimension > 1:
+        return BALL_FAILURE + body.dimension * LINE_FAILURE
+    return body.dimension * LINE_FAILURE
+
+
+def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng: Randomness) -> Integers:
+    """A point x of a body with density e^(-curvature |x - center|^2), on a grid.
+
+    Args:
+        body: where points lie, relative to its own center.
+        center: of the law, shape (dimension,); it may lie far outside.
+        curvature: positive; the density without a body is normal of variance 1 / (2 curvature).
+        step: of the grid, as `grid_step` gives it.
+
+    Returns:
+        The grid point in steps: the nearest one in a space or a box, in a ball the next one towards zero.
+
+    Guarantee: the law of what is drawn is that of the real point, rounded, but with probability `draw_failure`.
+
+    Source: Asi, equation (3), for the law. Proof: `docs/proofs/online_convex.md`.
+    """
+    if isinstance(body, Ball) and body.dimension > 1:
+        return _on_ball(body.radius, center, curvature, step, rng)
+    half = body.half if isinstance(body, Box) else np.full(body.dimension, body.radius if body.bounded else math.inf)
+    mode = np.clip(center, -half, half)
+    steps = rounded(mode, draw_numbers(normal_lines(mode, mode - center, half, curvature), rng=rng), step)
+    return np.clip(steps, -np.floor(half / step), np.floor(half / step)).astype(np.int64)
+
+
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Laws on lines, one for each of n numbers: density e^-V at an offset from `mode`, V convex and V(0) = 0.
+
+    Attributes:
+        mode: shape (n,).
+        widths: on either side V of a width is at least 1, or the law ends within a width; positive, shape (n,).
+        ends: how far the law goes to the left and to the right, maybe infinite, shape (2, n).
+        potential: V at offsets of some of the lines: (lines, offsets) -> V, each shape (m,).
+        exact: V at a rational offset of one line; None where doubles stand for V, and their error is charged.
+    """
+
+    mode: Floats = field(repr=False)
+    widths: Floats = field(repr=False)
+    ends: Floats = field(repr=False)
+    potential: Callable[[Places, Floats], Floats] = field(repr=False)
+    exact: Callable[[int, Fraction], Fraction] | None = field(default=None, repr=False)
+
+
+def normal_lines(mode: Floats, excess: Floats, half: Floats, curvature: float) -> Lines:
+    """Normal laws between -half and half, independent of each other: V = curvature · offset · (offset + 2 excess).
+
+    Args:
+        mode: between the ends.
+        excess: of the mode over the law's own center; 0 inside.
+    """
+    root = 1 / (curvature * (np.abs(excess) + np.sqrt(excess**2 + 1 / curvature))) * (1 + 2.0**-40)
+    ends = np.stack([np.where(excess > 0, 0.0, half + mode), np.where(excess < 0, 0.0, half - mode)])
+
+    def potential(lines: Places, offsets: Floats) -> Floats:
+        return np.asarray(curvature * offsets * (offsets + 2 * excess[lines]))
+
+    def exact(line: int, offset: Fraction) -> Fraction:
+        return Fraction(curvature) * offset * (offset + 2 * Fraction(float(excess[line])))
+
+    return Lines(mode, np.minimum(root, ends.max(axis=0)), ends, potential, exact)
+
+
+def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: Randomness) -> Integers:
+    """A point of a ball of two dimensions or more, rounded towards zero.
+
+    Along the axis through the law's center its coordinate is drawn by what is left of the ball around it, then the
+    distance from the axis, then a direction.
+    """
+    distance = float(np.linalg.norm(center))
+    gap = _one(_axis(len(center), radius, distance, curvature), rng)
+    left = gap * (2 * Fraction(radius) - gap)
+    away = _one(_distance(len(center) - 2, math.sqrt(left), curvature), rng)
+    count = len(center) - 1
+    sides = normal_lines(np.zeros(count), np.zeros(count), np.full(count, math.inf), 0.5)
+    drawn = draw_numbers(sides, rng=rng)
+    steps = _turned(Fraction(radius) - gap, away, drawn.offsets, center) / step
+    unsure = np.abs(steps - np.rint(steps)) <= 2.0**-44 * (radius / step + 1) * math.sqrt(len(center))
+    if unsure.any():
+        exact = [drawn.offset(i) for i in range(count)]
+        return np.array([int(each) for each in _turned_exactly(Fraction(radius) - gap, away, exact, center, step)])
+    return np.trunc(steps).astype(np.int64)
+
+
+def _one(line: Lines, rng: Randomness) -> Fraction:
+    """A number from one law."""
+    return max(Fraction(float(line.mode[0])) + draw_numbers(line, rng=rng).offset(0), Fraction(0))
+
+
+def _axis(dimension: int, radius: float, distance: float, curvature: float) -> Lines:
+    """The law of what the coordinate along the axis leaves to the surface: g = radius - coordinate, 0 to 2 radius.
+
+    V = curvature · g · (g + 2 (distance - radius)) - ln P(chi² of dimension - 1 <= 2 curvature g (2 radius - g)), and
+    `SLACK`, so that no V is negative though the mode is known to a few digits only.
+    """
+    shape, excess = (dimension - 1) / 2, distance - radius
+
+    def inside(g: float) -> float:
+        return log_gamma_share(shape, curvature * g * (2 * radius - g))
+
+    mode = _lowest(lambda g: curvature * g * (g + 2 * excess) - inside(g), 0.0, 2 * radius)
+    there = inside(mode)
+
+    def rise(offset: float) -> float:
+        return SLACK + curvature * offset * (offset + 2 * (mode + excess)) + there - inside(mode + offset)
+
+    return _around(mode, rise, mode, 2 * radius - mode)
+
+
+def _distance(power: int, most: float, curvature: float) -> Lines:
+    """The law with density r^power e^(-curvature r²) for 0 < r < most."""
+    peak = min(math.sqrt(power / (2 * curvature)), most)
+    slope = 2 * curvature * peak - power / peak if peak else 0.0  # 0 at a peak inside
+
+    def rise(offset: float) -> float:
+        if not peak:
+            return curvature * offset**2
+        share = offset / peak
+        if share <= -1:
+            return math.inf
+        inside = peak < most
+        bend = share - math.log1p(share)
+        return curvature * offset**2 + power * bend + (0.0 if inside else slope * offset)
+
+    return _around(peak, rise, peak, most - peak)
+
+
+def log_gamma_share(shape: float, x: float) -> float:
+    """ln(P(shape, x) Γ(shape + 1)) for the regularized incomplete gamma function P; minus infinity at 0."""
+    if x <= 0:
+        return -math.inf
+    if x > shape + 1:
+        return math.log1p(-float(gammaincc(shape, x))) + _log_factorial(shape)
+    term, total, place = 1.0, 1.0, shape
+    while term > 2.0**-56 * total:
+        place += 1
+        term *= x / place
+        total += term
+    return shape * math.log(x) - x + math.log(total)
+
+
+@lru_cache(maxsize=64)
+def _log_factorial(shape: float) -> float:
+    return float(gammaln(shape + 1))
+
+
+def _lowest(depth: Potential, low: float, high: float) -> float:
+    """Where a convex function is lowest between two ends, by golden section."""
+    share = (math.sqrt(5) - 1) / 2
+    left, right = high - share * (high - low), low + share * (high - low)
+    at_left, at_right = depth(left), depth(right)
+    for _ in range(120):
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - share * (high - low)
+            at_left = depth(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + share * (high - low)
+            at_right = depth(right)
+    return left if at_left <= at_right else right
+
+
+def _around(mode: float, rise: Potential, left: float, right: float) -> Lines:
+    """The law whose density falls from its mode by e^-rise, with a width that suits both sides."""
+    width = max(_width(rise, -1, left), _width(rise, 1, right))
+
+    def potential(_: Places, offsets: Floats) -> Floats:
+        return np.array([min(rise(float(offset)), HUGE) for offset in offsets])
+
+    return Lines(np.array([mode]), np.array([width]), np.array([[left], [right]]), potential)
+
+
+def _width(rise: Potential, sign: int, end: float) -> float:
+    """How far one must go to one side for a rise of 1 or a little more; to the end where that is not enough."""
+    if not end or rise(sign * end) < RISE:
+        return end
+    low, high = 0.0, end
+    while high > (1 + 2.0**-6) * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if rise(sign * middle) >= RISE else (middle, high)
+    return high
+
+
+def _turned(along: Fraction, away: Fraction, sides: Floats, center: Floats) -> Floats:
+    """The point at `along` on the axis through the center and `away` from it in the direction of `sides`."""
+    axis, sign = _axis_of(center)
+    point = np.concatenate([[-sign * float(along)], sides * (float(away) / np.linalg.norm(sides))])
+    mirror = axis.copy()
+    mirror[0] += sign
+    return np.asarray(point - mirror * (2 * (mirror @ point) / (mirror @ mirror)))
+
+
+def _turned_exactly(
+    along: Fraction, away: Fraction, sides: list[Fraction], center: Floats, step: float
+) -> list[Decimal]:
+    """The same in steps of the grid, to 60 digits: the axis is that of the doubles."""
+    with localcontext(Context(prec=80)):
+        axis, sign = _axis_of(center)
+        mirror = [Decimal(float(each)) for each in axis]
+        mirror[0] += Decimal(sign)
+        rest = [_decimal(side) for side in sides]
+        factor = _decimal(away) / sum((side * side for side in rest), Decimal(0)).sqrt()
+        point = [-Decimal(sign) * _decimal(along), *(side * factor for side in rest)]
+        dot = sum((a * b for a, b in zip(mirror, point, strict=True)), Decimal(0))
+        factor = 2 * dot / sum((each * each for each in mirror), Decimal(0))
+        return [(a - factor * b) / Decimal(step) for a, b in zip(point, mirror, strict=True)]
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _axis_of(center: Floats) -> tuple[Floats, float]:
+    """The direction of the center, the first axis where it is zero, and a sign that keeps the mirror away from zero."""
+    length = np.linalg.norm(center)
+    axis = center / length if length else np.eye(1, len(center))[0]
+    return axis, 1.0 if axis[0] >= 0 else -1.0
+
+
+Flags = NDArray[np.bool_]
+
+LINE_FAILURE = Fraction(1, 1 << 60)
+"""What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
+within this share (docs/proofs/online_convex.md)."""
+
+EXPONENT_MARGIN = 2.0**-44
+"""Doubles know the exponent E of a coin up to this share of E + cells + 4."""
+
+PLACE_MARGIN = 2.0**-48
+"""Doubles know where a number is up to this share of the sizes that it is the sum of."""
+
+_HALF = 1 << 63
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Offsets that were drawn, or tried: a side, so many widths, and a share of one more.
+
+    Attributes:
+        words: the first bit is the side, the other 127 the share; shape (2, n).
+        cells: whole widths, shape (n,).
+        widths: shape (n,).
+    """
+
+    words: Words = field(repr=False)
+    cells: Integers = field(repr=False)
+    widths: Floats = field(repr=False)
+
+    @property
+    def right(self) -> Flags:
+        """True for numbers to the right of the mode."""
+        return self.words[0] >= np.uint64(_HALF)
+
+    @property
+    def offsets(self) -> Floats:
+        """As doubles, shape (n,), each within a few units of its last place."""
+        sizes = (self.cells + (self.words[0] % np.uint64(_HALF)) / _HALF) * self.widths
+        return np.where(self.right, sizes, -sizes)
+
+    def offset(self, i: int) -> Fraction:
+        """One of them, exactly."""
+        high, low = (int(word) for word in self.words[:, i])
+        share = Fraction(((high % _HALF) << 64) | low, 1 << 127)
+        size = (int(self.cells[i]) + share) * Fraction(float(self.widths[i]))
+        return size if high >= _HALF else -size
+
+
+def draw_numbers(lines: Lines, *, rng: Randomness) -> Numbers:
+    """One offset from each law: exactly, where `exact` is given.
+
+    A uniform number within a width on either side is moved outwards by a geometric number of widths, and accepted
+    with probability e^-(V - cells), which is no more than 1 since V is convex. More than one in ten is accepted.
+
+    Guarantee: what is drawn has the law of its density, up to `LINE_FAILURE` and what the potential misses.
+
+    Source: Devroye, Section VII.2, for log-concave laws. Proof: `docs/proofs/online_convex.md`.
+    """
+    count = len(lines.mode)
+    drawn = Numbers(np.zeros((2, count), dtype=np.uint64), np.zeros(count, dtype=np.int64), lines.widths)
+    left = np.arange(count)
+    while left.size:
+        words = fresh_words(rng, 2 * left.size).reshape(2, -1)
+        tried = Numbers(words, _geometric(left.size, rng), lines.widths[left])
+        good = _accepted(lines, left, tried, rng)
+        drawn.words[:, left[good]], drawn.cells[left[good]] = tried.words[:, good], tried.cells[good]
+        left = left[~good]
+    return drawn
+
+
+def _geometric(count: int, rng: Randomness) -> Integers:
+    """Integers j >= 0 with probability proportional to e^-j."""
+    cells = np.zeros(count, dtype=np.int64)
+    running = np.arange(count)
+    while running.size:
+        running = running[keep_coins(np.ones(running.size, dtype=np.int64), Fraction(1), Fraction(1), rng=rng)]
+        cells[running] += 1
+    return cells
+
+
+def _accepted(lines: Lines, left: Places, tried: Numbers, rng: Randomness) -> Flags:
+    """Coins of probability e^-(V - cells) within the ends, and 0 outside."""
+    offsets = tried.offsets
+    ends = np.where(tried.right, lines.ends[1, left], lines.ends[0, left])
+    sizes = np.abs(offsets)
+    inside, edge = sizes <= ends, np.abs(sizes - ends) <= PLACE_MARGIN * sizes
+    near = np.sign(offsets) * np.minimum(sizes, ends)  # no potential is asked for what lies outside
+    exponents = np.maximum(lines.potential(left, near) - tried.cells, 0.0)
+    margin = EXPONENT_MARGIN * (exponents + tried.cells + 4)
+    coins = fresh_words(rng, left.size)
+    places, chances = coins.astype(np.float64), np.exp(-exponents) * WORD
+    heads: Flags = inside & ~edge & (places + 1 <= chances * (1 - margin))
+    unsure = (inside | edge) & ~heads & (places <= chances * (1 + margin))
+    for i in np.flatnonzero(unsure):
+        offset = tried.offset(int(i))
+        real = Fraction(float(exponents[i]))
+        if lines.exact is not None:
+            real = lines.exact(int(left[i]), offset) - int(tried.cells[i])
+        heads[i] = abs(offset) <= ends[i] and falls_below(int(coins[i]), max(real, Fraction(0)), Fraction(1), rng)
+    return heads
+
+
+def rounded(mode: Floats, numbers: Numbers, step: float) -> Integers:
+    """The multiples of a power of two that are nearest to mode + offset, shape (n,): exactly those."""
+    offsets = numbers.offsets
+    places = (mode + offsets) / step
+    sizes = (np.abs(mode) + np.abs(offsets)) / step
+    steps = np.floor(places + 0.5).astype(np.int64)
+    for i in np.flatnonzero(np.abs(places + 0.5 - np.rint(places + 0.5)) <= PLACE_MARGIN * (sizes + 1)):
+        real = (Fraction(float(mode[i])) + numbers.offset(int(i))) / Fraction(step)
+        steps[i] = math.floor(real + Fraction(1, 2))
+    return steps

@@ -1,0 +1,183 @@
+"""The stateful face of private learning from convex losses: a plan, a ledger, and one point after another."""
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, final
+
+from labeldp.online.charging import Course, OnlineLedger, checked_ledger
+from labeldp.online.convex.base import Body, Floats, checked_gradients, finite_array
+from labeldp.online.convex.gradient import NoisyLeader
+from labeldp.online.convex.planning import ConvexPlan, plan_convex
+from labeldp.online.convex.regularized import REFUSED, SampledWeights, Sampler
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    InputError,
+    Ledger,
+    OwnProcess,
+    PrivacyLoss,
+    RandomnessKind,
+    SystemRandomness,
+    as_successive,
+)
+
+Gradient = Callable[[Floats], Any]
+
+
+@final
+class PrivateOnlineConvex(OwnProcess):
+    """Plays a point in every round, before the convex loss of that round is seen, in private.
+
+    The plan is made, and the whole horizon charged, before the first point; both depend on the arguments alone. What is
+    released is the sequence of points. Everything else is as secret as the losses.
+
+    The horizon must be known, and there are no snapshots: a learner lives as long as its process.
+
+    Args:
+        body: where points lie: `Space`, `Box` or `Ball`.
+        horizon: the number of rounds; it must be known.
+        epsilon, delta: privacy parameters, positive.
+        lipschitz: no gradient is longer, in Euclidean length.
+        method: see `plan_convex`.
+        losses: "linear", or "convex" for gradients at the points that were played.
+        neighbors: "replace" protects a round's loss against all others, "zero-out" against none at all.
+        clip: scale longer gradients down instead of refusing them.
+        sampler: for method "sampler": draws for general convex losses, with its total variation stated.
+        rng: `SystemRandomness()`, or a numpy generator for a simulation.
+        ledger: charged in the place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
+        dataset: the name of the losses in a new ledger.
+
+    Guarantee: the guarantee of all rounds is charged before the first point is drawn; the first point that an update
+        returns is the one that the learner showed before; of gradients that are refused nothing is used.
+
+    Raises:
+        InputError: an argument is wrong; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing drawn.
+
+    Examples:
+        >>> import numpy as np
+        >>> from labeldp.online import Ball
+        >>> learner = PrivateOnlineConvex(Ball(3, 1.0), horizon=1000, epsilon=1, delta=1e-6)
+        >>> played = learner.update(np.random.default_rng(0).uniform(-0.5, 0.5, (999, 3)))
+        >>> learner.update(lambda point: (point - 0.1) / 2).shape
+        (1, 3)
+        >>> learner.certificate.loss.epsilon(1e-6) <= 1
+        True
+    """
+
+    _uncopied = (
+        "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots "
+        "of PrivateOnlineConvex, so that it lives as long as its process"
+    )
+    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+
+    def __init__(
+        self,
+        body: Body,
+        horizon: int,
+        epsilon: Any,
+        delta: Any,
+        lipschitz: Any = 1.0,
+        method: str = "auto",
+        losses: str = "linear",
+        neighbors: str = "replace",
+        *,
+        clip: bool = False,
+        sampler: Sampler | None = None,
+        rng: Any = None,
+        ledger: OnlineLedger | None = None,
+        dataset: str = "losses",
+    ) -> None:
+        self._plan = plan_convex(body, horizon, epsilon, delta, lipschitz, method, losses, neighbors, sampler)
+        self._kernel, self._clip = self._plan.kernel, clip
+        self._rng = as_successive(SystemRandomness() if rng is None else rng)
+        self._ledger = checked_ledger(Ledger(Budget(epsilon, delta), dataset) if ledger is None else ledger)
+        plan = self._plan.to_json()
+        kernel: Any = self._kernel  # of points; a course asks it for nothing else than a kernel of experts
+        self._course = Course(kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
+        self._receipt = self._course.pay(self._ledger, self._rng)
+        self._lock, self._rounds = threading.Lock(), 0
+        self._belong()
+        self._state = self._kernel.init(rng=self._rng)
+
+    @property
+    def plan(self) -> ConvexPlan:
+        """Method and parameters, the regret bound and alternatives."""
+        return self._plan
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were played."""
+        return self._rounds
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger that the horizon was charged to."""
+        return self._ledger
+
+    @property
+    def certificate(self) -> Certificate:
+        """The receipt of what was charged: it covers all rounds of the horizon."""
+        simulated = self._rng.kind is RandomnessKind.SIMULATION
+        return replace(self._receipt, randomness=self._rng.kind) if simulated else self._receipt
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """What the points so far, the coming one among them, reveal of one round: a function of their number alone.
+
+        It holds for a number of rounds that was fixed in advance; who stops by what was seen relies on the certificate.
+        """
+        return self._course.spent(self._rounds)
+
+    def predict(self) -> Floats:
+        """The point of the coming round, shape (dimension,). It draws nothing: asked again, it is the same.
+
+        Raises:
+            InputError: the horizon is over.
+        """
+        if self._rounds >= self._plan.horizon:
+            raise InputError(f"the horizon of {self._plan.horizon:,} rounds is over")
+        return self._kernel.predict(self._state).copy()
+
+    def update(self, gradients: Any) -> Floats:
+        """Take in the losses of one or more rounds, and play them.
+
+        Args:
+            gradients: of the losses, shape (dimension,) for one round or (rounds, dimension) for several linear ones;
+                or a function that gives the gradient of one round at the point that is played. With a sampler of your
+                own, a list of losses as it takes them. What such a function raises is passed on as it is, with whatever
+                its text tells of the losses; nothing of that update is used, and the point stays.
+
+        Returns:
+            The points that were played in these rounds, shape (rounds, dimension).
+
+        Raises:
+            InputError: gradients are not finite, longer than `lipschitz` or more than the horizon has left.
+        """
+        self.check_process()
+        with self._lock:
+            rows = self._checked(gradients)
+            state, points = self._kernel.update(self._state, rows, rng=self._rng)
+            self._rounds, self._state = self._rounds + len(rows), state  # an interrupt in between forgets no round
+        return points
+
+    def _checked(self, gradients: Any) -> Any:
+        """What the kernel takes: rows, or the losses of a sampler."""
+        if isinstance(self._kernel, SampledWeights):
+            return list(gradients)
+        if callable(gradients):
+            if not isinstance(self._kernel, NoisyLeader):
+                raise InputError(REFUSED)
+            gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
+            if gradients.ndim != 1:
+                raise InputError("gradients must have shape (dimension,) where a function gives them")
+        body = self._kernel.body
+        rows = checked_gradients(gradients, body.dimension, self._kernel.lipschitz, clip=self._clip)
+        self._kernel.check_rounds(self._rounds, len(rows))
+        return rows
+
+    def __repr__(self) -> str:
+        plan = self._plan
+        return f"PrivateOnlineConvex(horizon={plan.horizon}, rounds={self._rounds}, method={plan.method!r})"

@@ -1,0 +1,1 @@
+"""Experts: one of d is played in each round."""

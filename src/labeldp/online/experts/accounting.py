@@ -1,0 +1,398 @@
+"""Losses, regret bounds, best parameters."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from labeldp.privacy import (
+    MAX_RATE,
+    ORDERS,
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Switching,
+    one_loss,
+    positive_number,
+    share,
+    switching_rdp,
+    whole_number,
+)
+
+Floats = NDArray[np.float64]
+
+SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
+"""How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
+
+_LARGEST_MU = 1e4
+
+
+def batches_seen(rounds: int, batch: int) -> int:
+    """Batches whose actions can be seen after the losses of so many rounds: the one that comes is chosen already."""
+    return rounds // batch + 1
+
+
+def dartboard_rdp(
+    rate: ArrayLike, batch: int, redraw: ArrayLike, batches: float, neighbors: Neighbors, orders: ArrayLike
+) -> Floats:
+    """The Rényi divergence of the actions of a batched dartboard.
+
+    Source: `docs/proofs/online.md`, equation (6).
+    """
+    return switching_rdp(rate, redraw, batch, batches, _swing(neighbors), 1, orders)
+
+
+def l2p_rdp(
+    rate: ArrayLike, batch: int, redraw: ArrayLike, batches: float, neighbors: Neighbors, orders: ArrayLike
+) -> Floats:
+    """The Rényi divergence of the actions of Algorithm 1 with multiplicative weights, the reference released too.
+
+    Source: `docs/proofs/online.md`, equation (7).
+    """
+    return switching_rdp(rate, redraw, batch, batches, _swing(neighbors), 2, orders)
+
+
+def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
+    """What the actions of a batched dartboard reveal of one round's losses, after so many rounds.
+
+    Args:
+        rate: learning rate for losses in [0, 1], positive.
+        batch: rounds in a batch.
+        redraw: probability of a redraw whatever the losses are, in (0, 1], a multiple of 2**-32.
+        rounds: rounds whose losses the learner has seen.
+        neighbors: ONE_LOSS or ZERO_OUT.
+
+    Source: `docs/proofs/online.md`, equation (6).
+    """
+    return _loss(rate, batch, redraw, rounds, neighbors, chains=1)
+
+
+def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
+    """The same for Algorithm 1 with multiplicative weights: its reference costs as many draws again.
+
+    Source: `docs/proofs/online.md`, equation (7); not the formula of Asi, Theorem 3.2 (`theorem_3_2_epsilon`).
+    """
+    return _loss(rate, batch, redraw, rounds, neighbors, chains=2)
+
+
+def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
+    """One atom, its rate rounded up to a double; nothing where one batch alone can be seen."""
+    swing, above, exact = _swing(neighbors), float(positive_number("rate", rate)), share("redraw", redraw)
+    if Fraction(above) < positive_number("rate", rate):
+        above = math.nextafter(above, math.inf)
+    batches = batches_seen(rounds, whole_number("batch", batch, 1))
+    if batches < 2:
+        return PrivacyLoss.zero()
+    if above > MAX_RATE:
+        raise InputError(f"rate must be at most {MAX_RATE:g}")
+    return PrivacyLoss.curve(Switching(above, float(exact), batch, batches, swing, chains))
+
+
+def _swing(neighbors: Neighbors) -> int:
+    return SWINGS[one_loss(neighbors)]
+
+
+def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> float:
+    """What the printed formula gives: no accountant, and no certificate is made of it.
+
+    Its proof has gaps (`docs/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), it has never
+    been seen below the truth, and is about ten times as much as `l2p_loss`. With delta_0 = 0 it leaves delta =
+    2 T delta_1.
+
+    Source: Asi, Theorem 3.2.
+    """
+    log, load = math.log(2 * horizon / delta), horizon * rate**2 * redraw / batch
+    return 2 * rate / redraw + rate + 1.5 * load * log + math.sqrt(6 * load) * log
+
+
+def theorem_3_2_applies(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> bool:
+    """Whether its conditions hold: eta <= 1/10, T p >= B and eta B log(1 / delta_1) <= p.
+
+    Source: Asi, Theorem 3.2 and Lemma 3.8.
+    """
+    log = math.log(2 * horizon / delta)
+    return rate <= 0.1 and horizon * redraw >= batch and rate * batch * log <= redraw
+
+
+def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -> float:
+    """ln d / eta + eta T B / 8: expected regret of multiplicative weights that play for batches of B rounds.
+
+    It holds for losses that do not follow the actions, and whatever the probability of a redraw is.
+
+    Source: `docs/proofs/online.md`, equation (2).
+    """
+    return math.log(experts) / rate + rate * horizon * batch / 8
+
+
+def batching_excess(horizon: float, batch: int, rate: float) -> float:
+    """(T / 4) (1 - 1 / B) tanh(eta B / 2): what batches cost where two experts lose in turn, one batch each.
+
+    About eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/corrections.md`.
+
+    Args:
+        horizon: T, a multiple of 2 B.
+
+    Source: `docs/proofs/online.md`, equation (8).
+
+    Examples:
+        >>> round(batching_excess(10_000, 10, 0.01)), 10_000 * 10**2 * 0.01**2
+        (112, 100.0)
+    """
+    return horizon / 4 * (1 - 1 / batch) * math.tanh(rate * batch / 2)
+
+
+def batch_lower_bound(experts: int, horizon: float, batch: int) -> float:
+    """sqrt(T B ln d / 2): up to 1 - o(1), the least regret of a learner that plays each batch with one action.
+
+    Source: Cesa, Theorem 3.7, on T / B rounds with losses up to B.
+    """
+    return math.sqrt(horizon * batch * math.log(experts) / 2)
+
+
+def nonprivate_bound(experts: int, horizon: float) -> float:
+    """sqrt(T ln d / 2): the regret of multiplicative weights at the best rate, without privacy.
+
+    Source: Cesa, Theorem 2.2.
+    """
+    return math.sqrt(horizon * math.log(experts) / 2)
+
+
+def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
+    """The rate that makes `softmax_regret_bound` smallest."""
+    return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
+
+
+def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
+    """ln d / eta + eta (T / 8 + s^2 / 2): softmax of sums with Gaussian noise that never grows quieter.
+
+    Args:
+        deviation: s, the largest standard deviation of the noise on a sum.
+
+    Source: `docs/proofs/online.md`, equation (9).
+    """
+    return math.log(experts) / rate + rate * (horizon / 8 + deviation**2 / 2)
+
+
+@lru_cache(maxsize=64)
+def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
+    """The largest mu of a Gaussian loss that keeps (epsilon, delta), within a factor of 1e-9 from below.
+
+    Source: Dong, Corollary 2.13.
+    """
+    low, high = 0.0, _LARGEST_MU
+    while high - low > 1e-9 * high and high > 1e-300:
+        middle = math.sqrt(low * high) if low else high / 1000
+        kept = PrivacyLoss.gaussian(middle).within(epsilon, delta)
+        low, high = (middle, high) if kept else (low, middle)
+    return low
+
+
+def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> float:
+    """How many redraws to expect, at most: each batch but the first redraws with 1 - (1 - p) e^(-eta B) or less.
+
+    Source: `docs/proofs/online.md`, equation (1).
+    """
+    batches = -(-horizon // batch)
+    return (batches - 1) * (redraw - (1 - redraw) * math.expm1(-rate * batch))
+
+
+def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
+    """Regret of epochs of 1, 2, 4, … rounds, each played by one draw on the losses of the one before it.
+
+    Against the expert that is best on average, for losses of all rounds drawn independently from one law. Against
+    losses that are not, there is no bound: regret can grow as fast as the horizon.
+
+    Args:
+        rate: what a loss of 1 takes off a log-weight of the draw.
+
+    Source: `docs/proofs/online.md`, equation (10).
+    """
+    total, start, length = 0.0, 0, 1
+    while start < horizon:
+        rounds, seen = min(length, horizon - start), length // 2
+        gap = math.sqrt(math.log(experts) / (2 * seen)) + math.log(experts) / (rate * seen) if seen else 1.0
+        total += rounds * min(1.0, gap)
+        start, length = start + rounds, 2 * length
+    return total
+
+
+REDRAW_STEP = Fraction(1, 1 << 32)
+"""The probability of a redraw is a multiple of it."""
+
+RATE_BITS = 24
+"""A rate is an integer of so many bits times a power of two."""
+
+_BISECTIONS = 16
+
+_PATIENCE = 3
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What must be kept, and over how many rounds."""
+
+    experts: int
+    horizon: int
+    epsilon: Fraction
+    delta: Fraction
+    swing: int
+
+    @property
+    def free_rate(self) -> float:
+        """The rate of multiplicative weights without privacy, in batches of one round."""
+        return math.sqrt(8 * math.log(self.experts) / self.horizon)
+
+    def kept(self, rate: Fraction, redraw: Fraction, batch: int, chains: int) -> bool:
+        """True when these parameters keep the promise over the whole horizon."""
+        batches = batches_seen(self.horizon, batch)
+        curve = Switching(float(rate), float(redraw), batch, batches, self.swing, chains)
+        return PrivacyLoss.curve(curve).within(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """Parameters of a switching learner, exact."""
+
+    rate: Fraction
+    batch: int
+    redraw: Fraction
+    bound: float
+
+
+def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batch: int | None = None) -> Tuned:
+    """The parameters with the smallest bound that keep a promise, with one of them fixed where it is given.
+
+    Batches are tried from the shortest on, until longer ones have not helped three times in a row.
+
+    Guarantee: the parameters keep the promise.
+    """
+    best, worse = None, 0
+    around: tuple[float, float] | None = None
+    for size in [batch] if batch else _batches(promise.horizon):
+        shares = np.ones(1) if redraw == 1 else None
+        found = _at(promise, chains, size, shares, around)
+        around = (float(found.redraw) / 4, min(float(found.redraw) * 4, 1.0))
+        worse = worse + 1 if best and found.bound >= best.bound else 0
+        best = found if best is None or found.bound < best.bound else best
+        if worse == _PATIENCE or best.rate >= Fraction(promise.free_rate) * Fraction(999, 1000):
+            break
+    assert best is not None
+    return _exact(promise, chains, best)
+
+
+def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
+    """The smallest standard deviation, within a factor of 1 + 1e-7 from above, whose loss keeps a promise.
+
+    Args:
+        loss: what noise of a standard deviation costs.
+        start: a lower bound that is nearly enough.
+
+    Guarantee: the noise keeps the promise.
+
+    Raises:
+        InputError: a thousand times `start` is not enough either.
+    """
+
+    def kept(stddev: float) -> bool:
+        return loss(stddev).within(promise.epsilon, promise.delta)
+
+    low, high = start, start * (1 + 1e-7)
+    while not kept(high):
+        low, high = high, high + 8 * (high - low)
+        if high > 1000 * start:
+            raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if kept(middle) else (middle, high)
+    return high
+
+
+def _batches(horizon: int) -> Iterator[int]:
+    """1, 2, 3, 4, 6, 8, 12, 16, … up to the horizon."""
+    size = 1
+    while size <= horizon:
+        yield size
+        if 3 * size // 2 > size and 3 * size // 2 <= horizon:
+            yield 3 * size // 2
+        size *= 2
+
+
+def _at(promise: Promise, chains: int, batch: int, shares: Floats | None, around: tuple[float, float] | None) -> Tuned:
+    """The best probability of a redraw for one batch size, and the rate that goes with it."""
+    low, high = around or (1e-9, 1.0)
+    for points in (1,) if shares is not None else (9, 7) if around else (17, 9, 7):
+        grid = _multiples(np.geomspace(low, high, points)) if shares is None else shares
+        rates = _largest_rates(promise, chains, batch, grid)
+        top = int(np.argmax(rates))
+        low, high = float(grid[max(top - 1, 0)]), float(grid[min(top + 1, len(grid) - 1)])
+    free = promise.free_rate / math.sqrt(batch)
+    rate, redraw = Fraction(min(float(rates[top]), free)), Fraction(float(grid[top]))
+    return Tuned(rate, batch, redraw, mw_regret_bound(promise.experts, promise.horizon, float(rate), batch))
+
+
+def _multiples(shares: Floats) -> Floats:
+    """Probabilities rounded up to multiples of `REDRAW_STEP`."""
+    step = float(REDRAW_STEP)
+    return np.unique(np.clip(np.ceil(shares / step), 1, 1 / step) * step)
+
+
+def _largest_rates(promise: Promise, chains: int, batch: int, redraws: Floats) -> Floats:
+    """The largest rates that keep the promise, as far as a coarse set of orders can tell; shape as redraws."""
+    orders, spent = _orders(promise)
+    batches = float(batches_seen(promise.horizon, batch))
+    low, high = np.full(len(redraws), math.log(1e-14)), np.full(len(redraws), math.log(60.0))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        rdp = switching_rdp(
+            np.exp(middle)[:, None], redraws[:, None], batch, batches, promise.swing, chains, orders[None]
+        )
+        kept = (rdp + spent).min(axis=1) <= float(promise.epsilon)
+        low, high = np.where(kept, middle, low), np.where(kept, high, middle)
+    return np.exp(low)
+
+
+def _orders(promise: Promise) -> tuple[Floats, Floats]:
+    """Orders that can matter for a promise, and what each adds to its divergence to make an epsilon.
+
+    Source: Canonne, Proposition 12.
+    """
+    centre = -math.log(promise.delta) / float(promise.epsilon)
+    steps = ORDERS - 1
+    orders = ORDERS[(steps > min(centre / 40, 0.25)) & (steps < 400 * centre + 1)][::4]
+    return orders, np.log1p(-1 / orders) - (math.log(promise.delta) + np.log(orders)) / (orders - 1)
+
+
+def few_bits(rate: float) -> Fraction:
+    """A rate rounded down to `RATE_BITS` bits."""
+    unit = _unit(rate)
+    return int(Fraction(rate) / unit) * unit
+
+
+def _unit(rate: float) -> Fraction:
+    """The last of the bits that a rate may have."""
+    shift = RATE_BITS - math.frexp(rate)[1]
+    return Fraction(1, 1 << shift) if shift >= 0 else Fraction(1 << -shift)
+
+
+def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
+    """The same with a rate of `RATE_BITS` bits: the largest one, close to the one found, that is certain to be kept."""
+    unit = _unit(float(found.rate))
+    free = int(Fraction(promise.free_rate / math.sqrt(found.batch)) / unit)
+    near = int(found.rate / unit)
+    low, high = near - max(near >> 7, 1), min(near + (near >> 6) + 1, free + 1)
+    while not promise.kept(low * unit, found.redraw, found.batch, chains):
+        low, high = low - (low >> 4) - 1, low
+        if low < 1:
+            raise InputError("epsilon and delta are too small for so many rounds: take larger ones")
+    while high - low > max(1, low >> 16):
+        middle = (low + high) // 2
+        kept = promise.kept(middle * unit, found.redraw, found.batch, chains)
+        low, high = (middle, high) if kept else (low, middle)
+    rate = low * unit
+    bound = mw_regret_bound(promise.experts, promise.horizon, float(rate), found.batch)
+    return Tuned(rate, found.batch, found.redraw, bound)

@@ -1,0 +1,199 @@
+"""DoublingExponential, BetterOfTwo."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, final
+
+import numpy as np
+
+from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    as_successive,
+    one_loss,
+    positive_epsilon,
+    whole_number,
+)
+from labeldp.sampling import Integers, draw_index
+
+
+@final
+@dataclass(frozen=True)
+class DoublingState:
+    """Between two rounds: how many there were, the sums of this epoch's losses, secret, and the epoch's expert."""
+
+    rounds: int
+    totals: Integers = field(repr=False)
+    action: int = field(repr=False)
+
+
+@final
+@dataclass(frozen=True)
+class DoublingExponential(Kernel[DoublingState]):
+    """Epochs of 1, 2, 4, … rounds; in each, one expert is drawn from e^(-rate · losses of the epoch before) and kept.
+
+    Use it when rounds are independent draws of one law: then it is far better than any other learner here. Against
+    losses that were chosen to harm it, its regret may grow as fast as the horizon. It needs no horizon.
+
+    Args:
+        experts: d, at least 2.
+        epsilon: of all actions together, positive, exact.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS`, or `Neighbors.ZERO_OUT`, which lets the rate be twice as large.
+
+    Guarantee: all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses are used in one
+        draw.
+
+    Source: McSherry (2007), Theorem 6, for the draws. Proof: `docs/proofs/doubling.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> kernel = DoublingExponential(experts=3, epsilon=1)
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> losses = np.array([[0, 255, 255]] * 7, dtype=np.uint8)
+        >>> state, actions = kernel.update(state, losses, rng=np.random.default_rng(1))
+        >>> state, len(set(actions[3:]))
+        (DoublingState(rounds=7), 1)
+    """
+
+    experts: int
+    epsilon: Fraction
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        whole_number("experts", self.experts, 2)
+        if self.levels not in LEVELS:
+            raise InputError("levels must be 255 or 65535")
+        object.__setattr__(self, "epsilon", positive_epsilon(self.epsilon))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+
+    @property
+    def rate(self) -> Fraction:
+        """What a loss of 1 takes off a log-weight: epsilon, or half of it where a loss may move both ways."""
+        return self.epsilon if self.neighbors is Neighbors.ZERO_OUT else self.epsilon / 2
+
+    def init(self, *, rng: Randomness) -> DoublingState:
+        """Any expert, with equal probability."""
+        return self._drawn(0, np.zeros(self.experts, dtype=np.int64), as_successive(rng))
+
+    def predict(self, state: DoublingState) -> int:
+        """The expert of the coming round; draws nothing."""
+        return state.action
+
+    def update(self, state: DoublingState, losses: Losses, *, rng: Randomness) -> tuple[DoublingState, Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows, randomness = rows_of(losses, self.experts, self.levels), as_successive(rng)
+        actions, done = np.empty(len(rows), dtype=np.int64), 0
+        while done < len(rows):
+            # Epochs end after 1, 3, 7, … rounds.
+            end = (1 << (state.rounds + 1).bit_length()) - 1
+            part = slice(done, done + end - state.rounds)
+            rounds, totals = state.rounds + len(rows[part]), state.totals + rows[part].sums()
+            actions[part] = state.action
+            done += len(rows[part])
+            over = rounds == end
+            state = self._drawn(rounds, totals, randomness) if over else DoublingState(rounds, totals, state.action)
+        return state, actions
+
+    def _drawn(self, rounds: int, totals: Integers, rng: Randomness) -> DoublingState:
+        """The first state of an epoch, after one with these sums of losses."""
+        return DoublingState(rounds, np.zeros_like(totals), draw_index(totals, self.rate / self.levels, rng=rng))
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        return PrivacyLoss.pure(self.epsilon) if rounds else PrivacyLoss.zero()
+
+
+@final
+@dataclass(frozen=True)
+class BothState:
+    """The states of both learners and of the one that chooses: secret."""
+
+    first: Any
+    second: Any
+    chooser: Any
+
+
+@final
+@dataclass(frozen=True)
+class BetterOfTwo(Kernel[BothState]):
+    """Plays what one of two learners plays; a learner on two experts, those two, chooses which, round by round.
+
+    Use it where one learner is best on kind data and another on bad days, such as `DoublingExponential` and
+    `BatchedDartboard`: the regret is that of the better one, and the chooser's own on top, which is small.
+
+    Args:
+        first: any learner.
+        second: another one on the same experts, levels and neighbors.
+        chooser: a learner on 2 experts, with the same levels and neighbors; expert 0 stands for `first`.
+
+    Guarantee: the privacy loss is that of both learners and of the chooser together.
+
+    Source: Vadhan, where losses follow the actions; adaptive composition else. Proof: `docs/proofs/doubling.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> from labeldp.online import BatchedDartboard, DoublingExponential, MatrixFactorization
+        >>> kernel = BetterOfTwo(
+        ...     DoublingExponential(experts=5, epsilon=0.5),
+        ...     BatchedDartboard(experts=5, batch=1, rate=0.125, redraw=0.25),
+        ...     MatrixFactorization(experts=2, horizon=100, rate=0.5, stddev=20),
+        ... )
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> kernel.predict(state) in range(5)
+        True
+    """
+
+    first: Kernel[Any]
+    second: Kernel[Any]
+    chooser: Kernel[Any]
+    experts: int = field(init=False)
+    levels: int = field(init=False)
+    neighbors: Neighbors = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.first.experts != self.second.experts or self.chooser.experts != 2:
+            raise InputError("first and second must have the same experts, and chooser 2 of them")
+        if len({(one.levels, one.neighbors) for one in (self.first, self.second, self.chooser)}) > 1:
+            raise InputError("first, second and chooser must have the same levels and neighbors")
+        for name in ("experts", "levels", "neighbors"):
+            object.__setattr__(self, name, getattr(self.first, name))
+
+    def init(self, *, rng: Randomness) -> BothState:
+        """All three before their first round."""
+        return BothState(*(one.init(rng=as_successive(rng)) for one in (self.first, self.second, self.chooser)))
+
+    def predict(self, state: BothState) -> int:
+        """The expert of the coming round; draws nothing."""
+        follows_second = self.chooser.predict(state.chooser)
+        return self.second.predict(state.second) if follows_second else self.first.predict(state.first)
+
+    def update(self, state: BothState, losses: Losses, *, rng: Randomness) -> tuple[BothState, Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows_of(losses, self.experts, self.levels)
+        randomness = as_successive(rng)
+        first, ones = self.first.update(state.first, losses, rng=randomness)
+        second, others = self.second.update(state.second, losses, rng=randomness)
+        costs = np.column_stack([_costs(losses, actions) for actions in (ones, others)])
+        chooser, choices = self.chooser.update(state.chooser, costs.astype(LEVELS[self.levels]), rng=randomness)
+        return BothState(first, second, chooser), np.where(choices, others, ones)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        of_learners = self.first.privacy_loss(rounds) + self.second.privacy_loss(rounds)
+        return of_learners + self.chooser.privacy_loss(rounds)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantees of the three depend on."""
+        return tuple(dict.fromkeys(self.first.assumptions + self.second.assumptions + self.chooser.assumptions))
+
+
+def _costs(losses: Losses, actions: Actions) -> Actions:
+    """The level of the action of each round."""
+    taken = losses[np.arange(len(actions)), actions]
+    return taken.toarray() if hasattr(taken, "toarray") else np.asarray(taken)

@@ -1,0 +1,332 @@
+"""Kernel; losses as levels."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, Trust
+
+Losses = Any
+"""Levels 0 … `levels` of every expert in one or more rounds, shape (rounds, experts): a dense array of unsigned
+integers, or a scipy.sparse CSR array of them where most are zero."""
+
+Actions = NDArray[np.int64]
+"""The experts that were played, shape (rounds,)."""
+
+S = TypeVar("S")
+
+
+class Kernel(ABC, Generic[S]):
+    """A learner that picks one of several experts in every round, before the losses of that round are seen.
+
+    A kernel is a frozen description; all of it is public. The state, a frozen dataclass of integers, arrays and other
+    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of actions. Nothing
+    in a state was drawn that actions to come will hide behind: `docs/proofs/snapshots.md` rests on it.
+
+    Guarantee: an action depends on losses of earlier rounds alone, and its law does not depend on how the rounds
+        are divided among calls of `update`.
+    """
+
+    experts: int
+    levels: int
+    neighbors: Neighbors
+    trust = Trust.CENTRAL
+
+    @abstractmethod
+    def init(self, *, rng: Randomness) -> S:
+        """The state before the first round."""
+
+    @abstractmethod
+    def predict(self, state: S) -> int:
+        """The expert of the coming round; draws nothing."""
+
+    @abstractmethod
+    def update(self, state: S, losses: Losses, *, rng: Randomness) -> tuple[S, Actions]:
+        """The state after more rounds, and what was played in them; the first of it is `predict(state)`.
+
+        Args:
+            losses: checked levels, shape (rounds, experts).
+        """
+
+    @abstractmethod
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return "the expert that is played in each round"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee depends on, in words."""
+        return ()
+
+
+Levels = Any
+"""Levels 0 … 2**bits - 1 as unsigned integers of `bits` bits, shape (rounds, experts): dense, or a CSR array."""
+
+BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)}
+
+CELLS = 1 << 16
+"""Losses that are rounded at a time: they stay in cache."""
+
+_FLOATS = "losses must be numbers in [0, 1], none of them missing"
+
+_INTEGERS = "losses must be numbers in [0, 1]; these are integers: levels that are rounded already go to update_levels"
+
+_KINDS = {"f": "floats", "b": "truth values", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
+
+
+def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
+    """Losses in [0, 1] as the nearest of 2**bits levels, one row for each round.
+
+    Rounding moves a loss by at most half a level, so it moves the regret by at most T levels in T rounds.
+
+    Args:
+        losses: numbers in [0, 1] of any type, integers and truth values as well; (experts,) for one round, or
+            (rounds, experts); where most are zero any scipy.sparse array of that shape.
+        bits: 8 or 16.
+        experts: d, the only width that is right; any by default.
+
+    Returns:
+        Unsigned integers, shape (rounds, experts); in canonical CSR format where losses were sparse.
+
+    Guarantee: a loss becomes a level that is nearest to it; an error shows no loss and not where it stands.
+
+    Raises:
+        InputError: no numbers, another width or shape, or losses outside of [0, 1] or missing. Integers above 1 may
+            be levels: those are for `check_levels`.
+
+    Examples:
+        >>> quantize([0.0, 0.25, 1.0])
+        array([[  0,  64, 255]], dtype=uint8)
+    """
+    dtype = _dtype(bits)
+    values, sparse = _matrix("losses", losses, experts)
+    kind = values.dtype.kind
+    if kind not in "fbiu":
+        raise InputError(f"losses must be numbers in [0, 1]; these are {_KINDS.get(kind, 'objects of another kind')}")
+    levels = _rounded(values, dtype, InputError(_INTEGERS if kind in "iu" else _FLOATS))
+    return levels if sparse is None else _csr(sparse, levels)
+
+
+def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
+    """Integers that are levels already, one row for each round; without a copy where their type fits.
+
+    A level of 1 is a loss of 1 / (2**bits - 1): losses that are 0 or 1 are for `quantize`.
+
+    Args:
+        levels: integers from 0 to 2**bits - 1 of any integer type, shaped as for `quantize`.
+        bits: 8 or 16.
+        experts: d, the only width that is right; any by default.
+
+    Returns:
+        As `quantize`.
+
+    Raises:
+        InputError: no integers, another width or shape, or other integers: losses in [0, 1] are for `quantize`.
+
+    Examples:
+        >>> check_levels([[0, 255], [255, 0]])
+        array([[  0, 255],
+               [255,   0]], dtype=uint8)
+    """
+    dtype, most = _dtype(bits), (1 << bits) - 1
+    values, sparse = _matrix("levels", levels, experts)
+    kind = values.dtype.kind
+    if kind not in "iu":
+        found = _KINDS.get(kind, "objects of another kind")
+        raise InputError(f"levels must be integers from 0 to {most}; these are {found}, and losses go to update")
+    if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= most:
+        raise InputError(f"levels must be integers from 0 to {most}")
+    checked = values.astype(dtype, copy=False)
+    return checked if sparse is None else _csr(sparse, checked)
+
+
+def paired(losses: Any, experts: int) -> Any:
+    """Losses as they are; of a tuple, the indices and values of one round, a sparse array of that round.
+
+    Raises:
+        InputError: a tuple of something else. The message shows neither losses nor experts.
+    """
+    if not isinstance(losses, tuple):
+        return losses
+    if len(losses) != 2:
+        raise InputError("losses must be an array or a list, or a tuple (indices, values) for one round")
+    wrong = InputError(
+        "losses that are a tuple must be (indices, values) of one round: numbers of one shape (n,), with integers for "
+        "indices. Without indices give an array or a list"
+    )
+    try:
+        indices, values = np.asarray(losses[0]), np.asarray(losses[1])
+    except (TypeError, ValueError):
+        raise wrong from None
+    if indices.shape == values.shape == (0,):  # nobody loses; an empty list is one of floats
+        indices, values = indices.astype(np.intp), values.astype(np.uint8)
+    kinds = indices.dtype.kind in "iu" and values.dtype.kind in "fiub"
+    if not kinds or indices.ndim != 1 or indices.shape != values.shape:
+        raise wrong
+    if indices.size and not (indices.min() >= 0 and indices.max() < experts and len(np.unique(indices)) == len(values)):
+        raise InputError(f"indices must be different numbers of experts from 0 to {experts - 1}")
+    places = np.zeros(len(indices), np.intp), indices.astype(np.intp)
+    return csr_array((values, places), shape=(1, experts))
+
+
+def _dtype(bits: int) -> np.dtype[Any]:
+    """The unsigned integers that hold exactly the levels."""
+    if bits not in BITS:
+        raise InputError("bits must be 8 or 16")
+    return BITS[bits]
+
+
+def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], Any]:
+    """All losses as a matrix; or those that a sparse array holds, and the array in canonical CSR format."""
+    if np.ma.isMaskedArray(losses):
+        raise InputError(f"{name} must not be a masked array: none of them may be missing")
+    try:
+        rows = _canonical(losses) if hasattr(losses, "tocsr") else np.asarray(losses)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be an array of numbers, as many in every round") from None
+    shape = rows.shape
+    if isinstance(rows, np.ndarray) and rows.ndim == 1:
+        rows = rows[np.newaxis]
+    if rows.ndim == 2 and experts and rows.shape[1] != experts:
+        columns = "1 column" if rows.shape[1] == 1 else f"{rows.shape[1]:,} columns"
+        raise InputError(f"{name} have {columns}, but there are {experts:,} experts")
+    if rows.ndim != 2 or 0 in rows.shape:
+        width = experts or "experts"
+        raise InputError(
+            f"{name} have shape {shape}: it must be ({width},) for one round or (rounds, {width}), one round or more; "
+            f"(rounds, {width}) where they are sparse"
+        )
+    if isinstance(rows, np.ndarray):
+        return rows, None
+    # A sparse array may be made of columns that it does not have: scipy does not look.
+    if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
+        raise InputError(f"{name} must not be a sparse array with entries outside of its columns")
+    return rows.data, rows
+
+
+def _canonical(losses: Any) -> Any:
+    """A sparse array in CSR format with every entry once; a copy where it is not."""
+    if losses.format == "csr" and losses.has_canonical_format:
+        return losses
+    # Repeated entries are summed, which must not overflow.
+    rows = losses.astype(np.int64 if losses.dtype.kind in "iu" else losses.dtype).tocsr()
+    rows.sum_duplicates()
+    return rows
+
+
+def _rounded(values: NDArray[Any], dtype: np.dtype[Any], wrong: InputError) -> NDArray[Any]:
+    """The nearest levels, of any shape, some rows at a time."""
+    levels = np.empty(values.shape, dtype=dtype)
+    most = np.iinfo(dtype).max
+    step = max(1, CELLS // max(1, values[:1].size))
+    for start in range(0, len(values), step):
+        part = values[start : start + step].astype(np.float64)
+        if not (part.min() >= 0 and part.max() <= 1):
+            raise wrong
+        levels[start : start + step] = np.rint(part * most)
+    return levels
+
+
+def _csr(like: Any, levels: NDArray[Any]) -> Any:
+    """A CSR array with these levels where the other has its losses."""
+    return type(like)((levels, like.indices, like.indptr), shape=like.shape)
+
+
+Integers = NDArray[np.int64]
+
+LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
+"""How losses in [0, 1] may be counted, and the integers that hold exactly those levels."""
+
+BLOCK = 257
+"""Rounds whose levels are surely summed without overflow in integers twice as wide."""
+
+
+@final
+@dataclass(frozen=True)
+class DenseRows:
+    """Rounds as a matrix of levels."""
+
+    values: NDArray[Any] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, part: slice) -> "DenseRows":
+        return DenseRows(self.values[part])
+
+    def column(self, expert: int) -> Integers:
+        """One expert's level in every round."""
+        return self.values[:, expert].astype(np.int64)
+
+    def sums(self) -> Integers:
+        """The sum over all rounds for every expert."""
+        total = np.zeros(self.values.shape[1], dtype=np.int64)
+        wide = np.uint16 if self.values.dtype == np.uint8 else np.uint32
+        for start in range(0, len(self.values), BLOCK):
+            total += np.add.reduce(self.values[start : start + BLOCK], axis=0, dtype=wide)
+        return total
+
+
+@final
+@dataclass(frozen=True)
+class SparseRows:
+    """The same where most levels are zero: for each round a stretch of experts and their levels, as in a CSR array."""
+
+    starts: NDArray[Any] = field(repr=False)
+    experts: NDArray[Any] = field(repr=False)
+    values: NDArray[Any] = field(repr=False)
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, part: slice) -> "SparseRows":
+        first, last, _ = part.indices(len(self))
+        return SparseRows(self.starts[first : max(first, last) + 1], self.experts, self.values, self.width)
+
+    def column(self, expert: int) -> Integers:
+        """One expert's level in every round."""
+        found = np.flatnonzero(self.experts[self._inside] == expert) + self.starts[0]
+        column = np.zeros(len(self), dtype=np.int64)
+        column[np.searchsorted(self.starts, found, side="right") - 1] = self.values[found]
+        return column
+
+    def sums(self) -> Integers:
+        """The sum over all rounds for every expert."""
+        # Doubles hold these sums exactly: below 2**53, by far.
+        total = np.bincount(self.experts[self._inside], weights=self.values[self._inside], minlength=self.width)
+        return total.astype(np.int64)
+
+    @property
+    def _inside(self) -> slice:
+        return slice(int(self.starts[0]), int(self.starts[-1]))
+
+
+Rows = DenseRows | SparseRows
+
+
+def rows_of(losses: Any, experts: int, levels: int) -> Rows:
+    """Checked levels, shape (rounds, experts), as rows.
+
+    Raises:
+        InputError: not a matrix of this width, or not the unsigned integers that hold exactly these levels.
+    """
+    dtype = LEVELS[levels]
+    if getattr(losses, "ndim", 0) != 2 or losses.shape[1] != experts or losses.dtype != dtype:
+        raise InputError(
+            f"losses must be a matrix of {dtype.name} levels with one row for each round and "
+            f"{experts} columns, one for each expert, such as `quantize` makes"
+        )
+    if not hasattr(losses, "indptr"):
+        return DenseRows(np.asarray(losses))
+    if losses.format != "csr" or not losses.has_canonical_format:
+        raise InputError("sparse losses must be in canonical CSR format, such as `quantize` makes")
+    return SparseRows(losses.indptr, losses.indices, losses.data, experts)

@@ -1,0 +1,442 @@
+"""L2P, BatchedDartboard, MultiplicativeWeights."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_loss
+from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, Rows, rows_of
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    as_successive,
+    one_loss,
+    positive_number,
+    share,
+    whole_number,
+)
+from labeldp.sampling import draw_index, keep_coins
+
+Integers = NDArray[np.int64]
+
+H = TypeVar("H")
+
+MOST_BATCHES = 4096
+"""No more batches than this are looked at with one set of coins."""
+
+
+class Measure(Protocol[H]):
+    """Laws nu_1, nu_2, … on points, each a density times the one before; the density is a product over rounds.
+
+    ln(nu_{s+1}(x) / nu_s(x)) of unnormalized densities is -`unit` times the sum of `costs` over the rounds of batch s,
+    for any batches: it depends on the newest losses alone. Costs are integers, so that coins are exact; where
+    the true log-ratio is not a multiple of `unit`, the rounding belongs to what `bound` covers.
+
+    Losses are whatever has a length and slices of rounds, one row a round: integers, so that sums do not depend
+    on their order. The history is as secret as the losses: a frozen dataclass of integers and arrays, or an array.
+    `play` does not look at `failure` and `distance`: who promises privacy pays for them, for each draw.
+
+    Source: Asi, Assumption 3.1.
+    """
+
+    @property
+    def unit(self) -> Fraction:
+        """One step of a log-density, positive."""
+
+    @property
+    def bound(self) -> int:
+        """No cost differs by more between two points, or between two losses at a point; eta is unit · bound."""
+
+    @property
+    def failure(self) -> Fraction:
+        """delta_0, the probability under nu that the bound does not hold."""
+
+    @property
+    def distance(self) -> Fraction:
+        """A draw has the law nu but with this probability, which it adds to delta: 0 where draws are exact."""
+
+    def start(self) -> H:
+        """The history before the first round."""
+
+    def costs(self, losses: Any, point: Any) -> Integers:
+        """What each round takes off the log-density at a point, in units, shape (rounds,)."""
+
+    def add(self, history: H, losses: Any) -> H:
+        """The history after more rounds; the old one stays as it is."""
+
+    def draw(self, history: H, *, rng: Randomness) -> Any:
+        """A fresh point from nu after this history: an integer, or an array of the measure's shape."""
+
+
+class ExpertMeasure(Measure[H], Protocol[H]):
+    """A measure on experts; a round in which nobody loses anything costs all of them the same."""
+
+    @property
+    def experts(self) -> int:
+        """How many: points are 0 to experts - 1."""
+
+    @property
+    def levels(self) -> int:
+        """255 or 65535, the level of a loss of 1."""
+
+
+@dataclass(frozen=True)
+class LazyState(Generic[H]):
+    """A lazy player between two rounds: as secret as the losses.
+
+    Attributes:
+        points: the point that is played and, for L2P, the reference: shape (1,) or (2,), with one axis more for arrays.
+        costs: of each, in the batch that is open, shape (1,) or (2,).
+        rounds: how many there were.
+    """
+
+    history: H = field(repr=False)
+    points: NDArray[Any] = field(repr=False)
+    costs: Integers = field(repr=False)
+    rounds: int
+
+
+def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
+    """The state before the first round: `chains` independent points from the first law."""
+    history = measure.start()
+    points = np.array([measure.draw(history, rng=as_successive(rng)) for _ in range(chains)])
+    return LazyState(history, points, np.zeros(chains, dtype=np.int64), 0)
+
+
+def play(
+    measure: Measure[H], batch: int, redraw: Fraction, state: LazyState[H], losses: Any, *, rng: Randomness
+) -> tuple[LazyState[H], NDArray[Any]]:
+    """The state after more rounds, and the point that was played in each, shape (rounds, …).
+
+    After each batch the point is kept with probability (1 - redraw) · e^(-unit · cost), where `cost` is the newest
+    batch's at the point; with a reference, it is that cost less the reference's plus 2 · batch · bound, or 0
+    where this is negative, and the reference itself is kept with probability 1 - redraw. What is not kept is drawn
+    again from the law of the whole history. Coins are flipped for many batches at once; those behind the first
+    that is not kept are forgotten.
+
+    Source: Asi, Algorithm 1, lines 3 to 18.
+    """
+    rng, keep = as_successive(rng), 1 - redraw
+    ahead = batch * _batches_ahead(float(redraw) + float(measure.unit) * measure.bound * batch)
+    played, runs = [], []
+    while len(losses):
+        played.append(state.points[0])
+        before = state.rounds
+        state = _stretch(measure, batch, keep, state, losses[: ahead - before % batch], rng)
+        runs.append(state.rounds - before)
+        losses = losses[runs[-1] :]
+    return state, np.repeat(np.array(played, dtype=state.points.dtype), np.array(runs, dtype=np.intp), axis=0)
+
+
+def _batches_ahead(rate: float) -> int:
+    """How many batches to flip coins for: about twice as many as one point lasts, from public numbers."""
+    return min(max(int(2 / rate), 1), MOST_BATCHES)
+
+
+def _stretch(
+    measure: Measure[H], batch: int, keep: Fraction, state: LazyState[H], losses: Any, rng: Randomness
+) -> LazyState[H]:
+    """The state after these rounds, or after the first batch of them behind which something is drawn again."""
+    spent = np.array([measure.costs(losses, point) for point in state.points])
+    sums = spent.cumsum(axis=1) + state.costs[:, np.newaxis]
+    ends = np.arange(batch - 1 - state.rounds % batch, len(losses), batch)
+    costs = sums[:, ends]
+    costs[:, 1:] -= costs[:, :-1].copy()
+    kept = keep_coins(_exponents(measure, batch, costs), measure.unit, keep, rng=rng)
+    [drawn] = np.nonzero(~kept.all(axis=0))
+    if not drawn.size:
+        left = sums[:, -1] - (sums[:, ends[-1]] if ends.size else 0)
+        history = measure.add(state.history, losses)
+        return LazyState(history, state.points, left, state.rounds + len(losses))
+    used = int(ends[drawn[0]]) + 1
+    history = measure.add(state.history, losses[:used])
+    points = state.points.copy()
+    for chain in np.flatnonzero(~kept[:, drawn[0]]):
+        points[chain] = measure.draw(history, rng=rng)
+    return LazyState(history, points, np.zeros_like(state.costs), state.rounds + used)
+
+
+def _exponents(measure: Measure[H], batch: int, costs: Integers) -> Integers:
+    """What each chain's coin costs after each batch, in units, shape (chains, batches)."""
+    if len(costs) == 1:
+        return costs
+    moved = np.maximum(costs[0] - costs[1] + 2 * batch * measure.bound, 0)
+    return np.stack([moved, np.zeros_like(moved)])
+
+
+@final
+@dataclass(frozen=True)
+class MultiplicativeWeightsMeasure:
+    """Experts with weights e^(-rate · summed losses), losses in [0, 1] counted in levels; the draws are exact.
+
+    Args:
+        experts: at least 2.
+        rate: eta, positive, exact.
+        levels: 255 or 65535, the level of a loss of 1.
+
+    Source: Asi, Section 3.1.
+    """
+
+    experts: int
+    rate: Fraction
+    levels: int
+
+    def __post_init__(self) -> None:
+        whole_number("experts", self.experts, 2)
+        object.__setattr__(self, "rate", positive_number("rate", self.rate))
+        if self.levels not in LEVELS:
+            raise InputError("levels must be 255 or 65535")
+
+    @cached_property
+    def unit(self) -> Fraction:
+        """What one level takes off a log-weight."""
+        return self.rate / self.levels
+
+    @property
+    def bound(self) -> int:
+        """The level of a loss of 1."""
+        return self.levels
+
+    @property
+    def failure(self) -> Fraction:
+        """The bound always holds."""
+        return Fraction(0)
+
+    @property
+    def distance(self) -> Fraction:
+        """Draws are exact."""
+        return Fraction(0)
+
+    def start(self) -> Integers:
+        """Every expert's sum of losses, in levels, shape (experts,)."""
+        return np.zeros(self.experts, dtype=np.int64)
+
+    def costs(self, losses: Rows, point: Any) -> Integers:
+        """An expert's level in each round, shape (rounds,)."""
+        return losses.column(int(point))
+
+    def add(self, history: Integers, losses: Rows) -> Integers:
+        """The sums with more rounds."""
+        return history + losses.sums()
+
+    def draw(self, history: Integers, *, rng: Randomness) -> int:
+        """An expert with probability proportional to its weight."""
+        return draw_index(history, self.unit, rng=rng)
+
+
+@final
+@dataclass(frozen=True)
+class L2P(Kernel[LazyState[Any]]):
+    """Lazy play with a reference sequence, as it was published, for any measure on experts.
+
+    Use it to compare: for experts the `BatchedDartboard` needs no reference and half of the privacy loss. It is not
+    the method whose regret the paper states: `docs/corrections.md`.
+
+    Args:
+        measure: on experts, such as `MultiplicativeWeightsMeasure`, with a bound that never fails: what coins reveal
+            where it can, delta_0 > 0, is not proved.
+        batch: rounds that are played with one action, at least 1.
+        redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+
+    Guarantee: switching after a batch depends on the losses of this batch alone.
+
+    Source: Asi, Algorithm 1.
+    """
+
+    measure: ExpertMeasure[Any]
+    batch: int
+    redraw: Fraction
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+    experts: int = field(init=False)
+    levels: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.measure.failure:
+            raise InputError("measure must have a bound that never fails: what coins reveal where it can is not proved")
+        whole_number("batch", self.batch, 1)
+        object.__setattr__(self, "redraw", share("redraw", self.redraw))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        object.__setattr__(self, "experts", self.measure.experts)
+        object.__setattr__(self, "levels", self.measure.levels)
+
+    def init(self, *, rng: Randomness) -> LazyState[Any]:
+        """Action and reference, drawn independently."""
+        return begin(self.measure, 2, rng=rng)
+
+    def predict(self, state: LazyState[Any]) -> int:
+        """The action of the coming round; draws nothing."""
+        return int(state.points[0])
+
+    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows = rows_of(losses, self.experts, self.levels)
+        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What the actions reveal of one round's losses, both sequences released, and what draws add to delta."""
+        rate, draws = self.measure.unit * self.measure.bound, 2 * (batches_seen(rounds, self.batch) - 1)
+        loss = l2p_loss(rate, self.batch, self.redraw, rounds, self.neighbors)
+        inexact = min(draws * self.measure.distance, Fraction(1))
+        return loss + PrivacyLoss.failure(inexact) if inexact else loss
+
+
+@final
+@dataclass(frozen=True)
+class BatchedDartboard(Kernel[LazyState[Integers]]):
+    """Multiplicative weights that draw seldom: the action is kept with probability (1 - p) · e^(-eta · its loss).
+
+    The loss is the action's in the newest batch of B rounds; otherwise the action is drawn from the weights of all
+    rounds so far. Use it for many experts and losses that nobody can foresee; the regret is at most
+    ln d / eta + eta · T · B / 8 whatever p is, and p and B are chosen for privacy: `plan_experts`.
+
+    Args:
+        experts: d, at least 2.
+        batch: B, rounds that are played with one action, at least 1.
+        rate: eta, positive, exact.
+        redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+
+    Guarantee: in every batch the action has exactly the law of multiplicative weights on the batches before;
+        switching after a batch depends on the action's losses in this batch alone.
+
+    Source: Asi, Algorithm 1, without its second sequence, which experts do not need.
+    Proof: `docs/proofs/draws.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> kernel = BatchedDartboard(experts=3, batch=2, rate=0.125, redraw=0.25)
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> losses = np.array([[0, 255, 255]] * 6, dtype=np.uint8)
+        >>> state, actions = kernel.update(state, losses, rng=np.random.default_rng(1))
+        >>> state, len(actions)
+        (LazyState(rounds=6), 6)
+    """
+
+    experts: int
+    batch: int
+    rate: Fraction
+    redraw: Fraction
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        whole_number("batch", self.batch, 1)
+        object.__setattr__(self, "rate", self.measure.rate)
+        object.__setattr__(self, "redraw", share("redraw", self.redraw))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+
+    @cached_property
+    def measure(self) -> MultiplicativeWeightsMeasure:
+        """The weights."""
+        return MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
+
+    def init(self, *, rng: Randomness) -> LazyState[Integers]:
+        """Any expert, with equal probability."""
+        return begin(self.measure, 1, rng=rng)
+
+    def predict(self, state: LazyState[Integers]) -> int:
+        """The expert of the coming round; draws nothing."""
+        return int(state.points[0])
+
+    def update(
+        self, state: LazyState[Integers], losses: Losses, *, rng: Randomness
+    ) -> tuple[LazyState[Integers], Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows = rows_of(losses, self.experts, self.levels)
+        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
+
+
+def ShrinkingDartboard(experts: int, rate: Any, redraw: Any, **options: Any) -> BatchedDartboard:
+    """The dartboard without batches, B = 1; options as for `BatchedDartboard`.
+
+    Source: Asi, Section 3, where it is the private shrinking dartboard of earlier work.
+    """
+    return BatchedDartboard(experts, 1, rate, redraw, **options)
+
+
+def PlainRedraw(experts: int, batch: int, rate: Any, **options: Any) -> BatchedDartboard:
+    """The exponential mechanism after every batch, p = 1: nothing is kept; options as for `BatchedDartboard`."""
+    return BatchedDartboard(experts, batch, rate, Fraction(1), **options)
+
+
+@final
+@dataclass(frozen=True)
+class WeightsState:
+    """Sums of losses, and the expert that was drawn for the coming round."""
+
+    totals: Integers = field(repr=False)
+    action: NDArray[np.int64] = field(repr=False)
+    rounds: int
+
+
+@final
+@dataclass(frozen=True)
+class MultiplicativeWeights(Kernel[WeightsState]):
+    """A fresh draw from multiplicative weights in every round. It promises NOTHING: a baseline of what privacy costs.
+
+    Args:
+        experts: d, at least 2.
+        rate: eta, positive, exact; sqrt(8 ln d / T) is best for T rounds that nobody can foresee.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: the relation that its certificate names, under which it promises nothing.
+
+    Guarantee: no finite epsilon is promised; the draws are exact all the same.
+
+    Source: Asi, Section 3.1, with measures mu_t.
+    """
+
+    experts: int
+    rate: Fraction
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rate", self.measure.rate)
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+
+    @cached_property
+    def measure(self) -> MultiplicativeWeightsMeasure:
+        """The weights."""
+        return MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
+
+    def init(self, *, rng: Randomness) -> WeightsState:
+        """Any expert, with equal probability."""
+        return self._drawn(self.measure.start(), 0, as_successive(rng))
+
+    def predict(self, state: WeightsState) -> int:
+        """The expert of the coming round; draws nothing."""
+        return int(state.action)
+
+    def update(self, state: WeightsState, losses: Losses, *, rng: Randomness) -> tuple[WeightsState, Actions]:
+        """The state after more rounds, and what was played in them."""
+        rows, rng = rows_of(losses, self.experts, self.levels), as_successive(rng)
+        played = np.empty(len(rows), dtype=np.int64)
+        for t in range(len(rows)):
+            played[t] = state.action
+            state = self._drawn(self.measure.add(state.totals, rows[t : t + 1]), state.rounds + 1, rng)
+        return state, played
+
+    def _drawn(self, totals: Integers, rounds: int, rng: Randomness) -> WeightsState:
+        """The state after these losses, with the next action."""
+        return WeightsState(totals, np.array(self.measure.draw(totals, rng=rng)), rounds)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """Anything may be revealed."""
+        return PrivacyLoss.failure(1)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """That there is nothing to rely on."""
+        return ("nothing is protected: these draws are no private mechanism",)

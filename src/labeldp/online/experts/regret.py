@@ -1,0 +1,397 @@
+"""Regret, and sequences to measure it on."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.online.experts.kernel import Actions, Kernel
+from labeldp.privacy import InputError, Randomness
+
+F = TypeVar("F", bound=np.floating[Any])
+
+Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
+"""Levels of consecutive rounds, each of shape (rounds, experts)."""
+
+CELLS = 1 << 18
+"""Losses that are handled at a time."""
+
+Floats = NDArray[np.float32]
+
+Totals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """The loss of a learner beside that of the best fixed expert. It is NOT a private output: keep it with the losses.
+
+    Args:
+        rounds: so many were played.
+        loss: of the learner, in units of the largest loss of a round.
+        best: of the expert whose loss is smallest.
+        switches: how often the action changed; None for an average over the learner's coins.
+    """
+
+    rounds: int
+    loss: float = field(repr=False)
+    best: float = field(repr=False)
+    switches: int | None = field(default=None, repr=False)
+
+    @property
+    def regret(self) -> float:
+        """What the learner lost beyond the best expert."""
+        return self.loss - self.best
+
+
+def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> Regret:
+    """Play all rounds once and compare with the best expert in hindsight. NOT private: for made-up or public losses.
+
+    Args:
+        kernel: the learner.
+        blocks: levels, as the kernel takes them.
+        rng: its randomness.
+
+    Raises:
+        InputError: no rounds.
+    """
+    state, actions = kernel.init(rng=rng), list[Actions]()
+    totals, loss = np.zeros(kernel.experts), 0
+    for block in blocks:
+        state, played = kernel.update(state, block, rng=rng)
+        actions.append(played)
+        totals += block.sum(axis=0, dtype=np.int64)
+        loss += int(block[np.arange(len(block)), played].sum(dtype=np.int64))
+    if not actions:
+        raise InputError("there are no rounds to measure")
+    every = np.concatenate(actions)
+    switches = int(np.count_nonzero(np.diff(every)))
+    return Regret(len(every), loss / kernel.levels, float(totals.min()) / kernel.levels, switches)
+
+
+def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int = 255) -> Regret:
+    """The mean over all coins of a learner with the marginals of multiplicative weights, for losses fixed in advance.
+
+    These are the dartboard, L2P and the plain redraw alike, whatever their redraw probability: in every round of a
+    batch, P(x) is proportional to exp(−rate · losses of x before the batch).
+
+    Args:
+        blocks: levels.
+        rate: η, of a loss of one.
+        batch: rounds of a batch, B.
+        levels: of a loss of one.
+
+    Source: Asi, Algorithm 1; `docs/proofs/online.md`.
+    """
+
+    def cost(first: int, losses: Floats, sums: Floats, totals: Totals, held: Floats | None) -> tuple[float, Floats]:
+        starts = np.arange(-first % batch, len(sums), batch)
+        shares = _before(sums, starts)
+        shares += _above(totals)
+        shares *= np.float32(-rate / levels)
+        _softmax(shares)
+        if held is not None and first % batch:
+            shares, starts = np.vstack([held, shares]), np.concatenate([[0], starts])
+        lost = losses if batch == 1 else sums[np.append(starts[1:], len(sums)) - 1] - _before(sums, starts)
+        return _products(shares, lost), shares[-1]
+
+    return _expected(blocks, cost, levels)
+
+
+def expected_softmax(
+    blocks: Blocks, *, rate: float, deviation: Callable[[NDArray[np.intp]], Totals], levels: int = 255, seed: int = 0
+) -> Regret:
+    """The same of a learner that draws from exp(−rate · (losses so far + normal noise)) in every round.
+
+    Losses that were fixed in advance meet each round's noise alone, so noise is drawn afresh in every round with the
+    deviation that it has there: the mean is that of correlated noise, and the rounds average it.
+
+    Args:
+        blocks: levels.
+        rate: η, of a loss of one.
+        deviation: from rounds, counted from 0, to the standard deviation of each expert's noise before them.
+        levels: of a loss of one.
+        seed: of the noise.
+    """
+    rng = np.random.default_rng(seed)
+
+    def cost(first: int, losses: Floats, sums: Floats, totals: Totals, held: Floats | None) -> tuple[float, None]:
+        logits = rng.standard_normal(sums.shape, dtype=np.float32)
+        logits *= (levels * deviation(np.arange(first, first + len(sums)))).astype(np.float32)[:, None]
+        logits[1:] += sums[:-1]
+        logits += _above(totals)
+        logits *= np.float32(-rate / levels)
+        return _products(_softmax(logits), losses), None
+
+    return _expected(blocks, cost, levels)
+
+
+def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regret:
+    """The same of a learner that draws once for each epoch of 1, 2, 4, … rounds, by the losses of the epoch before.
+
+    Args:
+        blocks: levels.
+        rate: of a loss of one in the epoch before.
+        levels: of a loss of one.
+    """
+    epochs, rounds = list[Totals](), 0
+    for block in blocks:
+        epoch = np.frexp(np.arange(rounds + 1.0, rounds + len(block) + 1))[1] - 1
+        epochs += [np.zeros(block.shape[1]) for _ in range(len(epochs), epoch[-1] + 1)]
+        for each in range(epoch[0], epoch[-1] + 1):
+            epochs[each] += block[epoch == each].sum(axis=0, dtype=np.int64)
+        rounds += len(block)
+    if not rounds:
+        raise InputError("there are no rounds to measure")
+    sums = np.array(epochs) / levels
+    logits = -rate * np.vstack([np.zeros_like(sums[:1]), sums[:-1]])
+    loss = float((_softmax(logits) * sums).sum())
+    return Regret(rounds, loss, float(sums.sum(axis=0).min()))
+
+
+Cost = Callable[[int, Floats, Floats, Totals, Floats | None], tuple[float, Floats | None]]
+"""From the first round of a block, its losses, sums of them up to each round, totals before it, and the shares that are
+still held, to the mean loss, and to the shares that are held on."""
+
+
+def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
+    """Sum up what the blocks cost."""
+    rounds, loss, totals, held = 0, 0.0, np.zeros(0), None
+    for block in _small(blocks, levels):
+        losses = block.astype(np.float32)
+        sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
+        totals = totals if rounds else np.zeros(block.shape[1])
+        lost, held = cost(rounds, losses, sums, totals, held)
+        loss += lost
+        totals = totals + sums[-1]
+        rounds += len(block)
+    if not rounds:
+        raise InputError("there are no rounds to measure")
+    return Regret(rounds, loss / levels, float(totals.min()) / levels)
+
+
+def _small(blocks: Blocks, levels: int) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
+    """Blocks that stay in cache, and whose sums are exact in single precision."""
+    for block in blocks:
+        most = max(1, min(2**23 // levels, CELLS // block.shape[1]))
+        for first in range(0, len(block), most):
+            yield block[first : first + most]
+
+
+def _before(sums: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Sums of the rounds of the block before these."""
+    found = sums[starts - 1]
+    found[starts == 0] = 0
+    return found
+
+
+def _products(shares: Floats, losses: Floats) -> float:
+    """The sum of all products."""
+    return float(np.einsum("td,td->t", shares, losses).sum(dtype=np.float64))
+
+
+def _above(totals: Totals) -> Floats:
+    """How far totals lie above the smallest: no more is needed, and in single precision no more would do."""
+    return (totals - totals.min()).astype(np.float32)
+
+
+def _softmax(logits: NDArray[F]) -> NDArray[F]:
+    """Shares in proportion to exponentials, row by row; the argument is overwritten."""
+    logits -= logits.max(axis=1, keepdims=True)
+    np.exp(logits, out=logits)
+    logits /= logits.sum(axis=1, keepdims=True)
+    return logits
+
+
+Levels = NDArray[np.uint8]
+"""Losses of some rounds as levels, 0 for none and 255 for a loss of one, shape (rounds, experts)."""
+
+BLOCK = 1024
+"""Rounds in a block, except in the last one."""
+
+
+@dataclass(frozen=True)
+class LossSequence(ABC):
+    """Losses in [0, 1] of every expert in every round, made up and public; a learner's actions do not change them.
+
+    Use one to measure regret, never as a test of privacy: it is the losses of no person.
+
+    Args:
+        rounds: T.
+        experts: d.
+        seed: what chance decided.
+
+    Guarantee: the same description yields the same levels, block by block.
+
+    Raises:
+        InputError: fewer than one round, or fewer than two experts.
+    """
+
+    rounds: int
+    experts: int
+    seed: int = 0
+    levels: ClassVar[int] = 255
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1 or self.experts < 2:
+            raise InputError("a sequence of losses needs at least one round and two experts")
+
+    def blocks(self) -> Iterator[Levels]:
+        """All rounds in order, `BLOCK` at a time."""
+        for first in range(0, self.rounds, BLOCK):
+            yield self._losses(np.arange(first, min(first + BLOCK, self.rounds)))
+
+    @abstractmethod
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        """The levels of the rounds of one block."""
+
+    def _fair(self, group: int, rows: int = BLOCK) -> Levels:
+        """Losses of nothing or one by fair coins, that depend on the description and the group of vectors alone."""
+        rng = np.random.default_rng([self.seed, group, 0])
+        coins = np.unpackbits(np.frombuffer(rng.bytes((rows * self.experts + 7) // 8), dtype=np.uint8))
+        return self.levels * coins[: rows * self.experts].reshape(rows, self.experts)
+
+    def _ahead(self, at: NDArray[np.intp], gap: float) -> Levels:
+        """Losses of the expert that is ahead in the rounds of a block: of one with probability 1/2 − gap."""
+        rng = np.random.default_rng([self.seed, int(at[0]), 1])
+        return self.levels * (rng.random(len(at)) < 0.5 - gap).astype(np.uint8)
+
+
+@final
+@dataclass(frozen=True)
+class Gap(LossSequence):
+    """Independent losses of zero or one: expert 0 loses with probability 1/2 − gap, every other one with 1/2.
+
+    Args:
+        gap: of the best expert, in (0, 1/2].
+    """
+
+    gap: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gap <= 0.5:
+            raise InputError("gap must be above 0 and at most 1/2")
+
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        lost = self._fair(int(at[0]), len(at))
+        lost[:, 0] = self._ahead(at, self.gap)
+        return lost
+
+
+@final
+@dataclass(frozen=True)
+class Epochs(LossSequence):
+    """Vectors of fair coins, each held for an epoch of consecutive rounds.
+
+    Use `hard` for the lower bound's adversary, `of_length` for epochs of so many rounds.
+
+    Args:
+        epochs: E; round t, from 0 on, is in epoch ⌊t E / T⌋.
+
+    Raises:
+        InputError: fewer than one epoch, or an epoch that is shorter than a round.
+
+    Source: Asi, Theorem 4.2.
+    """
+
+    epochs: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.epochs <= self.rounds:
+            raise InputError("epochs must be from 1 to the number of rounds")
+
+    @classmethod
+    def hard(cls, rounds: int, experts: int, epsilon: float, seed: int = 0) -> "Epochs":
+        """The adversary of the lower bound: (T epsilon)^(4/3) epochs.
+
+        Raises:
+            InputError: epsilon above T^(−1/4), where an epoch is shorter than a round, or so small that there is no
+                epoch.
+
+        Source: Asi, Theorem 4.2, proof.
+        """
+        epochs = (rounds * epsilon) ** (4 / 3) if epsilon > 0 else 0.0
+        if not 1 <= epochs <= rounds * (1 + 1e-9):
+            raise InputError(
+                f"epsilon must be from 1/T to T^(-1/4) = {rounds**-0.25:.3g}, so that the (T epsilon)^(4/3) epochs "
+                "are at least one, and none is shorter than a round"
+            )
+        return cls(rounds, experts, seed, min(int(epochs + 1e-9), rounds))
+
+    @classmethod
+    def of_length(cls, rounds: int, experts: int, length: int, seed: int = 0) -> "Epochs":
+        """Epochs of `length` rounds; the last may be shorter by less than an epoch, spread over all."""
+        if length < 1:
+            raise InputError("length must be at least 1")
+        return cls(rounds, experts, seed, -(-rounds // length))
+
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        epoch = at * self.epochs // self.rounds
+        first, last = int(epoch[0]) // BLOCK, int(epoch[-1]) // BLOCK
+        coins = np.concatenate([self._fair(group) for group in range(first, last + 1)])
+        return coins[epoch - first * BLOCK]
+
+
+@final
+@dataclass(frozen=True)
+class Alternating(LossSequence):
+    """Blocks in turns: the first half of the experts loses in every odd block, the others in every even one.
+
+    Actions that stay for a block always come too late; a learner that knows nothing is as good as any expert.
+
+    Args:
+        length: rounds of a block.
+    """
+
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.length < 1:
+            raise InputError("length must be at least 1")
+
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        second = (np.arange(self.experts) >= self.experts // 2)[None, :]
+        return self.levels * ((at // self.length % 2 == 1)[:, None] == second).astype(np.uint8)
+
+
+@final
+@dataclass(frozen=True)
+class Shift(LossSequence):
+    """Independent losses whose best expert changes: 0 is better by the gap until T/2, then 1 is.
+
+    Args:
+        gap: in (0, 1/2]; every other expert loses with probability 1/2.
+    """
+
+    gap: float = 0.08
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.gap <= 0.5:
+            raise InputError("gap must be above 0 and at most 1/2")
+
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        lost = self._fair(int(at[0]), len(at))
+        lost[np.arange(len(at)), (at >= self.rounds / 2).astype(np.intp)] = self._ahead(at, self.gap)
+        return lost
+
+
+@final
+@dataclass(frozen=True)
+class Trap(LossSequence):
+    """Two experts swap at every power of two: one always loses while the other never does; the rest lose one half.
+
+    Learners that trust the last epoch of doubling length always play the wrong one. Nothing is left to chance; halves
+    are levels 127 and 128 in turns.
+    """
+
+    def _losses(self, at: NDArray[np.intp]) -> Levels:
+        lost = np.repeat((127 + at % 2).astype(np.uint8)[:, None], self.experts, axis=1)
+        lost[:, 0] = self.levels * (np.frexp(at + 1.0)[1] % 2)  # the exponent grows by one at every power of two
+        lost[:, 1] = self.levels - lost[:, 0]
+        return lost

@@ -1,0 +1,265 @@
+"""Settings, epochs, states that go on once."""
+
+import hashlib
+import io
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
+from functools import cache, lru_cache
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import numpy as np
+
+from labeldp.online.charging import Course
+from labeldp.online.experts.kernel import Actions, Losses
+from labeldp.online.experts.planning import Plan, plan_experts
+from labeldp.privacy import InputError, Path, Randomness
+
+SECRET = "labeldp learner state: as SECRET as the losses themselves"
+"""The first line of every stored state."""
+
+_ROOM = "labeldp.online."
+
+NOT_A_STATE = "state is not one that state_dict() gave, or it is of another version of labeldp, or it was changed"
+
+
+def freeze(state: Any) -> dict[str, Any]:
+    """A kernel's state as plain JSON values and a list of arrays; everything in it is as secret as the state."""
+    arrays: list[Any] = []
+    return {"tree": _frozen(state, arrays), "arrays": arrays}
+
+
+def thaw(frozen: Mapping[str, Any]) -> Any:
+    """The inverse of `freeze`. Only states of this package are made; no code of the snapshot runs.
+
+    Raises:
+        InputError: not what `freeze` gives.
+    """
+    try:
+        return _thawed(frozen["tree"], [np.array(array) for array in frozen["arrays"]])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ImportError, ZeroDivisionError):
+        raise InputError(NOT_A_STATE) from None  # the original quotes what it could not read
+
+
+def dump_state(state: Mapping[str, Any]) -> bytes:
+    """What `state_dict()` gave, as bytes for a file that only its owner may read: as secret as the losses.
+
+    Its first line says so. The format holds numbers and arrays, never code.
+    """
+    frozen = state["state"]
+    buffer = io.BytesIO()
+    text = json.dumps({**state, "state": frozen["tree"]}, sort_keys=True).encode()
+    arrays = {f"array{i}": array for i, array in enumerate(frozen["arrays"])}
+    np.savez_compressed(buffer, text=np.frombuffer(text, np.uint8), **arrays)
+    body = buffer.getvalue()
+    return b"\n".join([SECRET.encode(), hashlib.sha256(body).hexdigest().encode(), body])
+
+
+def load_state(content: bytes) -> dict[str, Any]:
+    """The inverse of `dump_state`.
+
+    Raises:
+        InputError: not such bytes, or damaged ones.
+    """
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise InputError("content must be bytes, such as dump_state gives")
+    head, _, rest = bytes(content).partition(b"\n")
+    digest, _, body = rest.partition(b"\n")
+    if head != SECRET.encode() or digest != hashlib.sha256(body).hexdigest().encode():
+        raise InputError("content is not a stored state of labeldp, or it is damaged")
+    with np.load(io.BytesIO(body), allow_pickle=False) as stored:
+        state: dict[str, Any] = json.loads(stored["text"].tobytes())
+        arrays = [stored[f"array{i}"] for i in range(len(stored.files) - 1)]
+    return {**state, "state": {"tree": state["state"], "arrays": arrays}}
+
+
+class Tickets:
+    """Which states of which runs were gone on from, in this process: each of them once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._claimed: dict[tuple[str, int], bytes] = {}
+
+    def claim(self, run: str, rounds: int, owner: bytes) -> bool:
+        """Take the one right to go on from a state; False where another owner has it."""
+        with self._lock:
+            return self._claimed.setdefault((run, rounds), owner) == owner
+
+    def claimed(self, run: str, rounds: int) -> bool:
+        """Whether somebody went on from a state."""
+        return (run, rounds) in self._claimed
+
+
+def _frozen(value: Any, arrays: list[Any]) -> Any:
+    """One value of a state; arrays are copied out."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        arrays.append(value.copy())
+        return {"array": len(arrays) - 1}
+    if isinstance(value, np.generic):
+        return _frozen(value.item(), arrays)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Fraction):
+        return {"fraction": [value.numerator, value.denominator]}
+    if isinstance(value, tuple | list):
+        return {type(value).__name__: [_frozen(item, arrays) for item in value]}
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = type(value)
+        inner = {field.name: _frozen(getattr(value, field.name), arrays) for field in fields(value) if field.init}
+        return {"kind": f"{kind.__module__}:{kind.__qualname__}", "fields": inner}
+    raise InputError(f"a state of type {type(value).__name__} cannot be stored")
+
+
+def _thawed(tree: Any, arrays: list[Any]) -> Any:
+    """The inverse of `_frozen`."""
+    if not isinstance(tree, dict):
+        return tree
+    if "kind" in tree:
+        inner = {name: _thawed(value, arrays) for name, value in tree["fields"].items()}
+        return _kind(tree["kind"])(**inner)
+    [(form, value)] = tree.items()
+    if form == "array":
+        return arrays[value]
+    if form == "fraction":
+        return Fraction(*value)
+    return {"tuple": tuple, "list": list}[form](_thawed(item, arrays) for item in value)
+
+
+def _kind(name: str) -> Any:
+    """The state of a learner by its name, wherever it stood when it was stored, and nothing else."""
+    module, _, symbol = name.partition(":")
+    if not module.startswith(_ROOM) or symbol not in _kinds():
+        raise InputError(NOT_A_STATE)
+    return _kinds()[symbol]
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """The state of every learner, by its name."""
+    room = import_module(_ROOM.rstrip("."))
+    modules = [import_module(each.name) for each in walk_packages(room.__path__, _ROOM)]
+    found = [(name, value, module) for module in modules for name, value in vars(module).items()]
+    return {
+        name: value
+        for name, value, module in found
+        if name.endswith("State") and is_dataclass(value) and value.__module__ == module.__name__
+    }
+
+
+FORMAT = 1
+
+FIRST_EPOCH = 1024
+"""Rounds of the first epoch where the horizon is not known; each further epoch has twice as many."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The public arguments of a learner."""
+
+    d: int
+    horizon: int | None
+    epsilon: float
+    delta: float
+    method: str
+    neighbors: str
+    loss_bits: int
+
+    def course(self, number: int, run: str) -> tuple[Plan, Course]:
+        """Plan and cost of an epoch; there is one epoch where the horizon is known."""
+        rounds = FIRST_EPOCH << number if self.horizon is None else self.horizon
+        plan = _plan(self, rounds)
+        return plan, Course(plan.kernel(), rounds, plan.to_json(), run)
+
+    def path(self, number: int, run: str) -> Path:
+        """Where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
+        return () if self.horizon is not None else ((run, number),)
+
+
+@lru_cache(maxsize=64)
+def _plan(settings: Settings, rounds: int) -> Plan:
+    """Made once: it takes a while, and is a function of public arguments."""
+    s = settings
+    return plan_experts(s.d, rounds, s.epsilon, s.delta, s.method, s.neighbors, s.loss_bits)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A stretch of rounds with a plan of its own, so many of them played."""
+
+    number: int
+    plan: Plan
+    course: Course
+    seen: int
+    state: Any = field(repr=False)
+
+    @property
+    def left(self) -> int:
+        """How many rounds are to come."""
+        return self.course.rounds - self.seen
+
+    def check_left(self) -> None:
+        """Refuse to go on after the last round."""
+        if not self.left:
+            raise InputError(f"the horizon of {self.course.rounds:,} rounds is over")
+
+    def played(self, levels: Losses, rng: Randomness) -> tuple["Epoch", Actions]:
+        """After more rounds, and what was played in them."""
+        state, actions = self.course.kernel.update(self.state, levels, rng=rng)
+        return replace(self, seen=self.seen + levels.shape[0], state=state), actions
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A learner between two rounds: public settings, and a secret state.
+
+    `simulated` says whether anything was drawn from a seeded generator.
+    """
+
+    settings: Settings
+    dataset: str
+    run: str
+    rounds: int
+    simulated: bool
+    epoch: Epoch = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values and arrays; secret."""
+        return {
+            "warning": SECRET,
+            "format": FORMAT,
+            "settings": asdict(self.settings),
+            "dataset": self.dataset,
+            "run": self.run,
+            "rounds": self.rounds,
+            "simulated": self.simulated,
+            "epoch": self.epoch.number,
+            "seen": self.epoch.seen,
+            "plan": self.epoch.plan.to_json(),
+            "state": freeze(self.epoch.state),
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> "Snapshot":
+        """The inverse of `to_dict`.
+
+        Raises:
+            InputError: something else, or a plan that this version of labeldp would not make.
+        """
+        try:
+            settings = Settings(**value["settings"])
+            plan, course = settings.course(value["epoch"], str(value["run"]))
+            same = value["format"] == FORMAT and value["plan"] == plan.to_json()
+            same = same and 0 <= value["seen"] <= min(course.rounds, value["rounds"])
+            epoch = Epoch(value["epoch"], plan, course, int(value["seen"]), thaw(value["state"]))
+            found = cls(
+                settings, str(value["dataset"]), course.run, int(value["rounds"]), bool(value["simulated"]), epoch
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            same = False
+        if not same:
+            raise InputError(NOT_A_STATE)
+        return found

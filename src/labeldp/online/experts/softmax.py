@@ -1,0 +1,224 @@
+"""Experts by noisy sums of losses: a fresh draw in every round, from weights that the noise has already paid for."""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.online.noisy_sums import Floats, HasRounds, NoisySums, SumsState, ToeplitzSums
+from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    as_successive,
+    one_loss,
+    positive_number,
+    whole_number,
+)
+from labeldp.sampling import fresh_words
+
+S = TypeVar("S", bound=HasRounds)
+
+ENTRIES, LEAST = 1 << 18, 32
+"""Losses that are looked at together, and rounds at least."""
+
+
+@final
+@dataclass(frozen=True)
+class SoftmaxState(Generic[S]):
+    """Between two rounds: the state of the noisy sums, secret, and the expert of the coming round."""
+
+    sums: S
+    action: int = field(repr=False)
+
+
+class NoisySoftmax(Kernel[SoftmaxState[S]]):
+    """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
+
+    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Gaussian noise whose
+    standard deviation in a sum rises to s and never falls makes the regret's bound ln d / rate + rate · (T/8 + s^2/2):
+    `docs/proofs/online.md`, equation (9).
+    """
+
+    horizon: int
+    rate: Fraction
+
+    @property
+    @abstractmethod
+    def sums(self) -> NoisySums[S]:
+        """The noisy sums of losses, in units of 1."""
+
+    def init(self, *, rng: Randomness) -> SoftmaxState[S]:
+        """Any expert, with equal probability."""
+        start = np.zeros((1, self.experts))
+        return SoftmaxState(self.sums.init(), int(softmax_draws(start, 0.0, rng=as_successive(rng))[0]))
+
+    def predict(self, state: SoftmaxState[S]) -> int:
+        """The expert of the coming round; draws nothing."""
+        return state.action
+
+    def update(self, state: SoftmaxState[S], losses: Losses, *, rng: Randomness) -> tuple[SoftmaxState[S], Actions]:
+        """The state after more rounds, and what was played in them.
+
+        Raises:
+            InputError: more rounds than the horizon, or losses that are no levels.
+        """
+        rows_of(losses, self.experts, self.levels)
+        randomness, size = as_successive(rng), max(ENTRIES // self.experts, LEAST)
+        drawn = [np.array([state.action])]
+        within = state.sums
+        for start in range(0, losses.shape[0], size):
+            levels = losses[start : start + size]
+            vectors = (levels.toarray() if hasattr(levels, "toarray") else levels) / self.levels
+            within, sums = self._step(within, vectors, randomness)
+            drawn.append(softmax_draws(sums, float(self.rate), rng=randomness))
+        actions = np.concatenate(drawn)
+        return SoftmaxState(within, int(actions[-1])), actions[:-1]
+
+    def _step(self, state: S, vectors: NDArray[Any], rng: Randomness) -> tuple[S, Floats]:
+        """The state of the sums after more rounds, and the sums that experts are drawn by."""
+        return self.sums.step(state, vectors, rng=rng)
+
+    def _check(self) -> None:
+        """Refuse public parameters out of range, and keep the others exactly as they were written."""
+        whole_number("experts", self.experts, 2)
+        whole_number("horizon", self.horizon, 1)
+        if self.levels not in LEVELS:
+            raise InputError("levels must be 255 or 65535")
+        object.__setattr__(self, "rate", positive_number("rate", self.rate))
+        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+
+
+def softmax_draws(sums: Floats, rate: float, *, rng: Randomness) -> Actions:
+    """An index for each row, with probability proportional to e^(-rate · sum), shape (rounds,).
+
+    In doubles, which is enough for values that are released already.
+    """
+    weights = sums - sums.min(axis=1, keepdims=True)
+    weights *= -rate
+    np.exp(weights, out=weights)
+    edges = np.cumsum(weights, axis=1, out=weights)
+    uniform = (fresh_words(rng, len(sums)) >> np.uint64(11)) * 2.0**-53
+    return np.minimum((edges <= (uniform * edges[:, -1])[:, None]).sum(axis=1), sums.shape[1] - 1)
+
+
+@final
+@dataclass(frozen=True)
+class MatrixFactorization(NoisySoftmax[SumsState]):
+    """Multiplicative weights on sums whose Gaussian noise is correlated over rounds, near the best way to do so.
+
+    Use it for up to about a thousand experts, more where the horizon is long: the noise grows with the square root of
+    their number, but hardly with the horizon. Memory: about 35 numbers for an expert.
+
+    Args:
+        experts: d, at least 2.
+        horizon: most rounds, at least 1.
+        rate: eta, positive.
+        stddev: of the noise before it is correlated, for losses in [0, 1]; the sums get that times
+            `toeplitz_factor(horizon).row`. `toeplitz_stddev` finds it.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
+
+    Guarantee: all actions together have Gaussian differential privacy with mu = sqrt(experts) * column norm / stddev,
+        and what rounding adds; after fewer rounds mu is that of the column's first entries.
+
+    Source: Agarwal, follow-the-regularized-leader, with the noise of Henzinger (2023). Proof: `docs/proofs/sums.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> kernel = MatrixFactorization(experts=3, horizon=1000, rate=0.1, stddev=20)
+        >>> kernel.privacy_loss(1000).epsilon(1e-6) < 1
+        True
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> losses = np.array([[0, 255, 255]] * 6, dtype=np.uint8)
+        >>> state, actions = kernel.update(state, losses, rng=np.random.default_rng(1))
+        >>> state, len(actions)
+        (SoftmaxState(sums=SumsState(rounds=6, width=3)), 6)
+    """
+
+    experts: int
+    horizon: int
+    rate: Fraction
+    stddev: float
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        self._check()
+        object.__setattr__(self, "stddev", self.sums.stddev)
+
+    @cached_property
+    def sums(self) -> ToeplitzSums:
+        """The noisy sums of losses, in units of 1."""
+        return ToeplitzSums(self.horizon, self.experts, self.stddev)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        return self.sums.privacy_loss(math.sqrt(self.experts), min(rounds, self.horizon))
+
+
+@final
+@dataclass(frozen=True)
+class TreeNoise(NoisySoftmax[TreeState]):
+    """Multiplicative weights on sums of the nodes of a binary tree over the rounds, each with fresh noise.
+
+    Where a sum has fewer nodes than others, fresh noise stands for those that it lacks: the noise has the same law in
+    every round. Use it for a promise with delta = 0, or to compare: Gaussian noise is about four times that of
+    `MatrixFactorization` for a million rounds.
+
+    Args:
+        experts: d, at least 2.
+        horizon: most rounds, at least 1.
+        rate: eta, positive.
+        epsilon: of all actions together, positive, exact: Laplace noise. Give this or `stddev`.
+        stddev: Gaussian noise of this standard deviation in every node, for losses in [0, 1].
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
+
+    Guarantee: with Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise they have Gaussian
+        differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds.
+
+    Source: Agarwal, follow-the-regularized-leader with noise from a tree. Proof: `docs/proofs/sums.md`.
+    """
+
+    experts: int
+    horizon: int
+    rate: Fraction
+    epsilon: Fraction | None = None
+    stddev: float | None = None
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+
+    def __post_init__(self) -> None:
+        self._check()
+        if (self.epsilon is None) == (self.stddev is None):
+            raise InputError("give one of epsilon, for Laplace noise, and stddev, for Gaussian noise")
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
+        self.sums  # refuses noise that does not fit  # noqa: B018
+
+    @cached_property
+    def sums(self) -> GaussianTree | LaplaceTree:
+        """The noisy sums of losses, in units of 1."""
+        if self.stddev is not None:
+            return GaussianTree(self.horizon, self.experts, self.stddev)
+        share = positive_number("epsilon", self.epsilon) / (self.experts * nodes(self.horizon))
+        return LaplaceTree(self.horizon, self.experts, share, self.levels)
+
+    def _step(self, state: TreeState, vectors: NDArray[Any], rng: Randomness) -> tuple[TreeState, Floats]:
+        """The state of the sums after more rounds, and the sums with noise for the nodes that they lack."""
+        after, sums = self.sums.step(state, vectors, rng=rng)
+        return after, self.sums.evened(sums, after.rounds, rng=rng)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        reach = self.experts if self.stddev is None else math.sqrt(self.experts)
+        return self.sums.privacy_loss(reach, min(rounds, self.horizon))

@@ -1,0 +1,375 @@
+"""Prefix sums under correlated noise."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import gaussian_loss
+from labeldp.privacy import (
+    InputError,
+    PrivacyLoss,
+    Randomness,
+    as_successive,
+    positive_epsilon,
+    positive_number,
+    whole_number,
+)
+from labeldp.sampling import WIDE_STDDEV, wide_gaussian
+
+Floats = NDArray[np.float64]
+
+ROWS, COLUMNS = 32, 2048
+"""Rounds that are summed at a time, more of them where vectors are short, and numbers of a vector: cache."""
+
+EXACT = 2.0**52
+"""Doubles hold all integers up to twice this."""
+
+
+class HasRounds(Protocol):
+    """A state that counts the rounds so far."""
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+
+
+S = TypeVar("S", bound=HasRounds)
+
+
+class NoisySums(ABC, Generic[S]):
+    """Prefix sums of vectors, released under noise round after round: a frozen, public description.
+
+    Guarantee: the sum after t rounds depends on the first t vectors alone.
+    """
+
+    horizon: int
+    width: int
+
+    @abstractmethod
+    def init(self) -> S:
+        """The state before the first round: secret."""
+
+    @abstractmethod
+    def step(self, state: S, vectors: NDArray[Any], *, rng: Randomness) -> tuple[S, Floats]:
+        """The state after more rounds, and the noisy sums of all vectors up to each of them.
+
+        Args:
+            vectors: shape (rounds, width), with entries from -1 to 1.
+
+        Returns:
+            Sums of shape (rounds, width).
+        """
+
+    @abstractmethod
+    def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
+        """What the sums of so many rounds reveal of one vector.
+
+        Args:
+            reach: the largest distance between a vector and what it may be replaced with, Euclidean.
+        """
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """The largest standard deviation of the noise in a sum."""
+
+    def _check(self, state: S, vectors: NDArray[Any]) -> None:
+        if vectors.ndim != 2 or vectors.shape[1] != self.width:
+            raise InputError(f"vectors must have shape (rounds, {self.width})")
+        if state.rounds + len(vectors) > self.horizon:
+            raise InputError(f"there are more rounds than the horizon of {self.horizon}: plan for more of them")
+        if vectors.size and not (vectors.min() >= -1 and vectors.max() <= 1):
+            raise InputError("vectors must have entries from -1 to 1")
+
+
+@final
+@dataclass(frozen=True)
+class SumsState:
+    """Where `ToeplitzSums` is: secret, as the exact sums are in it.
+
+    Fields: rounds so far; exponentially weighted sums of the vectors and what they miss; the same sums of the vectors
+    that the releases tell of; the last released sum.
+    """
+
+    rounds: int
+    exact: Floats
+    rest: Floats
+    told: Floats
+    total: Floats
+
+    def __repr__(self) -> str:
+        return f"SumsState(rounds={self.rounds}, width={len(self.total)})"
+
+    def part(self, columns: slice) -> "SumsState":
+        """The state of some of the numbers."""
+        arrays = (self.exact, self.rest, self.told, self.total)
+        return SumsState(self.rounds, *(array[..., columns] for array in arrays))
+
+    @classmethod
+    def joined(cls, parts: "list[SumsState]") -> "SumsState":
+        """The state of all numbers."""
+        arrays = zip(*((one.exact, one.rest, one.told, one.total) for one in parts), strict=True)
+        return cls(parts[0].rounds, *(np.concatenate(some, axis=-1) for some in arrays))
+
+
+@final
+@dataclass(frozen=True)
+class ToeplitzFactor:
+    """A factorization A = B C of the matrix that sums up rounds, C a sum of exponentials near the square root of A.
+
+    C is lower triangular and Toeplitz with coefficients c_k = sum_j weights[j] (1 - gaps[j])^k, a quadrature of
+    C(2k, k) / 4^k = 1/pi int_0^1 t^k (t (1 - t))^(-1/2) dt, so that few numbers sum up all rounds that went by. What is
+    released is C x + noise, and B only follows from it.
+
+    Guarantee: `column` is never below the norm of the first column of C.
+
+    Source: Henzinger (2023), for the square root; Dvijotham (2024), for sums of exponentials.
+    """
+
+    horizon: int
+    gaps: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+
+    def column(self, rounds: int | None = None) -> float:
+        """Norm of the longest column of C among its first `rounds` rows (default: the horizon), rounded up."""
+        count = self.horizon if rounds is None else rounds
+        return (1 + 1e-9) * math.sqrt(_gram(self.weights, self.gaps, count)) if count else 0.0
+
+    @cached_property
+    def row(self) -> float:
+        """Norm of the longest row of B: standard deviation of the last sum's noise, of noise with deviation 1."""
+        gaps, weights = _inverse(self.gaps, self.weights)
+        first = 1 / self.weights.sum()
+        return math.sqrt(_gram(weights, gaps, self.horizon) - weights.sum() ** 2 + first**2)
+
+    @property
+    def product(self) -> float:
+        """The product of both norms, at least `square_root_norm(horizon)`."""
+        return self.column() * self.row
+
+    @property
+    def reach(self) -> float:
+        """A bound of what the sum of |C x| over exponentials can be where no |x| exceeds 1."""
+        return float((self.weights * np.minimum(1 / self.gaps, self.horizon)).sum())
+
+
+class _Block(NamedTuple):
+    """What a few rounds do: C within them and its inverse, sums from before on C x, vectors on sums after, decay."""
+
+    within: Floats
+    inverse: Floats
+    earlier: Floats
+    later: Floats
+    gone: Floats
+    kept: Floats
+
+    @classmethod
+    def of(cls, factor: ToeplitzFactor, rows: int) -> "_Block":
+        exponents = np.arange(rows + 1)[:, None] * np.log1p(-factor.gaps)
+        powers = np.exp(exponents)
+        lags = np.subtract.outer(np.arange(rows), np.arange(rows))
+        within = np.where(lags >= 0, (powers @ factor.weights)[np.abs(lags)], 0.0)
+        later = powers[rows - 1 :: -1].T.copy()
+        return cls(within, np.linalg.inv(within), powers[1:] * factor.weights, later, -np.expm1(exponents), powers)
+
+
+@final
+@dataclass(frozen=True)
+class ToeplitzSums(NoisySums[SumsState]):
+    """Prefix sums A x = B C x, where C x + noise is released, C near the square root of A and the noise Gaussian.
+
+    The integers nearest to C x, on a grid, get exact discrete Gaussian noise; from them the sums follow. So what
+    doubles round after that costs nothing, and what they round before is bounded and charged.
+
+    Args:
+        horizon: most rounds, at least 1.
+        width: numbers in a vector, at least 1.
+        stddev: standard deviation of the noise that C x gets, positive; that of a sum is up to `deviation`.
+
+    Guarantee: Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that is
+        charged on top, for the emitted bits, also where vectors depend on earlier releases.
+
+    Source: Denisov (2022), Theorem 2.1, for vectors chosen late; Henzinger (2023) for C. Proof: `docs/proofs/sums.md`.
+    """
+
+    horizon: int
+    width: int
+    stddev: float
+
+    def __post_init__(self) -> None:
+        whole_number("horizon", self.horizon, 1)
+        whole_number("width", self.width, 1)
+        object.__setattr__(self, "stddev", float(positive_number("stddev", self.stddev)))
+        if not self.factor.reach * self.scale <= EXACT:
+            raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take at least 1e-3")
+
+    @property
+    def factor(self) -> ToeplitzFactor:
+        """C, and the norms of B and C."""
+        return toeplitz_factor(self.horizon)
+
+    @property
+    def scale(self) -> float:
+        """Steps of the grid in 1."""
+        return WIDE_STDDEV / self.stddev
+
+    @property
+    def deviation(self) -> float:
+        """The largest standard deviation of the noise in a sum."""
+        return self.stddev * self.factor.row
+
+    @property
+    def rounding(self) -> float:
+        """How far doubles may be from a number of C x: `docs/proofs/sums.md`."""
+        return 2.0**-52 * (2 * self.rows + len(self.factor.gaps) + 40) * self.factor.reach
+
+    def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
+        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
+        if not rounds:
+            return PrivacyLoss.zero()
+        cells = rounds * self.width
+        steps = reach * self.factor.column(rounds) * self.scale
+        steps += math.sqrt(cells) * (1 + 2 * self.rounding * self.scale)
+        return gaussian_loss(math.ceil(Fraction(steps * (1 + 1e-12)) ** 2), WIDE_STDDEV, cells)
+
+    @property
+    def rows(self) -> int:
+        """Rounds that are summed at a time."""
+        return min(max(ROWS, 4096 // self.width), 8 * ROWS)
+
+    @cached_property
+    def _block(self) -> _Block:
+        return _Block.of(self.factor, self.rows)
+
+    def init(self) -> SumsState:
+        """The state before the first round: nothing was summed."""
+        zeros = np.zeros((len(self.factor.gaps), self.width))
+        return SumsState(0, zeros, zeros, zeros, zeros[0])
+
+    def step(self, state: SumsState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[SumsState, Floats]:
+        """The state after more rounds, and the noisy sums of all vectors up to each of them."""
+        self._check(state, vectors)
+        randomness, sums, states = as_successive(rng), np.empty(vectors.shape), []
+        for first in range(0, self.width, COLUMNS):
+            columns = slice(first, first + COLUMNS)
+            one = state.part(columns)
+            for start in range(0, len(vectors), self.rows):
+                part = slice(start, start + self.rows), columns
+                one, sums[part] = self._rows(one, vectors[part].astype(np.float64), randomness)
+            states.append(one)
+        return SumsState.joined(states), sums
+
+    def _rows(self, state: SumsState, vectors: Floats, rng: Randomness) -> tuple[SumsState, Floats]:
+        """The same for a few rounds, and for some of the numbers of each vector."""
+        count, block = len(vectors), self._block
+        exact = block.within[:count, :count] @ vectors + block.earlier[:count] @ state.exact
+        noise = wide_gaussian(rng, exact.size).reshape(exact.shape)
+        released = (np.rint(exact * self.scale) + noise) / self.scale
+        # What follows is computed from what was released, but for the two sums that stay secret.
+        told = block.inverse[:count, :count] @ (released - block.earlier[:count] @ state.told)
+        sums = state.total + np.cumsum(told, axis=0)
+        later, gone = block.later[:, self.rows - count :], block.gone[count][:, None]
+        high, rest = _added(state.exact, later @ vectors - gone * state.exact, state.rest)
+        kept = block.kept[count][:, None] * state.told + later @ told
+        return SumsState(state.rounds + count, high, rest, kept, sums[-1]), sums
+
+
+def _added(large: Floats, small: Floats, rest: Floats) -> tuple[Floats, Floats]:
+    """large + small + rest as a double and what it misses: Knuth's sum of two doubles, and Dekker's for the third."""
+    total = large + small
+    part = total - large
+    rest = rest + ((large - (total - part)) + (small - part))
+    high = total + rest
+    return high, rest - (high - total)
+
+
+def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta: Any) -> float:
+    """The smallest standard deviation, to 1e-6 of it, with which `ToeplitzSums` keeps (epsilon, delta), by bisection.
+
+    Args:
+        reach: the largest distance between a vector and what it may be replaced with, Euclidean.
+
+    Raises:
+        InputError: no noise does, such as where delta is 0.
+    """
+    positive_epsilon(epsilon)
+    low, high = 1.0, 2.0
+    while not _keeps(horizon, width, high, reach, epsilon, delta):
+        low, high = high, 2 * high
+        if high > 2.0**60:
+            raise InputError("delta is too small for Gaussian noise on so many rounds: take a larger one")
+    while _keeps(horizon, width, low, reach, epsilon, delta):
+        low, high = low / 2, low
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _keeps(horizon, width, middle, reach, epsilon, delta) else (middle, high)
+    return high
+
+
+def _keeps(horizon: int, width: int, stddev: float, reach: float, epsilon: Any, delta: Any) -> bool:
+    """Is this enough noise? Noise that is too small for the grid is not."""
+    try:
+        return ToeplitzSums(horizon, width, stddev).privacy_loss(reach, horizon).within(epsilon, delta)
+    except InputError:
+        return False
+
+
+STEP, REACH = 2.5, 4.0
+"""Distance of the nodes of the quadrature, in the logarithm, and how far they go beyond 1 / horizon and 1."""
+
+
+def square_root_norm(horizon: int) -> float:
+    """c_T: the sum of the squares of C(2k, k) / 4^k for k < horizon, the product of both norms of the true square root.
+
+    Source: Fichtenberger (2023), Theorem 1, and Henzinger (2023); the first 4096 terms, and the integral of the others.
+    """
+    head = min(horizon, 4096)
+    numbers = np.arange(1, head)
+    squares = float((np.cumprod(np.r_[1.0, (2 * numbers - 1) / (2 * numbers)]) ** 2).sum())
+    # C(2k, k)^2 / 16^k = (1 - 1 / (4 k) + O(1 / k^2)) / (pi k), and so 1 / (pi (k + 1/4)) up to O(1 / k^3).
+    return squares + math.log((horizon - 0.25) / (head - 0.25)) / math.pi
+
+
+@lru_cache(maxsize=64)
+def toeplitz_factor(horizon: int) -> ToeplitzFactor:
+    """The factor that is used for so many rounds: its product is within 1 % of `square_root_norm(horizon)`.
+
+    Takes microseconds for any horizon: both norms are closed forms.
+
+    Raises:
+        InputError: the horizon is not an integer of at least 1.
+    """
+    whole_number("horizon", horizon, 1)
+    low = -(math.log(horizon) + REACH)
+    places = low + STEP * np.arange(math.ceil((REACH - low) / STEP) + 1)
+    gaps, rest = 1 / (1 + np.exp(-places)), 1 / (1 + np.exp(places))
+    return ToeplitzFactor(horizon, gaps, STEP / math.pi * np.sqrt(gaps * rest))
+
+
+def _gram(weights: Floats, gaps: Floats, count: int) -> float:
+    """Sum over k < count of (sum_j weights[j] (1 - gaps[j])^k)^2, from geometric sums of non-negative terms."""
+    both = gaps[:, None] + gaps - gaps[:, None] * gaps
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sums = np.where(both > 0, -np.expm1(count * np.log1p(-both)) / both, count)
+    return float((weights[:, None] * weights * sums).sum())
+
+
+def _inverse(gaps: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """The exponentials of B = A C^-1, whose coefficients after the first are sums of them.
+
+    1 / sum_j weights[j] / (gaps[j] - s) has one pole between every two gaps; that of the sum, at 0, joins them.
+    """
+    low, high = gaps[:-1].copy(), gaps[1:].copy()
+    for _ in range(80):
+        middle = (low + high) / 2
+        above = (weights / (gaps - middle[:, None])).sum(axis=1) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    poles = (low + high) / 2
+    slopes = (weights / (gaps - poles[:, None]) ** 2).sum(axis=1)
+    return np.r_[0.0, poles], np.r_[1 / (weights / gaps).sum(), 1 / (poles * slopes * (1 - poles))]

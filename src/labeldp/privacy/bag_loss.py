@@ -1,0 +1,329 @@
+"""Losses of weighted bag sums: NoisyBag, HiddenWeights."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from labeldp.privacy.atoms import _CELLS, _ENTRIES, _NEGLIGIBLE, ROUNDING, Curve, Ends, Floats
+
+MAX_BAG = 1 << 20
+"""Labels in a bag, and rows of secret weights, at most."""
+
+_TINY = 1e-300
+
+_EXPONENTS = 100.0, 800.0
+
+_TAIL_ERROR = 1e-11
+
+_REACH = 40.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The law of a number of noisy labels: each positive number that matters, with its probability.
+
+    Args:
+        numbers: positive integers, consecutive, shape (r,).
+        masses: their probabilities, relative error below 1e-11, shape (r,).
+        none: the probability of zero.
+        dropped: the probability of all others, at most.
+    """
+
+    numbers: Floats = field(repr=False)
+    masses: Floats = field(repr=False)
+    none: float = 0.0
+    dropped: float = 0.0
+
+    def fewer(self) -> "Counts":
+        """The law of one less, where every number is at least two."""
+        return Counts(self.numbers - 1, self.masses, self.none, self.dropped)
+
+    def survival(self, points: Floats) -> Floats:
+        """P(|w| > t |v|) for each t > 0, w standard normal and v one of so many dimensions, shape as `points`.
+
+        For n dimensions it is the same as for n + 2 and a positive term, so the sum over the law needs the incomplete
+        beta function at its two ends only. Zero dimensions are left out.
+
+        Source: `docs/proofs/aggregation.md`, equation (3).
+        """
+        from scipy.special import betaincc
+
+        share = points**2 / (1 + points**2)
+        ends = self.numbers[-2:] + 2
+        # Of all that have the same parity: the probability of at most this number.
+        sums = self.masses.copy()
+        for parity in (0, 1):
+            sums[parity::2] = np.cumsum(self.masses[parity::2])
+        total = sum(
+            sums[-len(ends) :][i] * betaincc(0.5, number / 2, share) for i, number in enumerate(ends)
+        ) + self._terms(points, share, sums)
+        return np.asarray(total)
+
+    def _terms(self, points: Floats, share: Floats, sums: Floats) -> Floats:
+        """The terms between n dimensions and n + 2, each as often as the law asks, shape as `points`."""
+        from scipy.special import poch
+
+        factors = sums * poch(self.numbers / 2 + 1, -0.5) / math.sqrt(math.pi)
+        logs = -0.5 * np.log1p(points**2)
+        total = np.zeros(len(points))
+        for start in range(0, len(self.numbers), max(1, _CHUNK // len(points))):
+            part = slice(start, start + max(1, _CHUNK // len(points)))
+            total += factors[part] @ np.exp(self.numbers[part, None] * logs)
+        return total * np.sqrt(share)
+
+
+@dataclass(frozen=True)
+class NoisyBag(Curve):
+    """One label's share of a bag sum with published random weights, where some labels of a bag have Gaussian noise.
+
+    It is a Gaussian loss whose mu = ratio |w| / (length of the weights of the noisy labels) is random and published.
+
+    Args:
+        weights: "gaussian", or "rademacher" for +1 and -1.
+        ratio: width of the label range over the standard deviation of one label's noise.
+        size: labels in a bag.
+        noisy: noisy labels: exactly so many in each bag, or in all `records`.
+        records: how many labels the bags are drawn from, where one set of noisy labels is drawn from all of them.
+
+    Guarantee: the ends enclose the curve of the worst label, noisy or not.
+
+    Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`.
+    """
+
+    weights: str
+    ratio: float
+    size: int
+    noisy: int
+    records: int | None = None
+
+    def __post_init__(self) -> None:
+        population = self.size if self.records is None else self.records
+        known = self.weights in ("gaussian", "rademacher") and 0 < self.ratio < math.inf
+        if not (known and 0 < self.noisy <= population and 0 < self.size <= min(population, MAX_BAG)):
+            raise ValueError("the parameters of a bag are out of range")
+
+    def reversed(self) -> "NoisyBag":
+        """The same: a Gaussian loss is symmetric for each weight."""
+        return self
+
+    def ends(self, epsilons: Floats) -> Ends:
+        """Lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        if self.noisy == (self.records or self.size):  # No label is without noise.
+            return bag_ends(self.weights, self.ratio, constant(self.size), epsilons, inside=True)
+        return bag_ends(self.weights, self.ratio, self._counts, epsilons)
+
+    @cached_property
+    def _counts(self) -> Counts:
+        """How many noisy labels are in the bag of a label that has no noise."""
+        if self.records is None:
+            return constant(self.noisy)
+        return hypergeometric(self.records - 1, self.noisy, self.size - 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, exact."""
+        numbers = {"size": self.size, "noisy": self.noisy, "records": self.records}
+        return {"kind": "noisy bag", "weights": self.weights, "ratio": self.ratio.hex(), **numbers}
+
+    def __str__(self) -> str:
+        noisy = f"{self.noisy} of {self.records or self.size} labels noisy"
+        return f"a bag of {self.size} with {self.weights} weights, {noisy}, range / stddev = {self.ratio:g}"
+
+
+def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, inside: bool = False) -> Ends:
+    """Lower and upper ends of delta for a label whose bag has a random number of noisy labels.
+
+    Args:
+        counts: the law of that number; itself included where `inside`.
+        inside: whether the label is noisy itself; then the number is at least 1.
+
+    Source: `docs/proofs/aggregation.md`, equations (1) and (2).
+    """
+    if weights == "rademacher" or (inside and counts.numbers[0] == 1):
+        value, error = _signed(ratio, counts, epsilons), np.zeros(len(epsilons))
+    else:
+        value, error = _trapezoid(ratio, counts, epsilons, inside)
+    upper = np.minimum(value * (1 + ROUNDING) + error + counts.none * (1 + ROUNDING) + counts.dropped + _TINY, 1.0)
+    return np.maximum(value * (1 - ROUNDING) - error + counts.none * (1 - ROUNDING), 0.0), upper
+
+
+def _signed(ratio: float, counts: Counts, epsilons: Floats) -> Floats:
+    """The curve of weights +1 and -1: mu = ratio / sqrt(number of noisy labels). Source: Balle, Theorem 8."""
+    from scipy.special import log_ndtr, ndtr
+
+    mus, exponents = ratio / np.sqrt(counts.numbers), epsilons[:, None]
+    gained = ndtr(mus / 2 - exponents / mus)
+    lost = np.exp(np.minimum(exponents + log_ndtr(-mus / 2 - exponents / mus), 0.0))
+    return np.maximum(gained - lost, 0.0) @ counts.masses
+
+
+def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> Ends:
+    """The integral (2) and the error of the trapezoidal rule; finer where the error would show."""
+    value: Floats = np.zeros(len(epsilons))
+    error: Floats = value
+    for exponent in _EXPONENTS:
+        nodes, step, cut = _nodes(ratio, epsilons, exponent, inside)
+        if not len(nodes):
+            return value, error
+        size = nodes * ratio / np.sqrt(1 + nodes**2) if inside else nodes * ratio
+        width = size / (1 + nodes**2) if inside else size
+        spread = counts.fewer() if inside else counts
+        heights = spread.survival(nodes) * width * step / math.sqrt(2 * math.pi)
+        gaps = size / 2 - epsilons[:, None] / size
+        terms = np.exp(-0.5 * gaps**2) * heights
+        value = terms.sum(axis=1)
+        error = np.asarray(cut + 3 * math.exp(-exponent) + (terms[:, -1] / step if inside else 0.0))
+        if value.min(initial=1.0) * ROUNDING > math.exp(-exponent):
+            break
+    return value, error
+
+
+def _nodes(ratio: float, epsilons: Floats, exponent: float, inside: bool) -> tuple[Floats, float, float]:
+    """Nodes t of the trapezoidal rule in ln t, its step, and what is cut off below: t = mu / ratio for a label without
+    noise, and t / sqrt(1 + t^2) for one with noise.
+
+    The error of the rule is below 3 exp(-exponent).
+    """
+    least, most = float(epsilons.min()), float(epsilons.max())
+    strip = min(0.7, math.sqrt(exponent / most)) if most else 0.7
+    cosine = math.cos(2 * strip)
+    step = 2 * math.pi * strip / (exponent + most * (1 - cosine) / 2 - 1.25 * math.log(cosine))
+    start, floor = 2 * least / (_REACH + math.sqrt(_REACH**2 + 2 * least)), _NEGLIGIBLE * min(1.0, ratio)
+    low, high = max(start, floor), _REACH + math.sqrt(_REACH**2 + 2 * most)
+    cut = low if low > start else 0.0
+    if inside and low >= ratio:
+        return np.empty(0), step, cut
+    first = low / math.sqrt((ratio - low) * (ratio + low)) if inside else low / ratio
+    last = 1e10 if inside else high / ratio
+    return first * np.exp(step * np.arange(math.ceil(math.log(last / first) / step) + 1)), step, cut
+
+
+@dataclass(frozen=True)
+class HiddenWeights(Curve):
+    """Sums of a bag with secret Gaussian weights: rows of N(0, diag(1 + stretch, 1 - shrink)) against N(0, I).
+
+    Args:
+        stretch: how much the larger eigenvalue exceeds one, positive.
+        shrink: how much the smaller eigenvalue falls short of one, in (0, 1).
+        rows: independent weight vectors for one bag.
+
+    Guarantee: the ends enclose the curve of this pair of normal laws.
+
+    Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, equation (4).
+    """
+
+    stretch: float
+    shrink: float
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        if not (0 < self.stretch < math.inf and 0 < self.shrink < 1 and 1 <= self.rows <= MAX_BAG):
+            raise ValueError("the parameters of hidden weights are out of range")
+
+    def reversed(self) -> "HiddenWeights":
+        """N(0, I) against the other, scaled."""
+        up, down = 1 + 2.0**-50, 1 - 2.0**-50
+        return HiddenWeights(
+            self.shrink / (1 - self.shrink) * up, min(self.stretch / (1 + self.stretch) * up, down), self.rows
+        )
+
+    def ends(self, epsilons: Floats) -> Ends:
+        """Lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        from scipy.special import gammaincc
+
+        shape, rate = self.rows / 2, self.shrink / 2
+        root, tilt = math.sqrt(self.rows), 1 + self.shrink / self.stretch
+        count = min(max(_ENTRIES // len(epsilons), _CELLS // 4), _CELLS)
+        cells = np.linspace(max(0.0, root / math.sqrt(tilt) - 9), root + 9, count) ** 2
+        cells[0] = 0.0
+        tails, tilted = gammaincc(shape, cells / 2), gammaincc(shape, (1 - self.shrink) * cells / 2)
+        masses, moments = tails[:-1] - tails[1:], tilted[:-1] - tilted[1:]
+        growth = np.expm1(rate * np.diff(cells))
+        safe = np.maximum(np.minimum(masses, moments), _TINY)
+        logs = np.log(np.maximum(moments, _TINY) / np.maximum(masses, _TINY)) - rate * cells[:-1]
+        means = np.expm1(np.clip(logs - shape * math.log1p(-self.shrink), 0.0, np.log1p(growth)))
+        slack = 2.0**-48 * np.maximum(tails, tilted)[:-1] / safe
+        share, most = np.clip((means - slack) / growth, 0.0, 1.0), np.minimum(means + slack, growth)
+        weights = np.concatenate([masses * (1 - share), tails[-1:]]) + np.concatenate([[0.0], masses * share])
+        shift = epsilons[:, None] + shape * (math.log1p(self.stretch) + math.log1p(-self.shrink))
+        upper = self._given(shift + rate * cells, 1.0) @ weights
+        lower = self._given(shift + rate * cells[:-1] + np.log1p(most), -1.0) @ masses
+        return lower * (1 - ROUNDING), np.minimum(upper * (1 + ROUNDING) + _TINY, 1.0)
+
+    def _given(self, exponents: Floats, side: float) -> Floats:
+        """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side."""
+        from scipy.special import gammaincc
+
+        shifted = exponents - side * 2.0**-48 * (1 + np.abs(exponents))
+        shape, point = self.rows / 2, np.maximum(shifted, 0.0) / self.stretch
+        gained = gammaincc(shape, point)
+        growth = np.exp(np.minimum(shifted, 700.0) - shape * math.log1p(self.stretch))
+        lost = growth * gammaincc(shape, (1 + self.stretch) * point)
+        return np.maximum(gained * (1 + side * _TAIL_ERROR) - lost * (1 - side * _TAIL_ERROR), 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, exact."""
+        return {
+            "kind": "hidden weights",
+            "stretch": self.stretch.hex(),
+            "shrink": self.shrink.hex(),
+            "rows": self.rows,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.rows} rows of secret weights with eigenvalues 1 + {self.stretch:g} and 1 - {self.shrink:g}"
+
+
+_DROPPED = 1e-100
+
+_CHUNK = 1 << 21
+
+
+def constant(number: int) -> Counts:
+    """Always the same positive number."""
+    return Counts(np.array([float(number)]), np.ones(1))
+
+
+def binomial(trials: int, probability: float) -> Counts:
+    """How many of `trials` independent labels are noisy; the probability of each in (0, 1]."""
+    if probability == 1:
+        return constant(trials) if trials else Counts(np.empty(0), np.empty(0), none=1.0)
+    odds = probability / (1 - probability)
+    mean = trials * probability
+    return _law(lambda n: (trials - n) / (n + 1) * odds, 0, trials, mean, mean * (1 - probability))
+
+
+def hypergeometric(population: int, noisy: int, draws: int) -> Counts:
+    """How many of `draws` labels are noisy, drawn without replacement from a population with so many noisy ones."""
+    others = population - noisy - draws
+    share = noisy / population if population else 0.0
+    mean = draws * share
+    return _law(
+        lambda n: (noisy - n) * (draws - n) / ((n + 1) * (others + n + 1)),
+        max(0, -others),
+        min(noisy, draws),
+        mean,
+        mean * (1 - share),
+    )
+
+
+def _law(ratio: Callable[[Floats], Floats], low: int, high: int, mean: float, variance: float) -> Counts:
+    """A law from the ratio of neighbors: products outwards from the middle, and nothing is subtracted.
+
+    What lies further out than `reach` has a probability below 1e-300 (Bernstein's inequality).
+    """
+    reach = math.ceil(40 * math.sqrt(variance) + 1100)
+    middle = min(max(math.floor(mean), low), high)
+    first, last = max(low, middle - reach), min(high, middle + reach)
+    up = np.cumprod(ratio(np.arange(middle, last, dtype=np.float64)))
+    down = np.cumprod(1 / ratio(np.arange(middle - 1, first - 1, -1, dtype=np.float64)))
+    masses = np.concatenate([down[::-1], [1.0], up])
+    masses /= masses.sum()
+    numbers = np.arange(first, last + 1, dtype=np.float64)
+    none = float(masses[0]) if first == 0 else 0.0
+    kept = (masses >= _DROPPED) & (numbers > 0)
+    dropped = float(masses[~kept & (numbers > 0)].sum()) + 1e-300
+    return Counts(numbers[kept], masses[kept], none, dropped)

@@ -1,0 +1,259 @@
+"""The curve delta(epsilon) of one sequence of atoms, every rounding against us."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
+
+Sequence = tuple[tuple[Atom, int], ...]
+"""Atoms with how often each occurs, in a canonical order."""
+
+MAX_POINTS = 1 << 15
+"""Lattices with more points are coarsened, losses rounded up."""
+
+UNTRIMMED = 1 << 10
+"""Lattices with at most so many points keep all of them."""
+
+TAIL = 1e-40
+"""Mass that may be moved off either end of a longer lattice: upwards, at the top to an infinite loss."""
+
+CURVE_POINTS = 1 << 11
+"""At least so many steps of the lattice lie between the losses 0 and `reach` of a curve, unless another reaches far."""
+
+CURVE_DENSE, CURVE_GROWTH = 256, 1.01
+"""A curve is read at every step near zero, and further out where losses are so much larger than the last."""
+
+_DOTS_ERROR = 1e-9
+
+_NORMAL_ERROR = 1e-12
+
+_TINY = 1e-300
+
+_LARGE = Fraction(10**12)
+
+
+@dataclass(frozen=True)
+class _Lattice:
+    """Finite losses (first + i) * step with masses, correct up to a relative error."""
+
+    step: Fraction
+    first: int
+    masses: NDArray[np.float64]
+    relative_error: float
+    lost: float = 0.0
+
+    def losses(self) -> NDArray[np.float64]:
+        """The losses as floats, shape (points,)."""
+        return np.asarray((self.first + np.arange(len(self.masses))) * float(self.step))
+
+    def __matmul__(self, other: "_Lattice") -> "_Lattice":
+        """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
+        step = max(self.step, other.step)
+        left, right = self.on(step), other.on(step)
+        terms = min(len(left.masses), len(right.masses))
+        error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
+        lost = 1.001 * (left.lost + right.lost)
+        masses = np.convolve(left.masses, right.masses)
+        return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
+
+    def on(self, step: Fraction) -> "_Lattice":
+        """The same on a step that is this one times a power of two, losses rounded up."""
+        lattice = self
+        while lattice.step < step:
+            lattice = lattice.coarser()
+        return lattice
+
+    def coarser(self) -> "_Lattice":
+        """The same on twice the step: each odd cell joins the even one above it."""
+        padded = np.concatenate([np.zeros(1 - self.first % 2), self.masses])
+        padded = np.concatenate([padded, np.zeros(len(padded) % 2)])
+        masses = padded.reshape(-1, 2).sum(axis=1)
+        return _Lattice(2 * self.step, -(-self.first // 2), masses, self.relative_error + 2.0**-52, self.lost)
+
+    def trimmed(self) -> "_Lattice":
+        """A long lattice without its negligible ends, on a coarser step where it is still too long."""
+        if len(self.masses) <= UNTRIMMED:
+            return self
+        above, below = np.cumsum(self.masses[::-1]), np.cumsum(self.masses)
+        top = int(np.searchsorted(above, TAIL, side="right"))
+        bottom = int(np.searchsorted(below, TAIL, side="right"))
+        masses = self.masses[bottom : len(self.masses) - top].copy()
+        masses[0] += below[bottom - 1] if bottom else 0.0
+        lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
+        lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost)
+        while len(lattice.masses) > MAX_POINTS:
+            lattice = lattice.coarser()
+        return lattice
+
+
+def max_loss(sequence: Sequence) -> Fraction | None:
+    """The exact largest loss of the whole sequence, or None where it is unbounded."""
+    total = Fraction(0)
+    for atom, count in sequence:
+        if atom.max_loss is None:
+            return None
+        total += count * atom.max_loss
+    return total
+
+
+def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
+    """An upper bound of delta at epsilon.
+
+    Source: Balle and Wang (2018), Theorem 8, for the Gaussian part; the rest is the hockey-stick
+    divergence of the convolved loss distribution (`docs/proofs/composition.md`).
+    """
+    failure = failures(sequence)
+    epsilon = min(epsilon, _LARGE)  # delta falls with epsilon
+    if _beyond(sequence, epsilon):
+        return min(1.0, _up(failure))
+    single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
+    if len(single) == 1 and isinstance(single[0], Curve):
+        return min(1.0, single[0].delta(epsilon) + _up(failure) + _TINY)
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | Curve)))
+    mu = _total_mu(sequence)
+    gaps = float(epsilon) - lattice.losses()
+    slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
+    pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
+    finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
+    return min(1.0, finite + lattice.lost + _up(failure) + _TINY)
+
+
+def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
+    """True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
+    if _beyond(sequence, epsilon):
+        return failures(sequence) <= delta
+    return delta >= 1 or delta_of(sequence, epsilon) <= delta
+
+
+def failures(sequence: Sequence) -> Fraction:
+    """The probability of all failures together, at most."""
+    return sum((count * atom.delta for atom, count in sequence if isinstance(atom, Failure)), Fraction(0))
+
+
+def _beyond(sequence: Sequence, epsilon: Fraction) -> bool:
+    """True when no loss exceeds epsilon, failures aside."""
+    bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
+    return bound is not None and epsilon >= bound
+
+
+def finite_losses(sequence: Sequence) -> list[Fraction]:
+    """The losses that the finite atoms of a sequence can add up to, on their lattice."""
+    lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete)))
+    return [(lattice.first + int(i)) * lattice.step for i in np.flatnonzero(lattice.masses)]
+
+
+def _up(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _total_mu(sequence: Sequence) -> float:
+    """The mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
+    squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
+    total = sum(squares, Fraction(0))
+    return math.sqrt(_up(total)) * (1 + 2.0**-51) if total else 0.0
+
+
+def _gaussian_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+    """Upper bounds of the Gaussian curve at each epsilon (of any sign), shape as given."""
+    return np.array([gaussian_delta(float(value), mu) for value in epsilons])
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Upper bound of Phi(mu/2 - epsilon/mu) - e**epsilon Phi(-mu/2 - epsilon/mu).
+
+    Source: Balle and Wang (2018), Theorem 8.
+    """
+    gained = normal_cdf(mu / 2 - epsilon / mu)
+    reach = -mu / 2 - epsilon / mu
+    lost = math.exp(epsilon) * normal_cdf(reach) if epsilon < 700 and reach > -37 else 0.0
+    return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _TINY)
+
+
+@lru_cache(maxsize=256)
+def _lattice(sequence: Sequence) -> _Lattice:
+    """The loss distribution of all finite atoms of a sequence on one lattice."""
+    if not sequence:
+        return _Lattice(Fraction(1), 0, np.ones(1), 0.0)
+    step = _step(sequence)
+    return reduce(lambda left, right: left @ right, (_power(_grid(atom, step), count) for atom, count in sequence))
+
+
+def _step(sequence: Sequence) -> Fraction:
+    """The largest step that all losses are multiples of; a coarser one where one atom would need too many points.
+
+    Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
+    """
+    losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
+    step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
+    curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
+    reach = max(
+        [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
+    )
+    step = max(step, 4 * reach / MAX_POINTS)
+    while curves and step * CURVE_POINTS > min(curves) and step * MAX_POINTS > reach:
+        step /= 2
+    return step
+
+
+def _gcd(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
+
+
+def _grid(atom: Atom, step: Fraction) -> _Lattice:
+    """One atom on the lattice, losses rounded up to it."""
+    if isinstance(atom, Curve):
+        return _dots(atom, step)
+    assert isinstance(atom, Response | Discrete)
+    cells = [(math.ceil(loss / step), mass) for loss, mass in atom.masses()]
+    first = min(cell for cell, _ in cells)
+    masses = np.zeros(max(cell for cell, _ in cells) - first + 1)
+    for cell, mass in cells:
+        masses[cell - first] += float(mass)
+    return _Lattice(step, first, masses, (len(cells) + 1) * 2.0**-52)
+
+
+@lru_cache(maxsize=256)
+def _dots(curve: Curve, step: Fraction) -> _Lattice:
+    """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
+
+    Source: Doroshenko, Algorithm 1.
+    """
+    places = _places(math.ceil(curve.reach / step))
+    points = len(places) - 1
+    places = np.concatenate([-places[:0:-1], places])
+    losses = np.asarray(places * float(step), dtype=np.float64)
+    growths = np.exp(losses)
+    above, below = curve.ends(losses[points:])[1], curve.reversed().ends(-losses[:points])[1]
+    deltas = np.concatenate([-np.expm1(losses[:points]) + growths[:points] * below, above])
+    slopes = -np.diff(np.concatenate([[1.0], deltas, deltas[-1:]])) / np.diff(
+        np.concatenate([[0.0], growths, [np.inf]])
+    )
+    steepest = np.maximum.accumulate(np.maximum(slopes, 0.0)[::-1])[::-1]
+    masses = np.zeros(places[-1] - places[0] + 1)
+    masses[places - places[0]] = (steepest[:-1] - steepest[1:]) * growths
+    return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
+
+
+def _places(last: int) -> NDArray[np.int64]:
+    """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
+    growths = max(0, math.ceil(math.log(max(last, 1) / CURVE_DENSE, CURVE_GROWTH)))
+    far = np.ceil(CURVE_DENSE * CURVE_GROWTH ** np.arange(growths))
+    return np.unique(np.minimum(np.concatenate([np.arange(CURVE_DENSE), far, [last]]), last)).astype(np.int64)
+
+
+def _power(lattice: _Lattice, count: int) -> _Lattice:
+    """The lattice of `count` independent copies, by repeated squaring."""
+    result, square = None, lattice
+    while count:
+        if count & 1:
+            result = square if result is None else result @ square
+        count >>= 1
+        square = square @ square if count else square
+    assert result is not None
+    return result

@@ -1,0 +1,1 @@
+"""Brahmbhatt et al.: weighted aggregation into bags."""

@@ -1,0 +1,227 @@
+"""One cell of a table: labels are released in bags, a model learns from the release, and test records measure it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator import Curator
+from labeldp.learners import bag_rows, fit_bags
+from labeldp.mechanisms import BagSum, Interval, Mechanism, NoisyWeightedLLP, WeightedLBA, random_bags
+from labeldp.privacy import Budget, Public, Release
+from labeldp.reproduce.aggregation.data import SPLIT, Problem
+from labeldp.workflows import networks
+
+Floats = NDArray[np.float64]
+
+GRID = 4097
+"""Labels that are declared."""
+
+STDDEV = 1.0
+"""Of the noise on one label of NOISY-WTD-LLP, on the natural scale of the labels, as in Appendix K."""
+
+NEARLY_NONE = 1e-3
+"""The same where the paper adds none."""
+
+BAG_NOISE = 1 / 700
+"""Of each sum of WTD-LBA, as a share of the range and for the root of its records: the paper adds none, and then no
+grid of the sums keeps a promise."""
+
+EPOCHS, BATCH, PEAK, PATIENCE, HELD_OUT = 200, 1024, 1e-3, 3, 0.1
+"""Of Appendix K: epochs, records in a step, first rate, and epochs without progress on released bags held out."""
+
+CENSUS_BATCH = 8192
+"""Records in a step on the paper's census."""
+
+INSTANCES = 50_000
+"""Records that a network without bags learns from, at most."""
+
+LARGEST = 1000.0
+"""Epsilon of labels that are as good as bare: noise of 0.14 % of their range."""
+
+ANY = Budget(epsilon=LARGEST, delta=1 - 1e-12)
+"""A budget that admits nearly everything: these runs are simulations."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a cell found.
+
+    Args:
+        errors: test errors by the name of the learner.
+        delta: at epsilon = 1; None where nothing is promised.
+        share: of the labels that have noise, as it was drawn.
+        certificate: the guarantee as a sentence; that there is none, where there is none.
+        records: trained on.
+    """
+
+    errors: dict[str, float]
+    delta: float | None
+    share: float | None
+    certificate: str
+    records: int
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One public split of a problem.
+
+    Args:
+        features: of training, with a constant first, shape (n, d + 1).
+        labels: of training, shape (n,): the private part.
+        test: features of test records, shape (t, d + 1).
+        truth: their labels, shape (t,).
+    """
+
+    features: Floats
+    labels: Floats
+    test: Floats
+    truth: Floats
+
+    @classmethod
+    def of(cls, problem: Problem, most: int, seed: int) -> "Parts":
+        """So many training records, drawn by a public seed, and all records of the test part up to as many."""
+        order = np.random.default_rng([seed, 1]).permutation(len(problem.labels))
+        cut = training_records(problem)
+        chosen, rest = order[: min(most, cut)], order[cut : cut + INSTANCES]
+        rows = [np.column_stack([np.ones(len(part)), problem.features[part]]) for part in (chosen, rest)]
+        return cls(rows[0], problem.labels[chosen], rows[1], problem.labels[rest])
+
+    def error(self, predictions: Floats) -> float:
+        """Mean squared error on the test records."""
+        return float(np.mean((predictions - self.truth) ** 2))
+
+
+def training_records(problem: Problem) -> int:
+    """Records that are trained on."""
+    return int(SPLIT * len(problem.labels))
+
+
+def noisy_labels(share: float, size: int) -> int:
+    """Noisy labels of a bag on average: a whole number, and one at least."""
+    return max(1, round(share * size))
+
+
+def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
+    """What is learned from the labels themselves: least squares, or the network on bags of one record."""
+    if table == "lba":
+        parts = Parts.of(problem, training_records(problem), seed)
+        solution = np.linalg.lstsq(parts.features, parts.labels, rcond=None)[0]
+        return Cell({"exact": parts.error(parts.test @ solution)}, None, None, _NONE, len(parts.labels))
+    parts = Parts.of(problem, INSTANCES, seed)
+    count = len(parts.labels)
+    alone = Public(np.arange(count), why="every record is alone")
+    mechanism = BagSum(1, domain=_domain(problem), bags=alone, epsilon=LARGEST)
+    release = _released(problem, parts, mechanism, np.random.default_rng([seed, 2]))
+    return Cell({"network": _network(problem, parts, release, seed)}, None, None, _NONE, count)
+
+
+_NONE = "none: the model is learnt from the labels themselves"
+
+
+def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
+    """A cell of Table 1: secret weights, and a linear model by Adam as in Appendix K, and by least squares.
+
+    Source: Brahmbhatt, Fig. 1, Table 1 and Appendix K.
+    """
+    parts = Parts.of(problem, size * bags, seed)
+    noise = BAG_NOISE * math.sqrt(size) * (problem.high - problem.low)
+    features = Public(parts.features, why="features are public")
+    drawn = random_bags(size * bags, size, seed=seed)
+    mechanism = WeightedLBA(size, domain=_domain(problem), bags=drawn, features=features, bag_noise=noise)
+    release = _released(problem, parts, mechanism, rng)
+    exact = fit_bags(parts.features, release).value.predict(parts.test)
+    rows = bag_rows(parts.features, release)
+    middle = (problem.low + problem.high) / 2
+    sums = rows.sums + middle * rows.features[:, 0]
+    coefficients = descended(rows.features, sums, max(1, _batch(problem) // size), seed)
+    errors = {"Adam": parts.error(parts.test @ coefficients), "exact": parts.error(exact)}
+    return Cell(errors, mechanism.privacy_loss().delta(1.0), None, release.certificate.at(0.5), size * bags)
+
+
+def llp(problem: Problem, size: int, bags: int, share: float, rng: np.random.Generator, seed: int) -> Cell:
+    """A cell of Tables 2 to 6: published weights, noise on a share of the labels, and the network of Appendix K.
+
+    Source: Brahmbhatt, Fig. 2, Tables 2 to 6 and Appendix K.
+    """
+    parts = Parts.of(problem, size * bags, seed)
+    noisy = noisy_labels(share, size)
+    stddev, drawn = STDDEV if share else NEARLY_NONE, random_bags(size * bags, size, seed=seed)
+    mechanism = NoisyWeightedLLP(size, noisy, stddev, domain=_domain(problem), bags=drawn, paper_faithful=True)
+    release = _released(problem, parts, mechanism, rng)
+    errors = {"network": _network(problem, parts, release, seed)}
+    if not share:
+        return Cell(errors, None, 0.0, "none: noise of a thousandth stands for no noise at all", size * bags)
+    delta = mechanism.privacy_loss().delta(1.0)
+    return Cell(errors, delta, noisy / size, release.certificate.at(0.5), size * bags)
+
+
+def _domain(problem: Problem) -> Interval:
+    return Interval(problem.low, problem.high, grid=GRID)
+
+
+def _batch(problem: Problem) -> int:
+    return CENSUS_BATCH if problem.name == "census" else BATCH
+
+
+def _released(problem: Problem, parts: Parts, mechanism: Mechanism, rng: np.random.Generator) -> Release[Any]:
+    """A simulated release."""
+    return Curator(parts.labels, domain=_domain(problem), budget=ANY).release(mechanism, rng=rng)
+
+
+def descended(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
+    """Coefficients (d,) of a linear model on released sums, by Adam and a cosine, until held-out bags get no better.
+
+    Args:
+        rows: weighted sums of features, shape (m, d).
+        sums: of labels, shape (m,).
+        batch: bags in a step.
+        seed: of order and of the bags that are held out.
+
+    Source: Brahmbhatt, Appendix K.
+    """
+    order = np.random.default_rng(seed)
+    mixed = order.permutation(len(sums))
+    cut = max(1, int(HELD_OUT * len(sums)))
+    held, learnt = mixed[:cut], mixed[cut:]
+    state = np.zeros((3, rows.shape[1]))
+    best, kept, waited, step = math.inf, state[0], 0, 0
+    for epoch in range(EPOCHS):
+        rate = PEAK * (0.001 + 0.999 * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2)
+        mixed = order.permutation(learnt)
+        for first in range(0, len(mixed), batch):
+            step += 1
+            chosen = mixed[first : first + batch]
+            missed = rows[chosen] @ state[0] - sums[chosen]
+            state = _adam(state, 2 / len(chosen) * (missed @ rows[chosen]), rate, step)
+        error = float(np.mean((rows[held] @ state[0] - sums[held]) ** 2))
+        waited = 0 if error < best else waited + 1
+        best, kept = (error, state[0]) if error < best else (best, kept)
+        if waited >= PATIENCE:
+            break
+    return kept
+
+
+def _adam(state: Floats, gradient: Floats, rate: float, step: int) -> Floats:
+    """Coefficients, mean and mean square of gradients after one more step, shape (3, d)."""
+    mean, square = 0.9 * state[1] + 0.1 * gradient, 0.999 * state[2] + 0.001 * gradient**2
+    moved = rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
+    return np.stack([state[0] - moved, mean, square])
+
+
+def _network(problem: Problem, parts: Parts, release: Release[Any], seed: int) -> float:
+    """The test error of the paper's network, trained as it says."""
+    predictions = networks().appendix_predictions(
+        parts.features[:, 1:],
+        release,
+        parts.test[:, 1:],
+        seed=seed,
+        epochs=EPOCHS,
+        batch=_batch(problem),
+        peak=PEAK,
+        held_out=HELD_OUT,
+        patience=PATIENCE,
+    )
+    return parts.error(predictions)

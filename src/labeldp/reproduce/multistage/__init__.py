@@ -1,0 +1,1 @@
+"""Ghazi et al.: multi-stage randomized response."""

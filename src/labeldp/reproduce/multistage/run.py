@@ -1,0 +1,422 @@
+"""Runs and results; what each method does with a data set."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labeldp.curator import Curator, ObservedCurator, Seen
+from labeldp.learners import CHOSEN, fit_linear, fit_multistage
+from labeldp.mechanisms import LaplaceHistogram
+from labeldp.privacy import Budget, Certificate, InputError, Public
+from labeldp.reproduce.multistage.grid import Grid, Run, Task, load_task
+from labeldp.reproduce.runs import Stored, hardware, make, now, path_of, results_folder, versions
+from labeldp.tables import whole_or_nothing
+from labeldp.workflows import networks
+
+Progress = Callable[[str, float], None]
+
+Told = Callable[[str], None]
+
+CURVE = "curve.jsonl"
+
+
+@dataclass(frozen=True)
+class Result(Stored):
+    """One number and everything that it came from; no field holds a label.
+
+    Args:
+        run: what was asked for.
+        metric: what was measured.
+        value: it, on the test records.
+        steps: the same of the models on the way, where a method has several.
+        trust: who sees the labels before the noise: "local" or "central".
+        recipe: how the network was trained, stage by stage.
+        releases: every release, with mean size of candidate sets and how many true labels they held.
+        curve: loss by step and epoch, on released labels.
+        seconds: of wall-clock time, features that are computed once for all noises included, interruptions not.
+        processor_seconds: the same, of all cores together, without waiting for others on the machine.
+        records: of training and test.
+        data: digest of the features.
+        certificate: the guarantee as a sentence, which says that this was a simulation.
+        hardware: where it ran.
+        versions: of Python and packages.
+        date: when it ended.
+        constants: what the code of the method fixed; None, unknown, in files of before this was noted.
+    """
+
+    COMMAND = "reproduce multistage"
+    NOTE = "SIMULATION: noise comes from a public seed"
+
+    run: Run
+    metric: str
+    value: float
+    steps: tuple[dict[str, Any], ...]
+    trust: str
+    recipe: tuple[dict[str, Any], ...]
+    releases: tuple[dict[str, Any], ...]
+    curve: tuple[dict[str, Any], ...]
+    seconds: float
+    processor_seconds: float
+    records: tuple[int, int]
+    data: str
+    certificate: str
+    hardware: dict[str, Any]
+    versions: dict[str, str]
+    date: str
+    constants: dict[str, Any] | None = None
+
+    @property
+    def candidates(self) -> float | None:
+        """The mean size of the last candidate sets, k*; None where there were none."""
+        return self._last("candidates")
+
+    @property
+    def covered(self) -> float | None:
+        """The share of records whose true class was among those candidates: stage 1's top-k accuracy."""
+        return self._last("covered")
+
+    def _last(self, name: str) -> float | None:
+        found = [each[name] for each in self.releases if each[name] is not None]
+        return found[-1] if found else None
+
+    def content(self) -> dict[str, Any]:
+        """As plain JSON values, and what is often asked of them."""
+        found = {**super().content(), "mean candidates": self.candidates, "stage-1 top-k accuracy": self.covered}
+        found["run"]["settings"] = dict(self.run.settings)
+        return found
+
+    @classmethod
+    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Run, lists, and constants, which old files do not tell."""
+        run = content["run"]
+        lists = ("steps", "recipe", "releases", "curve", "records")
+        given: dict[str, Any] = {name: tuple(content[name]) for name in lists}
+        given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
+        return {**given, "constants": content.get("constants")}
+
+
+def reproduce_multistage(
+    grid: Grid,
+    *,
+    data: str,
+    out: str,
+    told: Told | None = None,
+    publish: Callable[[list[Result]], object] | None = None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """Make every run of a grid that has no file yet; a folder may collect several grids.
+
+    Labels play the private part: noise is drawn from public seeds, so every certificate says that this is a
+    simulation. Test records are measured on, and nothing else. Commands that run at the same time on one folder share
+    the work.
+
+    Args:
+        grid: what to run.
+        data: path of the user's files.
+        out: a folder, made if need be: `runs` holds a JSON file for each run, `unfinished` the checkpoints.
+        told: called with a sentence after each run.
+        publish: called with all results in the folder after each run that was made.
+        progress: called with what is being done and the share of the work that is done.
+
+    Returns:
+        All results in the folder, of other grids too.
+
+    Raises:
+        InputError: wrong data, network or preset; or the folder holds something else. No run was started.
+    """
+    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
+    folder = results_folder(out)
+    known = Result.all_in(folder)
+    for run in grid.runs:
+        refuse_unknown(run)
+    show("reading", 0.0)
+    task = load_task(grid.dataset, data, grid.classes)
+    if any(each.run.dataset == grid.dataset and each.data != task.digest for each in known):
+        raise InputError(f"--out {out} holds runs on other files of {grid.dataset}: name another folder")
+    for run in grid.runs:
+        refuse_small(run, task)
+        _standing(folder, run)
+    for place, run in enumerate(grid.runs):
+        if _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs))) and publish is not None:
+            publish(Result.all_in(folder))
+    return Result.all_in(folder)
+
+
+def _shown(show: Progress, done: int, count: int, text: str, share: float) -> None:
+    """The progress of one run as a share of all."""
+    show(text, (done + share) / count)
+
+
+def _standing(folder: Path, run: Run) -> Result | None:
+    """The result of a run that was made before.
+
+    Raises:
+        InputError: it was made by another recipe of the same name, or by a method whose constants were others.
+    """
+    path = path_of(folder, run)
+    if not path.exists():
+        return None
+    result = Result.read(path)
+    wanted = json.loads(json.dumps([asdict(recipe) for recipe in recipes(run)]))
+    if list(result.recipe) != wanted:
+        raise InputError(f"{path} was trained by another recipe: name another folder, or remove it")
+    if result.constants not in (None, constants(run)):
+        raise InputError(f"{path} was made by {run.method} as it was before: name another folder, or remove it")
+    return result
+
+
+def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool:
+    """One run, unless it stands or somebody else is at it; whether it was made."""
+    if (result := _standing(folder, run)) is not None:
+        say(f"{run.title}: {_said(result)}, from before")
+        return False
+
+    def measured(place: Path) -> Result:
+        result = _performed(place, task, run, show)
+        say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
+        return result
+
+    return make(folder, run, lambda: _standing(folder, run) is not None, measured, say)
+
+
+def _said(result: Result) -> str:
+    """The number as a sentence has it."""
+    return f"RMSE {result.value:.4f}" if result.metric == "RMSE" else f"{100 * result.value:.2f} %"
+
+
+def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
+    """Learn, measure, and say where and when."""
+    clock, seen = _Clock(place / CURVE, run, show), list[Seen]()
+    show(f"{run.title}: features", 0.0)
+    clock.start(task.patches.seconds if run.method == "linear" else (0.0, 0.0))
+    show(run.title, 0.0)
+    holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
+    curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
+    outcome = perform(run, task, curator, place, clock.watch)
+    return Result(
+        run=run,
+        metric=outcome.metric,
+        value=outcome.value,
+        steps=outcome.steps,
+        trust=outcome.certificate.trust.name.lower(),
+        recipe=tuple(asdict(recipe) for recipe in recipes(run)),
+        constants=constants(run),
+        releases=tuple(asdict(each) for each in seen),
+        curve=tuple(clock.curve),
+        seconds=clock.seconds[0],
+        processor_seconds=clock.seconds[1],
+        records=(len(task.train.labels), len(task.test.labels)),
+        data=task.digest,
+        certificate=outcome.certificate.at(run.delta),
+        hardware=hardware(),
+        versions=versions(run.network is not None),
+        date=now(),
+    )
+
+
+class _Clock:
+    """The learning curve and the seconds of a run, in a file that outlives an interruption.
+
+    Args:
+        path: of the file.
+        run: which.
+        show: progress.
+    """
+
+    def __init__(self, path: Path, run: Run, show: Progress) -> None:
+        self._path, self._run, self._show = path, run, show
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
+        self.curve: list[dict[str, Any]] = list({(each["step"], each["epoch"]): each for each in found}.values())
+
+    def start(self, before: tuple[float, float]) -> None:
+        """From here on time counts, and what was spent before."""
+        names = ("seconds", "processor_seconds")
+        spent = [self.curve[-1][name] for name in names] if self.curve else before
+        self._start = time.perf_counter() - spent[0], time.process_time() - spent[1]
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Spent on the run so far, by earlier commands too: on the clock, and of processors."""
+        return round(time.perf_counter() - self._start[0], 1), round(time.process_time() - self._start[1], 1)
+
+    def watch(self, step: str, record: Any, epochs: int) -> None:
+        """Note an epoch."""
+        clock, processor = self.seconds
+        entry = {"step": step, **asdict(record), "seconds": clock, "processor_seconds": processor}
+        self.curve.append(entry)
+        text = "".join(json.dumps(each) + "\n" for each in self.curve)
+        with whole_or_nothing(self._path, overwrite=True) as hidden:
+            hidden.write_text(text, encoding="utf-8")
+        self._show(f"{self._run.title}: {step}, epoch {record.epoch} of {epochs}", record.epoch / epochs)
+
+
+Watch = Callable[[str, Any, int], None]
+
+CLUSTERED = 50
+"""Principal components that are clustered."""
+
+BEST = ("HEAD_FIRST", "LEAST_RESPONSE", "DISTILLED", "STUDENT", "ROUNDS")
+"""The constants of `fit_best`, by their names there."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A measured model.
+
+    Args:
+        metric: what was measured.
+        value: it.
+        certificate: of the model.
+        steps: the same of earlier models, by step, which nothing was chosen by.
+    """
+
+    metric: str
+    value: float
+    certificate: Certificate
+    steps: tuple[dict[str, Any], ...] = ()
+
+
+def refuse_unknown(run: Run) -> None:
+    """Refuse networks and presets that nobody knows.
+
+    Raises:
+        InputError: which there are.
+    """
+    if run.network is None:
+        return
+    room = networks()
+    if run.network not in room.NETWORKS:
+        raise InputError(f"--network must be one of {', '.join(room.NETWORKS)}")
+    if run.preset is not None and run.preset not in room.PRESETS:
+        raise InputError(f"--preset must be one of {', '.join(room.PRESETS)}")
+
+
+def refuse_small(run: Run, task: Task) -> None:
+    """Refuse more clusters than records.
+
+    Raises:
+        InputError: how many are needed.
+    """
+    count = run.setting("clusters")
+    if isinstance(count, float) and count > len(task.train.features):
+        raise InputError(f"--figure clusters needs at least {count:g} training records")
+
+
+def recipes(run: Run) -> tuple[Any, ...]:
+    """How the network of a run is trained, a recipe for each stage; empty where the method has its own."""
+    if run.preset is None:
+        return ()
+    found = tuple(replace(recipe, seed=run.seed) for recipe in networks().PRESETS[run.preset])
+    if run.setting("mixup1") is None:
+        return found
+    mixups = (run.setting("mixup1"), run.setting("mixup2"))
+    return tuple(replace(recipe, mixup=mixup) for recipe, mixup in zip((found[0], found[-1]), mixups, strict=True))
+
+
+def constants(run: Run) -> dict[str, Any]:
+    """What the code of a method fixes, and no option says, as plain JSON values: with others a run is another one."""
+    if run.method not in ("linear", "best"):
+        return {}
+    more = {name: getattr(networks().best, name) for name in BEST} if run.method == "best" else {}
+    return dict(json.loads(json.dumps({**CHOSEN, **more}, default=asdict)))
+
+
+def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Outcome:
+    """Learn and measure.
+
+    Args:
+        run: what to do.
+        task: data.
+        curator: of the training labels.
+        checkpoints: folder of this run.
+        watch: called after each epoch.
+    """
+    if run.method == "clusters":
+        return _clusters(run, task, curator)
+    if run.method == "linear":
+        return _linear(run, task, curator)
+    steps: list[dict[str, Any]] = []
+
+    def told(step: str, release: Any) -> None:
+        steps.append({"step": step, "value": task.measure(release.value)})
+
+    if run.method == "best":
+        release = _best(run, task, curator, checkpoints, watch, told)
+    else:
+        release = _staged(run, task, curator, checkpoints, watch)
+    return Outcome(task.metric, task.measure(release.value), release.certificate, tuple(steps))
+
+
+def _linear(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
+    """One noisy sum of rows times labels; rows are patch features in principal directions."""
+    from sklearn.preprocessing import FunctionTransformer
+
+    plain = FunctionTransformer()
+    rng, rows = run.rng(), task.patches
+    release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
+    value = task.share_right(release.value.predict_proba(rows.test))
+    return Outcome(task.metric, value, release.certificate)
+
+
+def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Any:
+    """LP-1ST and LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
+    stages, split = (1 if run.method == "lp-1st" else 2), run.setting("split")
+    fixed = run.setting("temperature")
+    counts = tuple((task.train.features.max(axis=0) + 1).tolist()) if task.ratings else None
+    classifier = networks().NetworkClassifier(
+        run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
+    )
+    return fit_multistage(
+        task.train.features,
+        curator,
+        classifier=classifier,
+        epsilon=run.epsilon,
+        stages=stages,
+        fractions=None if split is None else (float(split), 1 - float(split)),
+        temperature=fixed if isinstance(fixed, float) else "calibrated",
+        evaluation=0.0,
+        partition_seed=run.seed,
+        rng=run.rng(),
+    )
+
+
+def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch, told: Any) -> Any:
+    """Everything that public features allow, put together."""
+    return networks().fit_best(
+        task.train.features,
+        curator,
+        epsilon=run.epsilon,
+        delta=run.delta,
+        rng=run.rng(),
+        network=run.network,
+        checkpoints=checkpoints,
+        watch=watch,
+        told=told,
+        seed=run.seed,
+    )
+
+
+def _clusters(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
+    """Noisy majorities of k-means clusters of the training images, measured on those same images' own labels."""
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.decomposition import PCA
+
+    count = int(run.setting("clusters") or 1)
+    pixels = task.train.features.reshape(len(task.train.features), -1).astype(np.float32)
+    table = PCA(min(CLUSTERED, *pixels.shape), random_state=run.seed).fit_transform(pixels)
+    groups = MiniBatchKMeans(count, random_state=run.seed, n_init=3, batch_size=4096).fit_predict(table)
+    why = "k-means on the public features, with a public seed"
+    mechanism = LaplaceHistogram(
+        domain=task.domain, epsilon=run.epsilon, groups=Public(groups.astype(np.int64), why=why)
+    )
+    release = curator.release(mechanism, rng=run.rng(), step="clusters")
+    majority = release.value.argmax(axis=1)[release.mechanism.arrays()]
+    right = majority == task.domain.encode(task.train.labels)
+    return Outcome("accuracy of clusters on the training labels", float(right.mean()), release.certificate)

@@ -1,0 +1,1 @@
+"""Asi et al.: private online learning."""

@@ -1,0 +1,163 @@
+"""Every learner with experts as it is planned, what it promises, and its mean regret over its own coins."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.online import (
+    METHODS,
+    Blocks,
+    Kernel,
+    MatrixFactorization,
+    MultiplicativeWeights,
+    Plan,
+    Regret,
+    TreeNoise,
+    expected_doubling,
+    expected_softmax,
+    expected_weights,
+    mw_regret_bound,
+    nonprivate_bound,
+    plan_experts,
+    theorem_3_2_epsilon,
+)
+
+DELTA = 1e-6
+
+FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"
+"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and the one
+planned method whose regret is not computed but played."""
+
+ANY = "for any losses"
+"""Losses for which a bound of the worst case holds."""
+
+REDRAWS = np.geomspace(1e-6, 0.999, 400)
+"""Probabilities of a redraw that are tried with Theorem 3.2."""
+
+Expected = Callable[[Blocks, int], Regret]
+
+Deviation = Callable[[NDArray[np.intp]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A method with its parameters.
+
+    Args:
+        name: of the method.
+        bound: of the regret that it promises.
+        holds: for which losses.
+        parameters: all of them, public.
+        expected: its mean regret for losses that were fixed in advance, of blocks and a seed; None where it must be
+            played.
+        kernel: the learner itself; None where nothing proves what its actions would cost.
+    """
+
+    name: str
+    bound: float
+    holds: str
+    parameters: dict[str, Any]
+    expected: Expected | None = field(repr=False)
+    kernel: Callable[[], Kernel[Any]] | None = field(default=None, repr=False)
+
+
+@lru_cache(maxsize=64)
+def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
+    """Every learner with these experts for so many rounds; the delta is `DELTA`, a round's losses may be replaced."""
+    plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
+    blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
+    own = map(_planned, plans)
+    return (_free(experts, rounds), *own, printed(experts, rounds, epsilon), blind)
+
+
+@lru_cache(maxsize=64)
+def chosen(experts: int, rounds: int, epsilon: float) -> str:
+    """The method that a plan takes by itself."""
+    return plan_experts(experts, rounds, epsilon, DELTA).method
+
+
+def _free(experts: int, rounds: int) -> Learner:
+    """Multiplicative weights at their best rate."""
+    rate = sqrt(8 * log(experts) / rounds)
+    kernel = lambda: MultiplicativeWeights(experts, Fraction(rate))  # noqa: E731
+    return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, _weights(rate, 1), kernel)
+
+
+def _planned(plan: Plan) -> Learner:
+    """A learner as it was planned."""
+    parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
+    expected = None if plan.method == BETTER else _EXPECTED.get(plan.method, _lazy)(plan)
+    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, expected, plan.kernel)
+
+
+def _weights(rate: float, batch: int) -> Expected:
+    """Marginals of multiplicative weights in batches."""
+    return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
+
+
+def _lazy(plan: Plan) -> Expected:
+    """A planned learner whose marginals are those of multiplicative weights."""
+    return _weights(float(plan.rate), plan.batch)
+
+
+def _doubling(plan: Plan) -> Expected:
+    """A draw for each epoch."""
+    return lambda blocks, seed: expected_doubling(blocks, rate=float(plan.rate))
+
+
+def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[Plan], Expected]:
+    """Weights on sums with noise; from the kernel to the deviation of its noise in every round."""
+
+    def expected(plan: Plan) -> Expected:
+        rate, found = float(plan.rate), deviation(plan.kernel())
+        return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=found, seed=seed)
+
+    return expected
+
+
+def _correlated(kernel: MatrixFactorization) -> Deviation:
+    """It grows as for the square root of the matrix of sums, to which the factor is close: within 2 %."""
+    k = np.arange(1, kernel.horizon)
+    squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
+    return lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1])
+
+
+def _tree(kernel: TreeNoise) -> Deviation:
+    """The same in every round; in the first, where experts are alike, it changes nothing."""
+    return lambda rounds: np.full(len(rounds), kernel.sums.deviation)
+
+
+_EXPECTED: dict[str, Callable[[Plan], Expected]] = {
+    "doubling": _doubling,
+    "matrix-factorization": _noisy(_correlated),
+    "tree": _noisy(_tree),
+}
+
+
+def printed(experts: int, rounds: int, epsilon: float) -> Learner:
+    """Algorithm 1 with the parameters of the best bound that Theorem 3.2 allows; it promises nothing that is proven."""
+    found = [_largest_rate(experts, rounds, epsilon, 1 << power) for power in range(rounds.bit_length() - 1)]
+    batch, rate, redraw = min(found, key=lambda each: mw_regret_bound(experts, rounds, each[1], each[0]))
+    assert theorem_3_2_epsilon(rate, batch, redraw, rounds, DELTA) <= epsilon
+    parameters = {"B": batch, "eta": rate, "p": redraw, "stddev": None}
+    bound = mw_regret_bound(experts, rounds, rate, batch)
+    return Learner(PRINTED, bound, "for any losses; its privacy is unproven", parameters, _weights(rate, batch))
+
+
+def _largest_rate(experts: int, rounds: int, epsilon: float, batch: int) -> tuple[int, float, float]:
+    """Batch, rate and redraw probability: the largest rate at which the formula, a square in the rate, is epsilon."""
+    length = log(2 * rounds / DELTA)
+    redraw = REDRAWS[REDRAWS * rounds >= batch]
+    load = rounds * redraw / batch
+    linear, square = 2 / redraw + 1 + np.sqrt(6 * load) * length, 1.5 * load * length
+    rates = 2 * epsilon / (linear + np.sqrt(linear**2 + 4 * square * epsilon))
+    free = sqrt(8 * log(experts) / (rounds * batch))
+    rates = (1 - 1e-9) * np.minimum(np.minimum(rates, redraw / (batch * length)), min(0.1, free))
+    best = int(np.argmax(rates))
+    return batch, float(rates[best]), float(redraw[best])

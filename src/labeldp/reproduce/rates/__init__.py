@@ -1,0 +1,1 @@
+"""Zhao et al.: rates of nonparametric learners."""

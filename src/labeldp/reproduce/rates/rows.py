@@ -1,0 +1,256 @@
+"""The rows of Table I as experiments: which instances, which learner, which tuning."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import product
+from math import ceil, floor, log2
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from labeldp.learners import clipping_radius, cube_side, neighbors
+from labeldp.mechanisms import CubeGrid, DiscreteLaplace
+from labeldp.privacy import Trust
+from labeldp.reproduce.rates.learners import (
+    Estimate,
+    Rng,
+    Select,
+    cells_of_classes,
+    cells_of_values,
+    central_mean,
+    central_select,
+    full_mean,
+    full_select,
+    label_range,
+    local_full_mean,
+    local_full_select,
+    neighbors_of_values,
+    plain_mean,
+    plain_select,
+    unary_select,
+)
+from labeldp.theory import HardClasses, HardValues, critical_side, hard_classes, hard_values, heavy_values
+
+BETA, MARGIN, MOMENTS, AMPLITUDE = 1.0, 0.5, 3.0, 1.0
+"""β, γ, p, and the height of bumps of side 1."""
+
+RECORDS = tuple(round(10 ** (6 + half / 2)) for half in range(7))
+"""Two for each power of ten."""
+
+DIMENSIONS = (1, 2)
+
+FINEST = 3
+"""Bumps go down to this part of the learner's side. The hardest of all widths counts."""
+
+WIDTHS = tuple(float(each) for each in np.geomspace(1 / FINEST, 4, 8))
+"""Sides of bumps for neighbors, as multiples of (k / N)^(1/d): noise is alike for all, and bias less for wider ones."""
+
+ALIGNED = (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(3))
+"""Bumps for each cube of a learner of numbers, along each axis: no cube holds a sliver of the features only."""
+
+TAILS = (0.0, 0.5, 1.0)
+"""How heavy tails are, from bounded labels to eq. (166), where the moments allow more than bounded ones."""
+
+POINTS, REPEATS = 200, 8
+"""Places at which neighbors are asked, and how often records are drawn for cubes, in one run at d = 1."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table I and how it is measured.
+
+    Args:
+        task: of `labeldp.theory.TASKS`.
+        trust: "local" or "central"; "" without protection.
+        protection: of `labeldp.theory.PROTECTIONS`.
+        epsilons: by default; empty without protection.
+        constant: of the side of cubes, or of the number of neighbors.
+        printed: tuned as the paper prints it, not as corrected.
+    """
+
+    task: str
+    trust: str
+    protection: str
+    epsilons: tuple[float, ...]
+    constant: float
+    printed: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        words = (self.task, self.trust, self.protection, "printed" if self.printed else "")
+        return "-".join(filter(None, words))
+
+    def setting(self, dimension: int) -> dict[str, Any]:
+        """What the calculators of `labeldp.theory` ask for."""
+        found = {"task": self.task, "protection": self.protection, "dimension": dimension, "beta": BETA}
+        found |= {"trust": self.trust} if self.trust else {}
+        found |= {"margin": MARGIN} if self.task == "classification" else {}
+        return found | ({"moments": MOMENTS} if self.task == "heavy-tailed" else {})
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What a learner is given.
+
+    Args:
+        side: of cubes; of neighbors (k / N)^(1/d).
+        reach: T, the clipping radius; 1 for bounded labels.
+        neighbors: k, where there are any.
+    """
+
+    side: float
+    reach: float = 1.0
+    neighbors: int | None = None
+
+    @property
+    def per_axis(self) -> int:
+        """How many cubes fill the unit interval: a whole number near 1 / side."""
+        return max(1, round(1 / self.side))
+
+
+def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
+    """The library's rules, or the paper's where they were corrected.
+
+    Source: Zhao, Theorems 2, 4, 6, 8, 10, 12, 13 and 14, `docs/corrections.md`.
+    """
+    if row.printed:
+        return _printed(row, dimension, epsilon, records)
+    if row.protection == "none" or (row.trust, row.protection) == ("local", "full"):
+        side = row.constant * critical_side(records=records, epsilon=epsilon or None, **row.setting(dimension))
+        order = 2 * MOMENTS if row.task == "heavy-tailed" and row.trust else np.inf
+        return Tuning(side, (records * side ** (2 * dimension) * epsilon**2) ** (1 / order))
+    given: dict[str, Any] = {"epsilon": epsilon, "beta": BETA}
+    moments = {"moments": MOMENTS} if row.task == "heavy-tailed" else {}
+    trust = Trust[row.trust.upper()]
+    reach = clipping_radius(records, dimension, trust=trust, **moments, **given) if moments else 1.0
+    given |= {"constant": row.constant, **moments}
+    if row.trust == "local" and row.task != "classification":
+        count = neighbors(records, dimension, **given)
+        return Tuning((count / records) ** (1 / dimension), reach, count)
+    classes = {"classes": 2} if row.task == "classification" else {}
+    return Tuning(cube_side(records, dimension, trust=trust, **given, **classes), reach)
+
+
+def _printed(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
+    """Theorems 10, 12 and 14 (2) as they are printed."""
+    public, heavy = 2 * BETA + dimension, MOMENTS * BETA + dimension * (MOMENTS - 1)
+    if row.trust == "local":
+        private = (records * epsilon**2) ** (2 * BETA / (heavy + MOMENTS * BETA))
+        count = min(records, ceil(row.constant * max(private, records ** (2 * BETA / public))))
+        return Tuning((count / records) ** (1 / dimension), (count * epsilon**2) ** (1 / (2 * MOMENTS)), count)
+    side = row.constant * (records ** (-1 / public) + (epsilon * records) ** (-1 / heavy))
+    return Tuning(side, (epsilon * records * side**dimension) ** (1 / MOMENTS))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The excess risk of one learner on one instance.
+
+    Args:
+        per_axis: bumps along each axis.
+        tail: of `TAILS`.
+        excess: exact, given the records that were drawn; of neighbors averaged over points.
+    """
+
+    per_axis: int
+    tail: float
+    excess: float
+
+
+def measure(row: Row, dimension: int, epsilon: float, records: int, *, rng: Rng) -> list[Measured]:
+    """The excess risk on bumps of all widths, records and noise drawn afresh for each."""
+    tuned = tuning(row, dimension, epsilon, records)
+    tails = TAILS if row.task == "heavy-tailed" else (0.0,)
+    repeats = REPEATS // dimension if tuned.neighbors is None else 1
+    made = []
+    for per_axis, tail in product(_bumps(row.task, tuned), tails):
+        instances = (_instance(row.task, per_axis, dimension, tail, rng) for _ in range(repeats))
+        excess = fmean(_excess(row, each, tuned, epsilon, records, rng) for each in instances)
+        made.append(Measured(per_axis, tail, excess))
+    return made
+
+
+def _bumps(task: str, tuned: Tuning) -> list[int]:
+    """How many bumps there are along each axis: for classes from one on, as noise is worst where bumps are wide."""
+    if task == "classification":
+        steps = int(2 * log2(max(FINEST / tuned.side, 1.0)))
+        return sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
+    if tuned.neighbors is not None:
+        return sorted({max(1, round(1 / (width * tuned.side))) for width in WIDTHS})
+    return [int(each * tuned.per_axis) for each in ALIGNED if (each * tuned.per_axis).denominator == 1]
+
+
+def _instance(task: str, per_axis: int, dimension: int, tail: float, rng: Rng) -> HardClasses | HardValues:
+    """Bumps with random signs, as high as smoothness allows."""
+    given: dict[str, Any] = {"dimension": dimension, "beta": BETA, "amplitude": AMPLITUDE, "rng": rng}
+    if task == "classification":
+        return hard_classes(per_axis, margin=MARGIN, **given)
+    if task == "regression":
+        return hard_values(per_axis, **given)
+    heaviest = heavy_values(per_axis, moments=MOMENTS, **given)
+    reach = max(1.0, floor(2 * heaviest.reach**tail) / 2)
+    return replace(heaviest, reach=reach, share=min(1.0, reach**-MOMENTS))
+
+
+def _excess(
+    row: Row, instance: HardClasses | HardValues, tuned: Tuning, epsilon: float, records: int, rng: Rng
+) -> float:
+    """One learner on one instance."""
+    if tuned.neighbors is not None and isinstance(instance, HardValues):
+        mechanism = DiscreteLaplace(domain=label_range(tuned.reach), epsilon=epsilon)
+        return neighbors_of_values(instance, tuned.neighbors, mechanism, records, points=POINTS, rng=rng)
+    size = instance.cubes.dimension
+    grid = CubeGrid((0.0,) * size, (1.0,) * size, (tuned.per_axis,) * size)
+    if isinstance(instance, HardClasses):
+        return cells_of_classes(instance, grid, records, _select(row, epsilon, grid), rng=rng)
+    return cells_of_values(instance, grid, records, _estimate(row, tuned, epsilon, grid, records), rng=rng)
+
+
+def _select(row: Row, epsilon: float, grid: CubeGrid) -> Select:
+    """How a cell finds its class."""
+    if row.protection == "none":
+        return plain_select()
+    if row.protection == "label":
+        return unary_select(epsilon) if row.trust == "local" else central_select(epsilon)
+    return local_full_select(epsilon) if row.trust == "local" else full_select(epsilon, grid)
+
+
+def _estimate(row: Row, tuned: Tuning, epsilon: float, grid: CubeGrid, records: int) -> Estimate:
+    """How a cell finds its number; n_0 is half of the records that a cell holds on average."""
+    if row.protection == "none":
+        return plain_mean()
+    if row.protection == "label":
+        return central_mean(epsilon, tuned.reach)
+    smallest = max(1, round(records / grid.cells / 2))
+    local = row.trust == "local"
+    return local_full_mean(epsilon, tuned.reach, smallest) if local else full_mean(epsilon, tuned.reach, grid, smallest)
+
+
+LOCAL, CENTRAL, FULL = (0.25, 0.5, 1.0), (0.0001, 0.0003, 1.0), (0.0005, 0.002, 1.0)
+
+ROWS = {
+    row.name: row
+    for row in (
+        Row("classification", "local", "label", LOCAL, 3.0),
+        Row("classification", "central", "label", CENTRAL, 2.0),
+        Row("classification", "local", "full", LOCAL, 2.0),
+        Row("classification", "central", "full", CENTRAL, 2.0),
+        Row("classification", "", "none", (), 2.0),
+        Row("regression", "local", "label", LOCAL, 2.0),
+        Row("regression", "central", "label", CENTRAL, 2.0),
+        Row("regression", "local", "full", LOCAL, 2.0),
+        Row("regression", "central", "full", FULL, 5.0),
+        Row("regression", "", "none", (), 2.0),
+        Row("heavy-tailed", "local", "label", LOCAL, 2.0),
+        Row("heavy-tailed", "local", "label", LOCAL, 2.0, printed=True),
+        Row("heavy-tailed", "central", "label", CENTRAL, 2.0),
+        Row("heavy-tailed", "central", "label", CENTRAL, 2.0, printed=True),
+        Row("heavy-tailed", "local", "full", LOCAL, 2.0),
+        Row("heavy-tailed", "central", "full", FULL, 5.0),
+        Row("heavy-tailed", "central", "full", FULL, 5.0, printed=True),
+        Row("heavy-tailed", "", "none", (), 2.0),
+    )
+}
+"""Table I, and the tunings that were corrected, by name."""

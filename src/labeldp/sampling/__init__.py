@@ -1,0 +1,61 @@
+"""Exact draws: who needs noise, draws it here from uniform words."""
+
+from labeldp.sampling.alias import AliasTable
+from labeldp.sampling.discrete import (
+    MAX_CELLS,
+    MAX_STDDEV,
+    MIN_RATE,
+    MIN_STDDEV,
+    SMOOTHING,
+    discrete_gaussian,
+    discrete_laplace,
+    draw_index,
+    exp_coins,
+    falls_below,
+    gaussian_law,
+    geometric_law,
+    keep_coins,
+)
+from labeldp.sampling.fast import WIDE_STDDEV, wide_gaussian, wide_laplace
+from labeldp.sampling.words import (
+    NORMAL_ERROR,
+    SEED_WORDS,
+    Integers,
+    RecordStream,
+    WordStream,
+    fresh_seed,
+    fresh_words,
+    normals,
+    public_stream,
+    uniform,
+)
+
+__all__ = [
+    "MAX_CELLS",
+    "MAX_STDDEV",
+    "MIN_RATE",
+    "MIN_STDDEV",
+    "NORMAL_ERROR",
+    "SEED_WORDS",
+    "SMOOTHING",
+    "WIDE_STDDEV",
+    "AliasTable",
+    "Integers",
+    "RecordStream",
+    "WordStream",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "draw_index",
+    "exp_coins",
+    "falls_below",
+    "fresh_seed",
+    "fresh_words",
+    "gaussian_law",
+    "geometric_law",
+    "keep_coins",
+    "normals",
+    "public_stream",
+    "uniform",
+    "wide_gaussian",
+    "wide_laplace",
+]

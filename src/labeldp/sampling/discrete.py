@@ -1,0 +1,302 @@
+"""Exact coins e^-x, discrete Laplace and Gaussian, draws by e^-weights."""
+
+import math
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import WORD, InputError, Randomness, exp_bounds
+from labeldp.sampling.words import Flags, Integers, WordStream, fresh_words, uniform
+
+MIN_RATE = Fraction(1, 1 << 32)
+"""Noise of this rate reaches 2**63 with probability e^-(2**31)."""
+
+
+def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, unit: Fraction) -> Flags:
+    """Coins that are true with probability exactly e^(-unit * exponent), shape (len(cells),).
+
+    The word is compared with certified bounds of the probability; where they do not decide, which
+    happens about once in 2**60, further words and finer bounds do.
+
+    Args:
+        exponents: non-negative integers, shape (len(cells),).
+        unit: non-negative.
+
+    Source: Canonne, Kamath, Steinke (2020), Algorithm 1, with a comparison of words in place of its product of coins.
+    """
+    values, places = np.unique(exponents, return_inverse=True)
+    bounds = [_word_bounds(unit * int(value), 64) for value in values]
+    sure = np.array([max(low - 1, 0) for low, _ in bounds], dtype=np.uint64)[places]
+    never = np.array([low == 0 for low, _ in bounds])[places]
+    reach = np.array([min(high, WORD - 1) for _, high in bounds], dtype=np.uint64)[places]
+    words = stream.words(cells)
+    heads: Flags = (words <= sure) & ~never
+    for i in np.flatnonzero(~heads & (words <= reach) & (exponents > 0)):
+        heads[i] = _refine(int(words[i]), unit * int(exponents[i]), stream, cells[i : i + 1])
+    return heads
+
+
+def _word_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """`low` words of `bits` bits lie surely below e^-exponent; a word above `high` lies surely above."""
+    if exponent > bits:
+        return 0, 0  # e^-exponent is below 2^-bits
+    low, high = exp_bounds(-exponent, bits=bits + 96)
+    return (low.numerator << bits) // low.denominator, (high.numerator << bits) // high.denominator
+
+
+def _refine(word: int, exponent: Fraction, stream: WordStream, cell: NDArray[np.intp]) -> bool:
+    """Decide a coin that 64 bits left open, 64 bits at a time."""
+    bits = 64
+    while True:
+        word, bits = (word << 64) | int(stream.words(cell)[0]), bits + 64
+        low, high = _word_bounds(exponent, bits)
+        if word < low:
+            return True
+        if word > high:
+            return False
+
+
+def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
+    """Integers i with probability proportional to e^(-rate * |i|), exactly and without bound, shape (len(stream),).
+
+    Args:
+        rate: at least `MIN_RATE`, so that no noise leaves 64 bits.
+
+    Source: Canonne, Kamath, Steinke, The Discrete Gaussian for Differential Privacy (2020), Algorithm 2, with rounds
+    of ⌈1 / rate⌉ integers in place of the denominator, which may not fit into 64 bits.
+    """
+    if rate < MIN_RATE:
+        raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+    noise = np.zeros(len(stream), dtype=np.int64)
+    open_cells = np.arange(len(stream))
+    while open_cells.size:
+        magnitudes = _geometric(stream, open_cells, rate)
+        negative = uniform(stream, open_cells, 2).astype(np.bool_)
+        noise[open_cells] = np.where(negative, -magnitudes, magnitudes)
+        # A zero would be counted under both signs.
+        open_cells = open_cells[negative & (magnitudes == 0)]
+    return noise
+
+
+def geometric_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
+    decay = math.exp(-rate)
+    places = edges.astype(np.float64)
+    below = np.where(places < 0, decay ** -places.clip(max=0.0), 1 + decay - decay ** (places.clip(min=0.0) + 1))
+    return np.diff(below / (1 + decay), prepend=0.0, append=1.0)
+
+
+def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> Integers:
+    """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),): a place and full rounds."""
+    length = math.ceil(1 / rate)
+    places = np.zeros(len(cells), dtype=np.int64)
+    open_cells = np.arange(len(cells))
+    while open_cells.size:
+        tried = uniform(stream, cells[open_cells], length)
+        kept = exp_coins(stream, cells[open_cells], tried, rate)
+        places[open_cells[kept]] = tried[kept]
+        open_cells = open_cells[~kept]
+    rounds = np.zeros(len(cells), dtype=np.int64)
+    running = np.arange(len(cells))
+    while running.size:
+        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), length * rate)]
+        rounds[running] += 1
+    return places + length * rounds
+
+
+MAX_STDDEV = 1 << 40
+"""Larger noise, times the few hundred standard deviations that a sample can reach, might leave 64 bits."""
+
+MIN_STDDEV = 3
+
+SMOOTHING = 4
+"""Variance that is given away in the proof: noise of variance v is as private as continuous noise of v - SMOOTHING."""
+
+MAX_CELLS = 1 << 20
+"""Integers of one release."""
+
+_LIMB = 20
+
+
+def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
+    """Integers i with probability proportional to e^(-i^2 / (2 stddev^2)), exactly, shape (len(stream),).
+
+    Args:
+        stream: a cell for each integer.
+        stddev: integer, 1 to `MAX_STDDEV`.
+
+    Guarantee: each integer is drawn with its exact probability, whatever the others are.
+
+    Source: Karney, Algorithm D for integer parameters, with coins of `exp_coins`; the law is that of Canonne, Kamath,
+    Steinke (2020), Definition 1. Proof: `docs/proofs/cross_moment.md`.
+    """
+    if not 1 <= stddev <= MAX_STDDEV:
+        raise InputError("the noise does not fit into 64 bits: take a larger epsilon or a coarser resolution")
+    noise = np.zeros(len(stream), dtype=np.int64)
+    open_cells = np.arange(len(stream))
+    while open_cells.size:
+        steps = _half_normal(stream, open_cells)
+        rest = uniform(stream, open_cells, stddev)
+        magnitudes = steps * stddev + rest
+        kept = product_coins(stream, open_cells, rest, magnitudes + steps * stddev, Fraction(1, 2 * stddev**2))
+        negative = uniform(stream, open_cells, 2).astype(np.bool_)
+        kept &= ~(negative & (magnitudes == 0))  # A zero would be counted under both signs.
+        noise[open_cells[kept]] = np.where(negative, -magnitudes, magnitudes)[kept]
+        open_cells = open_cells[~kept]
+    return noise
+
+
+def _half_normal(stream: WordStream, cells: NDArray[np.intp]) -> Integers:
+    """Integers k >= 0 with probability proportional to e^(-k^2 / 2), shape (len(cells),)."""
+    drawn = np.zeros(len(cells), dtype=np.int64)
+    open_cells = np.arange(len(cells))
+    half = Fraction(1, 2)
+    while open_cells.size:
+        drawn[open_cells] = 0
+        running = open_cells
+        while running.size:
+            running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), half)]
+            drawn[running] += 1
+        tried = drawn[open_cells]
+        open_cells = open_cells[~exp_coins(stream, cells[open_cells], tried * (tried - 1), half)]
+    return drawn
+
+
+def product_coins(stream: WordStream, cells: NDArray[np.intp], one: Integers, other: Integers, unit: Fraction) -> Flags:
+    """Coins that are true with probability exactly e^(-unit * one * other), shape (len(cells),).
+
+    The product is a sum of three products of shorter integers, so it may have 100 bits; a coin of a sum is a coin
+    of each term in turn.
+
+    Args:
+        one: integers 0 to 2**40.
+        other: integers 0 to 2**50.
+        unit: positive.
+    """
+    high, low = one >> _LIMB, one & ((1 << _LIMB) - 1)
+    above, below = other >> _LIMB, other & ((1 << _LIMB) - 1)
+    heads: Flags = power_coins(stream, cells, high * above, unit * (1 << 2 * _LIMB))
+    for exponents, factor in ((high * below + low * above, unit * (1 << _LIMB)), (low * below, unit)):
+        alive = np.flatnonzero(heads)
+        heads[alive] = power_coins(stream, cells[alive], exponents[alive], factor)
+    return heads
+
+
+def power_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, unit: Fraction) -> Flags:
+    """Coins that are true with probability exactly e^(-unit * exponent): one coin for each binary digit of it.
+
+    `exp_coins` bounds one exponential for each distinct exponent, this one for each digit: use it where the exponents
+    are many and different.
+
+    Args:
+        exponents: non-negative integers, shape (len(cells),).
+        unit: positive.
+    """
+    heads: Flags = np.ones(len(cells), dtype=np.bool_)
+    top = int(exponents.max(initial=0)).bit_length()
+    for digit in range(top - 1, -1, -1):
+        asked = np.flatnonzero(heads & ((exponents >> digit) & 1).astype(np.bool_))
+        if asked.size:
+            heads[asked] = exp_coins(stream, cells[asked], np.ones(len(asked), dtype=np.int64), unit * (1 << digit))
+    return heads
+
+
+def gaussian_law(stddev: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]) for `discrete_gaussian`."""
+    support = np.arange(-12 * stddev, 12 * stddev + 1)
+    masses = np.exp(-0.5 * (support / stddev) ** 2)
+    return np.bincount(np.searchsorted(edges, support), weights=masses, minlength=len(edges) + 1) / masses.sum()
+
+
+COIN_MARGIN = 2.0**-40
+"""Doubles know keep · e^-x this well, relatively, for every x that does not underflow (docs/proofs/draws.md)."""
+
+EDGE_ERROR = 2.0**-51
+"""An edge of the cumulated weights of d points is known up to (d + 16) times this share of the whole (ibid.)."""
+
+
+def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomness) -> Flags:
+    """Independent coins that are true with probability exactly keep · e^(-unit · cost), of the shape of `costs`.
+
+    Args:
+        costs: non-negative.
+        unit: positive.
+        keep: in [0, 1].
+
+    Guarantee: a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
+    Proof: `docs/proofs/draws.md`.
+    """
+    if not keep or not costs.size:
+        return np.zeros(costs.shape, dtype=np.bool_)
+    words = fresh_words(rng, costs.size).reshape(costs.shape)
+    chances = np.exp(costs * -float(unit)) * (float(keep) * WORD)
+    places = words.astype(np.float64)
+    heads: Flags = places + 1 <= chances * (1 - COIN_MARGIN)
+    unsure = ~heads & (places <= chances * (1 + COIN_MARGIN))
+    for i in zip(*np.nonzero(unsure), strict=True):
+        heads[i] = falls_below(int(words[i]), unit * int(costs[i]), keep, rng)
+    return heads
+
+
+def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) -> bool:
+    """Is the uniform number that begins with these 64 bits below keep · e^-exponent?"""
+    bits = 64
+    while True:
+        low, high = _scaled(exponent, bits + 64)
+        if (word + 1) << 64 <= low * keep:
+            return True
+        if word << 64 >= high * keep:
+            return False
+        word, bits = _longer(word, rng), bits + 64
+
+
+def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
+    """An index i with probability exactly proportional to e^(-unit · totals[i]).
+
+    The uniform number times the sum of all weights is looked up among their cumulated sums; where an edge is
+    closer than doubles can tell, the same number goes on with more bits, and the weights are computed in integers.
+
+    Args:
+        totals: shape (d,), differences below 2**53.
+
+    Guarantee: a draw is the inverse of the exact distribution function at one uniform number.
+    Proof: `docs/proofs/draws.md`.
+    """
+    gaps = totals - totals.min()
+    edges = gaps * -float(unit)
+    np.cumsum(np.exp(edges, out=edges), out=edges)
+    [word] = fresh_words(rng, 1).tolist()
+    target = (word + 0.5) / WORD * edges[-1]
+    band = (len(totals) + 16) * EDGE_ERROR * edges[-1]
+    first, last = np.searchsorted(edges, (target - band, target + band), side="right")
+    return int(first) if first == last else _draw_exactly(gaps, unit, word, rng)
+
+
+def _draw_exactly(gaps: Integers, unit: Fraction, word: int, rng: Randomness) -> int:
+    """The same draw in integers, from the number that begins with these 64 bits."""
+    values, places = np.unique(gaps, return_inverse=True)
+    bits = 64
+    while True:
+        bounds = [_scaled(unit * int(value), bits + 64 + len(gaps).bit_length()) for value in values]
+        lows = list(accumulate(bounds[place][0] for place in places))
+        highs = list(accumulate(bounds[place][1] for place in places))
+        surely = sum(edge << bits <= word * lows[-1] for edge in highs[:-1])
+        maybe = sum(edge << bits < (word + 1) * highs[-1] for edge in lows[:-1])
+        if surely == maybe:
+            return surely
+        word, bits = _longer(word, rng), bits + 64
+
+
+def _scaled(exponent: Fraction, bits: int) -> tuple[int, int]:
+    """Integers low <= 2**bits · e^-exponent <= high that differ by little more than their rounding."""
+    if exponent > bits:
+        return 0, 1
+    low, high = exp_bounds(-exponent, bits=bits + 32)
+    return (low.numerator << bits) // low.denominator, -((-high.numerator << bits) // high.denominator)
+
+
+def _longer(word: int, rng: Randomness) -> int:
+    """A uniform number with 64 more bits."""
+    return word << 64 | int(fresh_words(rng, 1)[0])

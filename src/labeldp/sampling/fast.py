@@ -1,0 +1,206 @@
+"""Fast exact integer noise: bins from an alias table, and a coin that doubles decide with a proven margin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import BLOCK, WORD, InputError, Randomness, Words, as_successive, exp_bounds
+from labeldp.sampling.alias import AliasTable
+from labeldp.sampling.discrete import MIN_RATE, exp_coins
+from labeldp.sampling.words import Flags, Integers, WordStream
+
+BINS = 1 << 10
+
+STEPS = 64
+"""Bins to one standard deviation, or to one over the rate."""
+
+WIDE_STDDEV = 1 << 36
+"""Standard deviation of `wide_gaussian`: so large that rounding to its grid costs next to nothing."""
+
+MARGIN = 2.0**-40
+"""Relative error that is granted to doubles before integers decide; theirs is below 2**-44."""
+
+_FAR, _FIXED = 200, 400
+"""Exponents are cut here for the weights of bins, which are at least 1 in 2**64 anyway; bits of fixed point."""
+
+
+@final
+@dataclass(frozen=True)
+class BinnedLaw:
+    """Integers 0 <= i < BINS << shift with probability proportional to e^(-unit * i^power), exactly.
+
+    One word chooses a bin, another a place in it, and a third keeps the place or starts anew. The third is compared
+    with a double of known accuracy; where that does not decide, about once in 2**40, rational bounds do.
+
+    Args:
+        unit: positive.
+        power: 1 or 2.
+        shift: a bin holds 2**shift integers.
+
+    Guarantee: each integer is drawn with its exact probability.
+
+    Source: Walker (1977) for the bins; what lies above the law is rejected. Proof: `docs/proofs/binned.md`.
+    """
+
+    unit: Fraction
+    power: int
+    shift: int
+
+    @cached_property
+    def ceilings(self) -> list[int]:
+        """What the law, with value 2**_FIXED at zero, does not exceed in each bin."""
+        ends = (self.unit * (h << self.shift) ** self.power for h in range(BINS))
+        highs = (exp_bounds(-min(end, Fraction(_FAR)))[1] for end in ends)
+        return [-(-(high.numerator << _FIXED) // high.denominator) for high in highs]
+
+    @cached_property
+    def weights(self) -> list[int]:
+        """Weights of the bins, integers of at least 1 that sum to 2**64."""
+        total = sum(self.ceilings)
+        rest = [WORD * ceiling // total + 1 for ceiling in self.ceilings[1:]]
+        return [WORD - sum(rest), *rest]
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """The largest number that times the law lies below the weights everywhere."""
+        pairs = zip(self.weights, self.ceilings, strict=True)
+        return min(Fraction(weight, ceiling) for weight, ceiling in pairs) * (1 << _FIXED)
+
+    @cached_property
+    def _bins(self) -> AliasTable:
+        return AliasTable.of(self.weights)
+
+    @cached_property
+    def _ratios(self) -> NDArray[np.float64]:
+        """2**64 times what the law is multiplied with to give the probability that a place is kept."""
+        return np.array([float(self.scale * WORD / weight) for weight in self.weights])
+
+    def tried(self, randomness: Randomness, count: int) -> tuple[Integers, Flags, Flags]:
+        """Places, which of them are kept, and one fair coin for each, all of shape (count,)."""
+        first, second, third = (_words(randomness, count) for _ in range(3))
+        bins = self._bins.draw(first)
+        places = (bins << self.shift) | (second >> np.uint64(64 - self.shift)).astype(np.int64) if self.shift else bins
+        kept = self._kept(third, bins, places.astype(np.int64, copy=False), randomness)
+        return places, kept, (second & np.uint64(1)).astype(np.bool_)
+
+    def _kept(self, words: Words, bins: NDArray[np.intp], places: Integers, randomness: Randomness) -> Flags:
+        """Coins of the probability that a place is kept, shape (n,)."""
+        exponents = places.astype(np.float64)
+        if self.power == 2:
+            exponents *= exponents
+        exponents *= -float(self.unit)
+        limits = np.exp(exponents, out=exponents)
+        limits *= self._ratios[bins]
+        drawn = words.astype(np.float64)
+        kept: Flags = drawn + 2 <= limits * (1 - MARGIN)
+        rest = np.flatnonzero(~kept)
+        for i in rest[drawn[rest] < limits[rest] * (1 + MARGIN) + 1]:
+            kept[i] = self._decide(int(words[i]), int(bins[i]), int(places[i]), randomness)
+        return kept
+
+    def _decide(self, word: int, chosen: int, place: int, randomness: Randomness) -> bool:
+        """Decide a coin that doubles left open: more words, and finer bounds, until they do."""
+        exponent, factor, bits = self.unit * place**self.power, self.scale / self.weights[chosen], 64
+        while True:
+            low, high = exp_bounds(-exponent, bits=bits + 96) if exponent < 1000 else (0, Fraction(1, 1 << 1440))
+            if word + 1 <= (low * factor) * (1 << bits):
+                return True
+            if word >= (high * factor) * (1 << bits):
+                return False
+            word, bits = (word << 64) | int(_words(randomness, 1)[0]), bits + 64
+
+
+def _words(randomness: Randomness, count: int) -> Words:
+    words = np.empty(count, dtype=np.uint64)
+    randomness.fill(words, randomness.record_ids(None, count))
+    return words
+
+
+@lru_cache(maxsize=1)
+def _half_normal() -> BinnedLaw:
+    return BinnedLaw(Fraction(1, 2 * WIDE_STDDEV**2), 2, (WIDE_STDDEV // STEPS).bit_length() - 1)
+
+
+@lru_cache(maxsize=8)
+def _places(rate: Fraction) -> BinnedLaw:
+    """Places in one stretch of a geometric law; e^-16 of its mass, more or less, lies beyond the stretch."""
+    return BinnedLaw(rate, 1, max(int(1 / (STEPS * rate)).bit_length() - 1, 0))
+
+
+def wide_gaussian(randomness: Randomness, count: int) -> Integers:
+    """Integers i with probability proportional to e^(-i^2 / (2 WIDE_STDDEV^2)) and |i| < 16 WIDE_STDDEV.
+
+    The law is `discrete_gaussian` of this standard deviation, but for its tails, whose mass is below 2**-180.
+
+    Args:
+        randomness: fresh words; keyed randomness by records would repeat them, and is refused.
+
+    Returns:
+        Shape (count,).
+
+    Guarantee: each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
+    """
+
+    randomness = as_successive(randomness)
+
+    def draw(size: int) -> Integers:
+        places, kept, negative = _half_normal().tried(randomness, size)
+        kept &= ~(negative & (places == 0))  # A zero would be counted under both signs.
+        return np.where(negative, -places, places)[kept]
+
+    return _filled(draw, count)
+
+
+def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers:
+    """Integers i with probability proportional to e^(-rate * |i|), without bound: `discrete_laplace`, faster.
+
+    Args:
+        randomness: fresh words; keyed randomness by records would repeat them, and is refused.
+        rate: at least `MIN_RATE`, so that no noise leaves 64 bits.
+
+    Returns:
+        Shape (count,).
+
+    Guarantee: each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
+    """
+    if rate < MIN_RATE:
+        raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+    law, randomness = _places(rate), as_successive(randomness)
+    stretch = BINS << law.shift
+
+    def draw(size: int) -> Integers:
+        places, kept, negative = law.tried(randomness, size)
+        places, negative = places[kept], negative[kept]
+        places += stretch * _rounds(randomness, len(places), stretch * rate)
+        good = ~(negative & (places == 0))
+        return np.where(negative, -places, places)[good]
+
+    return _filled(draw, count)
+
+
+def _rounds(randomness: Randomness, count: int, exponent: Fraction) -> Integers:
+    """Integers k >= 0 with probability proportional to e^(-exponent * k), shape (count,)."""
+    stream = WordStream(randomness, randomness.record_ids(None, count))
+    rounds = np.zeros(count, dtype=np.int64)
+    running = np.arange(count)
+    while running.size:
+        running = running[exp_coins(stream, running, np.ones(len(running), dtype=np.int64), exponent)]
+        rounds[running] += 1
+    return rounds
+
+
+def _filled(draw: Callable[[int], Integers], count: int) -> Integers:
+    """As many integers as asked for, from draws of which some are lost, in blocks that stay in cache."""
+    values = np.empty(count, dtype=np.int64)
+    done = 0
+    while done < count:
+        missing = count - done
+        drawn = draw(min(missing + missing // 64 + 8, BLOCK))[:missing]
+        values[done : done + len(drawn)] = drawn
+        done += len(drawn)
+    return values

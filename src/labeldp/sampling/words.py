@@ -1,0 +1,105 @@
+"""Streams of words, public seeds, uniform and normal numbers."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.privacy import WORD, Ids, KeyedRandomness, Randomness, Words
+
+SEED_WORDS = 4
+"""A released array begins with these words: all that was drawn and is public follows from them."""
+
+NORMAL_ERROR = 2.0**-49
+"""Relative error of `normals`, except with probability 2^-76 for each number."""
+
+
+def fresh_seed(randomness: Randomness) -> NDArray[np.int64]:
+    """A seed of 256 bits, shape (4,), drawn without a look at labels, and not of the words that noise is made of."""
+    source, words = randomness.bind(b"public seed"), np.empty(SEED_WORDS, dtype=np.uint64)
+    source.fill(words, source.record_ids(None, SEED_WORDS), 0)
+    return words.view(np.int64)
+
+
+class WordStream:
+    """Fresh words for any of a set of cells, lane after lane. The number of words drawn depends on their values."""
+
+    def __init__(self, randomness: Randomness, ids: Ids) -> None:
+        self._randomness = randomness
+        self._ids = ids
+        self._lane = 0
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def words(self, cells: NDArray[np.intp]) -> Words:
+        """One fresh word for each of the cells, shape (len(cells),)."""
+        words = np.empty(len(cells), dtype=np.uint64)
+        self._randomness.fill(words, self._ids[cells], self._lane)
+        self._lane += 1
+        return words
+
+
+def public_stream(released: Any, count: int) -> WordStream:
+    """Words for `count` records that follow from the seed of a released array."""
+    seed = np.asarray(released)[:SEED_WORDS].astype("<i8").tobytes()
+    public = KeyedRandomness(seed, b"what a release of bags publishes")
+    return WordStream(public, public.record_ids(None, count))
+
+
+def normals(stream: WordStream) -> NDArray[np.float64]:
+    """Standard normal numbers, shape (len(stream),).
+
+    P(|W| > x) = U is taken as u or 1 - u with u in (0, 1/2) from 128 bits, so that small numbers and large ones have
+    the same relative error.
+
+    Source: `docs/proofs/bags.md`.
+    """
+    from scipy.special import erfcinv, erfinv
+
+    every = np.arange(len(stream))
+    high, low, coins = (stream.words(every) for _ in range(3))
+    share = (high + (low + 0.5) * 2.0**-64) * 2.0**-65
+    share = np.minimum(share, np.nextafter(0.5, 0))
+    size = np.sqrt(2) * np.where(coins & np.uint64(1), erfcinv(share), erfinv(share))
+    return np.asarray(np.where(coins & np.uint64(2), -size, size), dtype=np.float64)
+
+
+Flags = NDArray[np.bool_]
+
+Integers = NDArray[np.int64]
+
+
+class RecordStream(WordStream):
+    """The same where every cell counts its own lanes: what it draws does not depend on the cells beside it."""
+
+    def __init__(self, randomness: Randomness, ids: Ids) -> None:
+        super().__init__(randomness, ids)
+        self._lanes = np.zeros(len(ids), dtype=np.intp)
+
+    def words(self, cells: NDArray[np.intp]) -> Words:
+        """One fresh word for each of the cells, which are distinct, shape (len(cells),)."""
+        words = np.empty(len(cells), dtype=np.uint64)
+        self._randomness.fill(words, self._ids[cells], self._lanes[cells])
+        self._lanes[cells] += 1
+        return words
+
+
+def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
+    """Exactly uniform integers below `bound` (1 to 2**63), one for each cell; words past the last range are redrawn."""
+    limit = WORD // bound * bound - 1
+    values = np.zeros(len(cells), dtype=np.int64)
+    open_cells = np.arange(len(cells))
+    while open_cells.size and bound > 1:
+        words = stream.words(cells[open_cells])
+        good = words <= np.uint64(limit)
+        values[open_cells[good]] = (words[good] % np.uint64(bound)).astype(np.int64)
+        open_cells = open_cells[~good]
+    return values
+
+
+def fresh_words(rng: Randomness, count: int) -> Words:
+    """So many uniform 64-bit words."""
+    words = np.empty(count, dtype=np.uint64)
+    rng.fill(words, words)  # Ids matter to keyed randomness alone.
+    return words

@@ -1,0 +1,427 @@
+"""TableEncoder."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Self, final, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from labeldp.privacy import InputError
+from labeldp.tables.reading import index_of
+from labeldp.tables.values import as_text, is_number, is_text, plain
+
+FORMAT = 1
+
+INDEX = "it is the index of a pandas data frame"
+"""Why such a column is left out."""
+
+Kind = Literal["number", "boolean", "time", "category"]
+
+
+@final
+@dataclass(frozen=True)
+class FeatureColumn:
+    """How one column becomes floats.
+
+    Fields:
+        name: its name in the table.
+        kind: "number" and "boolean" (0 or 1) as they are, "time" in days since 1970 in UTC (a time of
+            day or a duration in days), "category" as the place in `categories`.
+        categories: the texts that have a code of their own, the most frequent first; equal counts by text.
+        rest: whether there were more categories than codes; they share the code len(categories).
+    """
+
+    name: str
+    kind: Kind
+    categories: tuple[str, ...] = ()
+    rest: bool = False
+
+    def encode(self, values: pa.ChunkedArray) -> NDArray[np.float64]:
+        """The cells as floats, shape (n,), NaN where missing, not finite, or not to be understood."""
+        parts = [self._encode(chunk) for chunk in values.chunks]
+        encoded = np.concatenate(parts) if parts else np.empty(0)
+        encoded[~np.isfinite(encoded)] = np.nan
+        return encoded
+
+    def other_kind(self, values: pa.ChunkedArray) -> str | None:
+        """None where a cell is of this column's kind; else what the cells are in words, "" where all are missing."""
+        array = plain(values.combine_chunks())
+        cells = clean(as_text(array, self.name)) if is_text(array.type) else _without_nan(array)
+        if cells.null_count == len(cells):
+            return ""
+        found = recognize(self.name, array)
+        if found is None:
+            return f"values of type {array.type}"
+        if self.kind == "category":
+            known = self._codes(clean(as_text(array, self.name))) < len(self.categories)
+            learned = pa.array(self.categories, pa.large_string())
+            # Names that read as numbers may be others next time.
+            mine = bool(known.any()) or found.kind == "category" or not np.isnan(PARSERS[found.kind](learned)).all()
+        elif is_text(array.type):
+            mine = not np.isnan(PARSERS[self.kind](cells)).all()
+        else:
+            mine = found.kind == self.kind or {found.kind, self.kind} == {"number", "boolean"}
+        return None if mine else KINDS[found.kind]
+
+    def _encode(self, values: pa.Array) -> NDArray[np.float64]:
+        values = plain(values)
+        if self.kind == "category":
+            return self._codes(clean(as_text(values, self.name)))
+        if pa.types.is_null(values.type):
+            return np.full(len(values), np.nan)
+        if is_text(values.type):
+            return PARSERS[self.kind](clean(as_text(values, self.name)))
+        if self.kind == "time" and pa.types.is_temporal(values.type):
+            return _days(values)
+        if self.kind != "time" and (is_number(values.type) or pa.types.is_boolean(values.type)):
+            return _floats(values)
+        return np.full(len(values), np.nan)  # of another kind: `other_kind` says which
+
+    def _codes(self, texts: pa.Array) -> NDArray[np.float64]:
+        codes = pc.index_in(texts, value_set=pa.array(self.categories, pa.large_string()))
+        if self.rest:
+            codes = pc.if_else(texts.is_valid(), pc.fill_null(codes, len(self.categories)), codes)
+        return _floats(codes)
+
+
+@final
+@dataclass(frozen=True)
+class TableEncoder:
+    """Turns the feature columns of a table into float64 columns, the same way every time.
+
+    Numbers, booleans, dates and categories are told apart from the table itself: features are public
+    here. Never give it the label column.
+
+    Fields:
+        columns: the columns that are used, in order.
+        notes: sentences on what was left out or simplified, for people.
+
+    Example:
+        >>> table = pa.table({"age": ["31", "?", "58"], "job": ["smith", "baker", "smith"], "id": ["a", "b", "c"]})
+        >>> encoder = TableEncoder.fit(table)
+        >>> encoder.names, encoder.categorical.tolist()
+        (('age', 'job'), [False, True])
+        >>> encoder.transform(table).tolist()
+        [[31.0, 0.0], [nan, 1.0], [58.0, 0.0]]
+        >>> encoder.notes
+        ("left out 'id': no two rows share a value",)
+    """
+
+    columns: tuple[FeatureColumn, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def fit(cls, table: Any, *, columns: Sequence[str] | None = None) -> Self:
+        """Look at a table and decide how each column is encoded.
+
+        Constant columns, texts of which no two are equal, and types without a way to a float (lists,
+        structures, bytes) are left out, with a note.
+
+        Args:
+            table: a pyarrow table, or anything that Arrow can take (a polars or pandas data frame).
+            columns: which columns are features; by default all but the index of a pandas data frame.
+
+        Returns:
+            The encoder.
+
+        Raises:
+            InputError: a column is not there or there twice, or no column is left to use.
+        """
+        source = as_table(table)
+        index = index_of(source.schema) if columns is None else ()
+        kept, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
+        for name in source.column_names if columns is None else columns:
+            if name in index:
+                continue
+            values = _column(source, name)
+            column = recognize(name, values)
+            if reason := _useless(column, values):
+                notes.append(f"left out {name!r}: {reason}")
+                continue
+            assert column is not None
+            kept.append(column)
+            notes.extend(_remarks(column, values))
+        if not kept:
+            raise InputError("the table has no feature column that can be used; " + "; ".join(notes))
+        return cls(tuple(kept), tuple(notes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the matrix columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def categorical(self) -> NDArray[np.bool_]:
+        """Which matrix columns hold category codes, shape (d,); such codes are at most 254."""
+        return np.array([column.kind == "category" for column in self.columns], dtype=np.bool_)
+
+    def transform(self, table: Any) -> NDArray[np.float64]:
+        """Encode a table, or a block of one.
+
+        Args:
+            table: as for `fit`. It may come from another file format and have further columns.
+
+        Returns:
+            Shape (n, d). Missing cells are NaN, and so are single cells of another kind; a category that was not seen
+            in `fit` has the code of the rest where there is one, else NaN.
+
+        Raises:
+            InputError: a column is missing, or holds nothing but another kind of values than when fitted.
+        """
+        blocks = Blocks(self)
+        matrix = blocks.transform(as_table(table))
+        blocks.require_kinds()
+        return matrix
+
+    def to_json(self) -> dict[str, Any]:
+        """The encoder as a JSON object."""
+        columns = [
+            {"name": column.name, "kind": column.kind, "categories": list(column.categories), "rest": column.rest}
+            for column in self.columns
+        ]
+        return {"format": FORMAT, "columns": columns, "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """The encoder of `to_json`, refused where it is not one."""
+        try:
+            if content["format"] != FORMAT:
+                raise InputError("the table encoder was written by another version of labeldp")
+            columns = tuple(_read_column(entry) for entry in content["columns"])
+            return cls(columns, tuple(str(note) for note in content["notes"]))
+        except (KeyError, TypeError):
+            raise InputError("this is not a table encoder of labeldp") from None
+
+
+class Blocks:
+    """Encodes a table block by block, and tells at its end whether each column was of the kind that it was fitted on.
+
+    Args:
+        encoder: fitted.
+    """
+
+    def __init__(self, encoder: TableEncoder) -> None:
+        self._columns = encoder.columns
+        self._others: dict[str, str] = {}
+        self._settled: set[str] = set()
+
+    def transform(self, table: Any) -> NDArray[np.float64]:
+        """One block; see `TableEncoder.transform`."""
+        source = as_table(table)
+        matrix = np.empty((source.num_rows, len(self._columns)))
+        for place, column in enumerate(self._columns):
+            values = _column(source, column.name)
+            if column.name not in self._settled:
+                self._look(column, values)
+            matrix[:, place] = column.encode(values)
+        return matrix
+
+    def _look(self, column: FeatureColumn, values: pa.ChunkedArray) -> None:
+        """Whether the block has a cell of the column's kind, or what it has in its place; empty cells say nothing."""
+        other = column.other_kind(values)
+        if other is None:
+            self._settled.add(column.name)
+        elif other:
+            self._others.setdefault(column.name, other)
+
+    def require_kinds(self) -> None:
+        """Refuse a column of which no cell is of the kind that was learned from.
+
+        Raises:
+            InputError: the column's name, and both kinds.
+        """
+        for column in self._columns:
+            if column.name in self._others and column.name not in self._settled:
+                raise InputError(
+                    f"column {column.name!r} held {KINDS[column.kind]} when it was learned from, and now holds "
+                    f"{self._others[column.name]}"
+                )
+
+
+def as_table(table: Any) -> pa.Table:
+    """An Arrow table of whatever Arrow can take without copying cell by cell."""
+    if isinstance(table, pa.Table):
+        return table
+    if isinstance(table, pa.RecordBatch):
+        return pa.Table.from_batches([table])
+    if not hasattr(table, "__arrow_c_stream__"):
+        raise InputError("table must be a pyarrow table, or a data frame that Arrow can take (polars, pandas)")
+    return pa.table(table)
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    places = table.schema.get_all_field_indices(name)
+    if len(places) != 1:
+        raise InputError(f"the table needs exactly one feature column {name!r}, and it has {len(places)}")
+    return table.column(places[0])
+
+
+def _useless(column: FeatureColumn | None, values: pa.ChunkedArray) -> str | None:
+    """Why a column is left out, or None."""
+    if column is None:
+        return f"its type {values.type} is not handled"
+    encoded = column.encode(values)
+    missing = np.isnan(encoded)
+    if missing.all():
+        return "every value is missing"
+    if not missing.any() and encoded.min() == encoded.max():
+        return "every value is the same"
+    if column.kind == "category" and not missing.any() and _all_distinct(column, encoded, values):
+        return "no two rows share a value"
+    return None
+
+
+def _all_distinct(column: FeatureColumn, encoded: NDArray[np.float64], values: pa.ChunkedArray) -> bool:
+    if not column.rest:
+        return len(column.categories) == len(encoded)
+    return is_text(values.type) and len(clean(values).unique()) == len(encoded)
+
+
+def _remarks(column: FeatureColumn, values: pa.ChunkedArray) -> list[str]:
+    remarks = []
+    if column.rest:
+        remarks.append(f"{column.name!r}: the {MAX_CATEGORIES} most frequent categories are kept, the rest are one")
+    if column.kind == "category" and is_text(values.type) and has_numbers(clean(values).unique()):
+        remarks.append(f"{column.name!r}: numbers and texts are mixed, so all are taken as categories")
+    if pa.types.is_floating(values.type) and np.isinf(values.to_numpy()).any():
+        remarks.append(f"{column.name!r}: infinite values are taken as missing")
+    return remarks
+
+
+def _read_column(entry: Mapping[str, Any]) -> FeatureColumn:
+    if entry["kind"] not in get_args(Kind):
+        raise InputError("the table encoder has a column of a kind that this version does not know")
+    return FeatureColumn(str(entry["name"]), entry["kind"], tuple(map(str, entry["categories"])), bool(entry["rest"]))
+
+
+KINDS: dict[str, str] = {
+    "number": "numbers",
+    "boolean": "booleans",
+    "time": "dates or times",
+    "category": "categories",
+}
+"""Each kind in words."""
+
+MAX_CATEGORIES = 254
+
+MISSING = pa.array(
+    ["", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT"], pa.large_string()
+)
+
+NUMBER = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?inf(inity)?$"
+
+BOOLEAN = r"(?i)^(true|false)$"
+
+DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def recognize(name: str, values: Any) -> FeatureColumn | None:
+    """How to encode a column, from its type and, for texts, from its cells; None where no way is known."""
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return FeatureColumn(name, "boolean")
+    if is_number(kind) or pa.types.is_null(kind):
+        return FeatureColumn(name, "number")
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return FeatureColumn(name, "time")
+    if is_text(kind):
+        return _recognize_text(name, clean(as_text(values, name)))
+    if pa.types.is_dictionary(kind) and (is_text(kind.value_type) or is_number(kind.value_type)):
+        return _category(name, clean(as_text(plain(values), name)))
+    return None
+
+
+def _without_nan(values: pa.Array) -> pa.Array:
+    """The same with null for NaN."""
+    return pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
+
+
+def clean(texts: Any) -> Any:
+    """Texts without spaces around them, null where they only say that nothing is there."""
+    trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
+    return pc.if_else(pc.is_in(trimmed, value_set=MISSING), pa.scalar(None, pa.large_string()), trimmed)
+
+
+def has_numbers(texts: Any) -> bool:
+    """Whether some cells read as numbers."""
+    return bool(pc.any(pc.match_substring_regex(texts, NUMBER)).as_py())
+
+
+def _recognize_text(name: str, texts: pa.ChunkedArray) -> FeatureColumn:
+    distinct = texts.unique().drop_null()
+    if _all_match(distinct, NUMBER):
+        return FeatureColumn(name, "number")
+    if _all_match(distinct, BOOLEAN):
+        return FeatureColumn(name, "boolean")
+    if _all_match(distinct, DATE) and not np.isnan(_parse_times(distinct)).any():
+        return FeatureColumn(name, "time")
+    return _category(name, texts)
+
+
+def _category(name: str, texts: Any) -> FeatureColumn:
+    counted = texts.drop_null().value_counts()
+    pairs = zip(counted.field("counts").to_pylist(), counted.field("values").to_pylist(), strict=True)
+    ranked = [text for _, text in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))]
+    return FeatureColumn(name, "category", tuple(ranked[:MAX_CATEGORIES]), len(ranked) > MAX_CATEGORIES)
+
+
+def _all_match(texts: Any, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    floats: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return np.array(floats, dtype=np.float64)
+
+
+def _days(values: Any) -> NDArray[np.float64]:
+    """Days since 1970, or of a duration or a time of day."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        return _floats(values.cast(pa.int32()))
+    unit = "ms" if pa.types.is_date64(kind) else kind.unit
+    return _floats(values.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())) / PER_DAY[unit]
+
+
+def _parse_numbers(texts: pa.Array) -> NDArray[np.float64]:
+    readable = pc.match_substring_regex(texts, NUMBER)
+    return _floats(pc.if_else(readable, texts, pa.scalar(None, pa.large_string())))
+
+
+def _parse_booleans(texts: pa.Array) -> NDArray[np.float64]:
+    order = pa.array(["false", "true", "0", "1"], pa.large_string())
+    return _floats(pc.index_in(pc.utf8_lower(texts), value_set=order)) % 2
+
+
+def _parse_times(texts: pa.Array) -> NDArray[np.float64]:
+    """Days since 1970 of ISO dates and times, without a zone taken as UTC."""
+    encoded = texts.dictionary_encode()
+    days = np.array([_day(text) for text in encoded.dictionary.to_pylist()], dtype=np.float64)
+    places = _floats(encoded.indices)
+    known = ~np.isnan(places)
+    result = np.full(len(places), np.nan)
+    result[known] = days[places[known].astype(np.int64)]
+    return result
+
+
+def _day(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return float("nan")
+    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) / timedelta(days=1)
+
+
+PARSERS: dict[str, Callable[[pa.Array], NDArray[np.float64]]] = {
+    "number": _parse_numbers,
+    "boolean": _parse_booleans,
+    "time": _parse_times,
+}

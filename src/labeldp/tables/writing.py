@@ -1,0 +1,418 @@
+"""Release_writer, table_writer, certificates in files."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol, final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from labeldp.privacy import InputError, LabelDPError
+from labeldp.tables import reading
+from labeldp.tables.atomic import refuse_target, sync, whole_or_nothing
+from labeldp.tables.reading import open_table, quietly
+from labeldp.tables.values import as_text, plain
+
+FORMAT = 1
+
+
+class Sink(Protocol):
+    """An open output file."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append a block; all blocks have the schema of the first."""
+
+    def finish(self, document: str | None) -> None:
+        """Take the certificate, where there is one and the format has a place for it, and close."""
+
+    def abandon(self) -> None:
+        """Close without a word; the file will be removed."""
+
+
+@final
+class ReleaseWriter:
+    """Takes the blocks of a released table in order; get one from `release_writer`."""
+
+    def __init__(self, sink: Sink, columns: Sequence[str], released: str) -> None:
+        self._sink = sink
+        self._columns = tuple(columns)
+        self._released = released
+        self._digest = ColumnDigest()
+        self._schema: pa.Schema | None = None
+        self._certificate: dict[str, Any] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows were written so far."""
+        return self._digest.rows
+
+    @property
+    def digest(self) -> str:
+        """The digest of the released values written so far; see `ColumnDigest`."""
+        return self._digest.value()
+
+    def write(self, released: Any, batch: pa.RecordBatch | None = None) -> None:
+        """Append a block.
+
+        Args:
+            released: the released values of the block, an Arrow or numpy array of texts or numbers, none missing.
+            batch: the block that the other columns are taken from, where there are others. Its own
+                column of the released name, the private one, is not looked at.
+
+        Raises:
+            InputError: lengths differ, a column or a value is missing, or types change between blocks.
+        """
+        values = plain(released if isinstance(released, pa.Array) else pa.array(released))
+        if values.null_count:
+            raise InputError("released must not have missing values")
+        if batch is not None and batch.num_rows != len(values):
+            raise InputError("released must hold one value for each row of batch")
+        self._sink.write(self._block(values, batch))
+        self._digest.add(values)
+
+    def certify(self, certificate: Mapping[str, Any]) -> None:
+        """Give the certificate of what was written, a JSON object; once, after the last block."""
+        self._certificate = dict(certificate)
+
+    def document(self) -> str:
+        """The certificate and what it is about, as JSON."""
+        if self._certificate is None or not self.rows:
+            raise LabelDPError("a released table needs rows and a certificate: call write and certify first")
+        content = {"format": FORMAT, "column": self._released, "rows": self.rows, "digest": self.digest}
+        return as_document({**content, "certificate": self._certificate})
+
+    def _block(self, values: Any, batch: pa.RecordBatch | None) -> pa.RecordBatch:
+        """The output columns, built anew: no metadata of the source comes along."""
+        arrays = []
+        for name in self._columns:
+            if name != self._released and (batch is None or name not in batch.schema.names):
+                raise InputError(f"batch must have the column {name!r}")
+            arrays.append(values if name == self._released else batch.column(name))  # type: ignore[union-attr]
+        block = pa.RecordBatch.from_arrays(arrays, names=list(self._columns))
+        self._schema = self._schema or block.schema
+        if block.schema != self._schema:
+            raise InputError("every block must have the same column types")
+        return block
+
+
+@contextmanager
+def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, released: str) -> Iterator[ReleaseWriter]:
+    """Write a released column, with other columns or alone, and its certificate: whole or not at all.
+
+    `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label
+    in the place of the private one; `released` is the label's name in both. The certificate goes
+    into the metadata of a Parquet file (key `labeldp.certificate`) and into `PATH.certificate.json` beside a CSV
+    file.
+
+    Args:
+        path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
+        columns: the names of the output columns in order, `released` among them.
+        released: the name of the released column.
+
+    Yields:
+        A writer. Its `certify` must be called before the body ends.
+
+    Guarantee:
+        An output never stands without its certificate, and after any error nothing of it stands: the
+        certificate of a CSV file appears before the file.
+
+    Raises:
+        InputError: the target, or a certificate beside it, exists or cannot be written, or its name asks for another
+            format.
+        LabelDPError: the disk is full, or no certificate was given.
+    """
+    target = Path(path)
+    beside = None if is_parquet(target) else document_beside(target)
+    if released not in columns or len(set(columns)) != len(columns):
+        raise InputError("columns must be different names, with the released column among them")
+    refuse_target(target, overwrite=False)
+    with _cleared(target, beside) as placed, whole_or_nothing(target) as hidden:
+        sink = open_sink(target, hidden)
+        try:
+            writer = ReleaseWriter(sink, columns, released)
+            yield writer
+            document = writer.document()
+            sink.finish(document)
+        except BaseException:
+            sink.abandon()
+            raise
+        if beside is not None:
+            _certify_first(document, beside, hidden)
+            placed.append(beside)
+
+
+@contextmanager
+def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
+    """Refuse a certificate that stands already; one that was placed goes again where the output does not follow."""
+    placed: list[Path] = []
+    if beside is not None and beside.is_file():
+        raise InputError(
+            f"{beside} exists already: of a file that was moved, or of a run that was killed; choose another name or "
+            "remove it first"
+        )
+    if beside is not None:
+        refuse_target(beside, overwrite=False)
+    try:
+        yield placed
+    except BaseException:
+        for place in placed:
+            if not os.path.lexists(target):
+                place.unlink()
+        raise
+
+
+def _certify_first(document: str, beside: Path, hidden: Path) -> None:
+    """Put the certificate in its place while the output is whole but not yet in its own."""
+    sync(hidden)
+    with whole_or_nothing(beside) as draft:
+        draft.write_text(document + "\n", encoding="utf-8")
+
+
+def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The certificate that came with a released file.
+
+    Args:
+        path: a Parquet or CSV file written by `release_writer`.
+
+    Returns:
+        A dict: "certificate" as given to `certify`, and what it is about: "column", "rows", "digest".
+
+    Raises:
+        InputError: no such file, not a table, or no certificate of ours in or beside it.
+    """
+    place = open_table(path).path
+    document = _document(place)
+    try:
+        content = json.loads(document)
+    except ValueError:
+        content = None
+    expected = {"format": int, "column": str, "rows": int, "digest": str, "certificate": dict}
+    if not isinstance(content, dict) or any(not isinstance(content.get(key), kind) for key, kind in expected.items()):
+        raise InputError(f"the certificate of {place} cannot be read: it is damaged or not of labeldp")
+    if content["format"] != FORMAT:
+        raise InputError(f"the certificate of {place} is of another version of labeldp")
+    return content
+
+
+def is_as_certified(path: str | os.PathLike[str]) -> bool:
+    """Whether the released column of a file still holds, in order, the values that its certificate is about.
+
+    Other columns are not covered. Whoever can write the file can write a certificate, too: this finds
+    accidents and edits, and is not a signature.
+
+    Raises:
+        InputError: as `read_certificate`.
+    """
+    content = read_certificate(path)
+    table = open_table(path)
+    if content["column"] not in table.columns:
+        return False
+    digest = ColumnDigest()
+    for batch in table.blocks([content["column"]]):
+        digest.add(batch.column(0))
+    return bool(digest.rows == content["rows"] and digest.value() == content["digest"])
+
+
+def _document(path: Path) -> bytes:
+    """The certificate as it stands in a Parquet file, or beside a CSV file."""
+    with path.open("rb") as file:
+        inside = file.read(4) == reading.PARQUET_MAGIC
+    if inside:
+        problem = f"{path} holds no certificate of labeldp"
+        metadata = quietly(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
+        if METADATA_KEY not in (metadata or {}):
+            raise InputError(problem)
+        document: bytes = metadata[METADATA_KEY]
+        return document
+    beside = document_beside(path)
+    return quietly(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
+
+
+METADATA_KEY = b"labeldp.certificate"
+
+CERTIFICATE_SUFFIX = ".certificate.json"
+
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a name asks for Parquet; a name that asks for neither Parquet nor CSV is refused."""
+    if path.suffix.lower() in reading.SUFFIXES:
+        return True
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    if suffixes[-1:] == [".csv"] or (suffixes[:1] == [".csv"] and suffixes[1] in COMPRESSIONS):
+        return False
+    raise InputError(f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4)")
+
+
+def open_sink(target: Path, hidden: Path) -> Sink:
+    """An output in the format that the name of `target` asks for, written at `hidden`."""
+    return ParquetSink(hidden) if is_parquet(target) else CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
+
+
+@final
+class ParquetSink:
+    """A Parquet file that says nothing but its columns and the certificate."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer: parquet.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, batch.schema, compression="zstd")
+        self._writer.write_batch(batch)
+
+    def finish(self, document: str | None) -> None:
+        if self._writer is not None:
+            if document is not None:
+                self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
+            self._writer.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        _close(*([self._writer] if self._writer else []), self._file)
+
+
+@final
+class CsvSink:
+    """A CSV file, compressed or not, with a comma between cells and quotes only where they are needed."""
+
+    def __init__(self, path: Path, compression: str | None) -> None:
+        self._file = pa.OSFile(str(path), "wb")
+        self._stream = pa.CompressedOutputStream(self._file, compression) if compression else self._file
+        self._started = False
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not self._started:
+            self._stream.write(csv_lines([pa.array([name], pa.large_string()) for name in batch.schema.names]))
+            self._started = True
+        self._stream.write(csv_lines([as_text(plain(batch.column(name)), name) for name in batch.schema.names]))
+
+    def finish(self, document: str | None) -> None:
+        self._stream.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        _close(self._stream, self._file)
+
+
+def _close(*files: Any) -> None:
+    """Close what is open, whatever it says: the space of a removed file is free only then."""
+    for file in files:
+        with suppress(OSError, ValueError, pa.ArrowException):
+            file.close()
+
+
+def csv_lines(columns: list[Any]) -> memoryview:
+    """Columns of text as the bytes of CSV lines: missing cells empty, empty texts quoted."""
+    cells = [_quoted(column) for column in columns]
+    lines = pc.binary_join_element_wise(*cells, _text(","), null_handling="replace", null_replacement="")
+    ended = pc.binary_join_element_wise(lines, _text("\n"), _text(""))
+    _, offsets, data = ended.buffers()
+    edges = memoryview(offsets).cast("B").cast("q")[ended.offset : ended.offset + len(ended) + 1]
+    return memoryview(data)[edges[0] : edges[-1]]
+
+
+def _quoted(column: Any) -> Any:
+    needs = pc.or_(pc.match_substring_regex(column, '[,"\r\n]'), pc.equal(column, ""))
+    doubled = pc.replace_substring(column, '"', '""')
+    quoted = pc.binary_join_element_wise(_text('"'), doubled, _text('"'), _text(""))
+    return pc.if_else(needs, quoted, column)
+
+
+def _text(value: str) -> Any:
+    return pa.scalar(value, pa.large_string())
+
+
+def document_beside(path: Path) -> Path:
+    """Where the certificate of a CSV file stands."""
+    return path.with_name(path.name + CERTIFICATE_SUFFIX)
+
+
+def as_document(content: dict[str, Any]) -> str:
+    """A certificate as JSON text, the same for the same content."""
+    return json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+@contextmanager
+def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[Callable[[Sequence[Any]], None]]:
+    """Write a new table by blocks: whole or not at all.
+
+    Args:
+        path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
+        columns: the names of its columns in order.
+
+    Yields:
+        A function that appends a block: one Arrow array for each column, of equal length, of the same types each time.
+
+    Raises:
+        InputError: the target exists or cannot be written, or its name asks for another format.
+        LabelDPError: the disk is full.
+    """
+    target = Path(path)
+    with whole_or_nothing(target) as hidden:
+        sink = open_sink(target, hidden)
+        try:
+            yield lambda arrays: sink.write(pa.RecordBatch.from_arrays(list(arrays), names=list(columns)))
+            sink.finish(None)
+        except BaseException:
+            sink.abandon()
+            raise
+
+
+MISSING = 0xFFFFFFFF
+
+
+@final
+class ColumnDigest:
+    """SHA-256 over the texts of a column in row order, taken block by block.
+
+    Two streams are hashed, the lengths of the texts in bytes (4 bytes each, little end first) and the
+    texts one after the other in UTF-8; the digest is the hash of both hashes. No two columns of
+    texts give the same streams.
+
+    Example:
+        >>> whole, halves = ColumnDigest(), ColumnDigest()
+        >>> whole.add(["yes", "no"])
+        >>> halves.add(["yes"]); halves.add(["no"])
+        >>> whole.value() == halves.value()
+        True
+    """
+
+    def __init__(self) -> None:
+        self._lengths = hashlib.sha256()
+        self._texts = hashlib.sha256()
+        self.rows = 0
+
+    def add(self, values: Any) -> None:
+        """Take in the next values: an Arrow or numpy array, or a list, of texts or numbers."""
+        if not isinstance(values, pa.Array):
+            values = pa.array(values)
+        texts = as_text(plain(values), "released")
+        _, offsets, data = texts.buffers()
+        edges = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        lengths = np.diff(edges).astype("<u4")
+        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = MISSING
+        self._lengths.update(lengths.tobytes())
+        if data is not None and len(texts):
+            self._texts.update(memoryview(data)[edges[0] : edges[-1]])
+        self.rows += len(texts)
+
+    def value(self) -> str:
+        """The digest of what was added so far, as 64 hexadecimal digits."""
+        return hashlib.sha256(self._lengths.digest() + self._texts.digest()).hexdigest()
+
+
+def column_digest(blocks: Iterable[Any]) -> str:
+    """The digest of a column given as arrays of consecutive values."""
+    digest = ColumnDigest()
+    for values in blocks:
+        digest.add(values)
+    return digest.value()

@@ -1,0 +1,331 @@
+"""Checks by kind of mechanism."""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import (
+    BagSum,
+    CountMechanism,
+    CrossMoment,
+    FullMeans,
+    FullSelection,
+    LaplaceSum,
+    NaiveBags,
+    NoisyWeightedLLP,
+    WeightedLBA,
+)
+from labeldp.privacy import exp_bounds
+from labeldp.testing.laws import check_law, require
+
+MORE_EPSILON = 1.1
+
+SLACK = 1 + 1e-9
+"""Laws of these mechanisms are compared in doubles."""
+
+Counts = NDArray[np.int64]
+
+
+def check_counts(mechanism: CountMechanism, seed: int) -> None:
+    """The law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
+    size = mechanism.domain.size
+    base = np.arange(size)[::-1] % 3 + 2
+    laws = {}
+    for source, target in [(0, 0), *permutations(range(min(size, 4)), 2)]:
+        counts = base.copy()
+        counts[source] -= 1
+        counts[target] += 1
+        laws[source, target] = mechanism.law(counts)
+    for one, two in permutations(laws.values(), 2):
+        # Two neighbors of the same counts differ by up to two replaced labels.
+        require(bool(np.all(one <= two * math.exp(2 * mechanism.epsilon) * SLACK)), "two steps cost at most twice")
+    for key, changed in laws.items():
+        if key != (0, 0):
+            ratio = float(np.max(changed / laws[0, 0]))
+            require(ratio <= math.exp(mechanism.epsilon) * SLACK, "replacing one label costs at most epsilon")
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    rng = np.random.default_rng(seed)
+
+    for first in range(min(size, 8) if mechanism.release_counts(base[None], rng=rng).ndim == 2 else 1):
+        turned = np.roll(base, -first)
+        check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
+
+
+def _turned(
+    mechanism: CountMechanism, base: Counts, first: int, rng: np.random.Generator
+) -> Callable[[int], NDArray[np.intp]]:
+    """A function that draws `count` outcomes for one group's counts, seen from class `first` on."""
+
+    def draw(count: int) -> NDArray[np.intp]:
+        released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
+        seen = np.roll(released, -first, axis=1) if released.ndim == 2 else released
+        return mechanism.outcome(seen, np.roll(base, -first))
+
+    return draw
+
+
+def check_sums(mechanism: LaplaceSum, seed: int) -> None:
+    """How far one label moves a sum, what that costs at every kink of the true curve, and the sampler.
+
+    The noise is geometric, so that the loss of every output is a multiple of the rate: the true curve bends at the
+    multiples up to the largest move and nowhere else.
+    """
+    top = mechanism.domain.size - 1
+    base = np.zeros(mechanism.records, dtype=mechanism.domain.dtype)
+    for record in range(min(mechanism.records, 8)):
+        for code in {1, top}:
+            changed = base.copy()
+            changed[record] = code
+            move = mechanism.counts(changed) - mechanism.counts(base)
+            require(int(np.abs(move).sum()) == code, "a replaced label moves one sum by the distance of the labels")
+    rate, claim = float(mechanism.rate), mechanism.privacy_loss()
+    for kink in range(top + 1):
+        true = _shifted_delta(rate, top, kink * rate)
+        claimed = claim.delta(kink * mechanism.rate) * SLACK + 1e-12
+        require(true <= claimed, "the claimed delta(epsilon) is never below the true one")
+    bound = float(exp_bounds(mechanism.rate * top)[0])
+    require(bound <= math.exp(mechanism.epsilon) * SLACK, "replacing one label costs at most epsilon")
+    rng, sums = np.random.default_rng(seed), np.array([3])
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        released = mechanism.release_counts(np.tile(sums, (count, 1)), rng=rng)
+        return mechanism.outcome(released, sums)
+
+    edges = mechanism.edges()
+    check_law(draw, mechanism.law_between(edges, sums), other.law_between(edges, sums))
+
+
+def _shifted_delta(rate: float, move: int, epsilon: float) -> float:
+    """sum of (P(i) - e^epsilon P(i - move))+ for two-sided geometric noise, in doubles: where P(i) is larger."""
+    decay = math.exp(-rate)
+    reach = move + math.ceil(40 / rate) if rate > 1e-3 else 4 * move
+    places = np.arange(-reach, reach + 1, dtype=np.float64)
+    law, shifted = ((1 - decay) / (1 + decay) * np.exp(-rate * np.abs(places - each)) for each in (0, move))
+    tail = decay ** (reach + 1) / (1 + decay)
+    outside = max(0.0, tail - math.exp(epsilon) * tail * decay**move)
+    return float(np.maximum(law - math.exp(epsilon) * shifted, 0).sum()) + outside
+
+
+def check_moments(mechanism: CrossMoment, seed: int) -> None:
+    """How far one replaced label moves the sums, and the sampler of their noise."""
+    base = np.zeros(mechanism.records, dtype=mechanism.domain.dtype)
+    for record in range(min(mechanism.records, 8)):
+        for code in {1, mechanism.domain.size - 1}:
+            changed = base.copy()
+            changed[record] = code
+            move = mechanism.sums(changed) - mechanism.sums(base)
+            require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
+            require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
+    rng, edges = np.random.default_rng(seed), mechanism.edges()
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
+
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+
+
+def neighboring_tables(cells: int, size: int, seed: int, pairs: int = 40) -> Iterator[tuple[Counts, Counts]]:
+    """Tables (cells, labels) that differ in one record, which may leave a cell empty or enter an empty one."""
+    rng = np.random.default_rng(seed)
+    for _ in range(pairs):
+        table = rng.integers(0, 4, (cells, size)) * rng.integers(0, 2, (cells, 1))
+        own = (int(rng.integers(cells)), int(rng.choice([0, size - 1])))
+        other = (int(rng.integers(cells)), int(rng.choice([0, size - 1])))
+        one, two = table.copy(), table.copy()
+        one[own] += 1
+        two[other] += 1
+        yield one, two
+        yield two, one
+
+
+def check_selection(mechanism: FullSelection, seed: int) -> None:
+    """The joint law of all cells' classes on tables that differ in one record, and the sampler."""
+    grid, size = mechanism.domain.grid, mechanism.domain.labels.size
+    for one, two in neighboring_tables(grid.cells, size, seed):
+        # Cells are independent: the largest ratio of all together is the product of the largest of each.
+        ratios = [np.max(mechanism.law(a) / mechanism.law(b)) for a, b in zip(one, two, strict=True)]
+        total = float(np.prod(ratios))
+        require(total <= math.exp(mechanism.epsilon) * SLACK, "replacing one record costs at most epsilon")
+    counts = np.arange(size)[::-1] % 3 + 2
+    rng, other = np.random.default_rng(seed), mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return mechanism.release_counts(np.tile(counts, (count, 1)), rng=rng).astype(np.intp)
+
+    check_law(draw, mechanism.law(counts), other.law(counts))
+
+
+def check_means(mechanism: FullMeans, seed: int) -> None:
+    """How far one record moves all rounded means together, that the noise fits to it, and the sampler."""
+    grid, size = mechanism.domain.grid, mechanism.domain.labels.size
+    for one, two in neighboring_tables(grid.cells, size, seed):
+        move = np.abs(mechanism.rounded(one) - mechanism.rounded(two)).sum()
+        cost = float(mechanism.rate) * int(move)
+        require(cost <= mechanism.epsilon * SLACK, "replacing one record costs at most epsilon")
+    edges = np.unique(np.rint(np.linspace(-3, 3, 13) / float(mechanism.rate)).astype(np.int64))
+    other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
+
+    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+
+
+_SEEDS = 400
+
+_SURE = 27.7
+"""-ln of the probability that one statistical check fails for a correct mechanism."""
+
+_COSTS = "the claimed delta(epsilon) is never below the true one"
+
+_ONE_BAG = "a replaced label moves the sum of its own bag and no other"
+
+_BLIND = "what is drawn beside the noise does not depend on labels"
+
+
+def check_bag_sums(mechanism: BagSum, seed: int) -> None:
+    """How far one label moves the sums, what that costs beside the noise, and the sampler."""
+    base, changed = _ends(mechanism)
+    move = 0
+    for record in range(min(mechanism.records, 8)):
+        one = base.copy()
+        one[record] = changed[record]
+        moved = mechanism.sums(one) - mechanism.sums(base)
+        require(np.flatnonzero(moved).tolist() == [mechanism.partition.of_record[record]], _ONE_BAG)
+        move = max(move, int(np.abs(moved).max()))
+    reach = 6 * int(mechanism.noise_stddev / float(mechanism.step / mechanism.fine)) + move
+    places = np.unique(np.linspace(-reach, reach + move, 1 << 16).astype(np.int64))
+    # Neighboring places share an entry where the noise is wide: the true curve can only fall by that.
+    law, shifted = (mechanism.noise_law(places - by) for by in (0, move))
+    claim = mechanism.privacy_loss()
+    for epsilon in np.linspace(0, 2, 9) * mechanism.epsilon:
+        true = float(np.maximum(law - math.exp(epsilon) * shifted, 0).sum())
+        require(true <= claim.delta(epsilon) * SLACK + 1e-9, _COSTS)
+    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (base, changed))
+    require(np.array_equal(first - mechanism.sums(base), second - mechanism.sums(changed)), _BLIND)
+    _check_noise(mechanism, seed)
+
+
+def _check_noise(mechanism: BagSum, seed: int) -> None:
+    edges = np.unique(np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.step)))
+    edges, rng = edges.astype(np.int64), np.random.default_rng(seed)
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.drawn(count, rng=rng))
+
+    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+
+
+def _ends(mechanism: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """All labels at the low end, and all at the high end."""
+    shape = {"shape": mechanism.records, "dtype": mechanism.domain.dtype}
+    return np.zeros(**shape), np.full(fill_value=mechanism.domain.size - 1, **shape)
+
+
+def check_published(mechanism: NoisyWeightedLLP, seed: int) -> None:
+    """That weights are blind, that each bag has its noise, what that costs on average over the weights, the sampler."""
+    low, high = _ends(mechanism)
+    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
+    require(np.array_equal(first[: mechanism.seed_words], second[: mechanism.seed_words]), _BLIND)
+    weighing, again = mechanism.weighing(first), mechanism.weighing(second)
+    require(np.array_equal(weighing.steps, again.steps) and np.array_equal(weighing.noisy, again.noisy), _BLIND)
+    noises = [
+        released[mechanism.seed_words :] - mechanism.sums(labels, weighing)
+        for released, labels in ((first, low), (second, high))
+    ]
+    require(np.array_equal(noises[0], noises[1]), "the same rng adds the same noise to the weighted sums")
+    noisy = np.bincount(mechanism.partition.of_record, weights=weighing.noisy, minlength=mechanism.partition.count)
+    if not mechanism.paper_faithful:
+        require(set(noisy) == {mechanism.noisy}, "every bag has as many noisy labels as it says")
+    _check_ratios(mechanism, seed)
+    stddev, rng = int(weighing.stddevs.max()), np.random.default_rng(seed)
+    edges = np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.drawn(np.full(count, stddev), rng=rng))
+
+    check_law(draw, _normal_law(edges / stddev), _normal_law(MORE_EPSILON * edges / stddev))
+
+
+def _normal_law(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    from scipy.special import ndtr
+
+    return np.diff(ndtr(edges), prepend=0.0, append=1.0)
+
+
+def _check_ratios(mechanism: NoisyWeightedLLP, seed: int) -> None:
+    """The curves of the first record of each bag for drawn weights, averaged over draws and bags."""
+    rng, claim = np.random.default_rng(seed), mechanism.privacy_loss()
+    firsts = np.unique(mechanism.partition.of_record, return_index=True)[1]
+    ratios = np.concatenate([_ratios(mechanism, rng, firsts) for _ in range(_SEEDS)])
+    fixed = mechanism.weights == "rademacher" and not mechanism.paper_faithful
+    # Bags of one draw share only who is noisy; draws are independent.
+    slack = 0.0 if fixed else math.sqrt(_SURE / (2 * _SEEDS))
+    for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
+        seen = _gaussian_delta(ratios, epsilon)
+        true = float(seen.max() if fixed else seen.mean())
+        require(true <= claim.delta(epsilon) * SLACK + slack, _COSTS)
+
+
+def _ratios(mechanism: NoisyWeightedLLP, rng: np.random.Generator, firsts: NDArray[np.intp]) -> NDArray[np.float64]:
+    """By how many standard deviations of its noise each of some labels can move a sum; infinite without noise."""
+    weighing = mechanism.weighing(rng.integers(-(1 << 62), 1 << 62, mechanism.seed_words))
+    low, high = _ends(mechanism)
+    moved = np.abs(mechanism.sums(high, weighing) - mechanism.sums(low, weighing))
+    require(moved.shape == weighing.stddevs.shape, "there is one sum for each bag")
+    squares = weighing.variances[mechanism.partition.of_record[firsts]].astype(np.float64)
+    own = np.abs(weighing.steps[firsts]) * float(mechanism.domain.size - 1)
+    with np.errstate(divide="ignore"):
+        return np.where(squares > 0, own / np.sqrt(squares), np.inf)
+
+
+def _gaussian_delta(ratios: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """The curve of each ratio in doubles. Source: Balle, Theorem 8."""
+    from scipy.special import ndtr
+
+    known = np.where(np.isfinite(ratios), np.maximum(ratios, 1e-9), 1.0)
+    curve = ndtr(known / 2 - epsilon / known) - math.exp(epsilon) * ndtr(-known / 2 - epsilon / known)
+    return np.where(np.isfinite(ratios), curve, 1.0)
+
+
+def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
+    """That weights stay secret and blind, that rows and bags have their own, and how much noise the labels get."""
+    low, high = _ends(mechanism)
+    before = set(vars(mechanism)) | {"leverages", "units", "residual_square"}
+    first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
+    width = mechanism.table.shape[1] + 1
+    rows = mechanism.partition.count * mechanism.rows
+    require(first.shape == (rows, width), "weighted sums are published, and no weights")
+    require(set(vars(mechanism)) <= before, "no weights are kept")
+    require(np.array_equal(first[:, :-1], second[:, :-1]), _BLIND)
+    require(len(np.unique(first, axis=0)) == rows, "every row has weights of its own")
+    if mechanism.bag_noise == "auto":
+        claim = mechanism.privacy_loss()
+        require(claim.delta(mechanism.epsilon) <= float(mechanism.delta or 0) * SLACK, "the noise keeps what was asked")
+    floor = mechanism.noise_stddev**2 + float(mechanism.assumed_residual_square)
+    require(mechanism.law.residual_square <= floor * SLACK, "the residual counts what is noise or was assumed")
+    rng = np.random.default_rng(seed)
+    # With all labels at the middle of their range the sums are noise alone; at the end, noise and weights.
+    draws = np.concatenate([mechanism.opened(mechanism.randomize(high, rng=rng))[1] for _ in range(_SEEDS)])
+    squares = mechanism.noise_stddev**2 + np.repeat(mechanism.sizes, mechanism.rows) * float(mechanism.width / 2) ** 2
+    spread = float(np.mean(draws**2 / np.tile(squares, _SEEDS)))
+    require(abs(spread - 1) <= 7.04 * math.sqrt(2 / len(draws)) * 1.2, "sums of labels have weights and noise")
+
+
+def check_naive(mechanism: NaiveBags, seed: int) -> None:
+    """That it claims nothing but the chance of being left out, and that each label is in one bag at most."""
+    labels = np.arange(mechanism.records) % mechanism.domain.size
+    released = mechanism.randomize(labels, rng=np.random.default_rng(seed))
+    bags = mechanism.bags(released)
+    sizes = np.bincount(bags[bags >= 0], minlength=mechanism.count)
+    require(set(sizes) == {mechanism.size}, "bags have the size that they should")
+    require(mechanism.privacy_loss().delta(50) >= float(mechanism.share), _COSTS)
+    sums = [labels[bags == bag].sum() for bag in range(mechanism.count)]
+    require(mechanism.sums(released).tolist() == sums, "the sums are exact")

@@ -1,0 +1,321 @@
+"""A model on disk."""
+
+import hashlib
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+
+from labeldp.mechanisms import Classes, Interval
+from labeldp.privacy import Certificate, InputError, certificate_in
+from labeldp.tables import TableEncoder, whole_or_nothing
+from labeldp.workflows.fit.data import ImageShape
+
+if TYPE_CHECKING:
+    from labeldp.learners import Model
+
+FORMAT = 1
+
+CERTIFICATE, DESCRIPTION, ESTIMATOR, REPORT, SUMMARY = (
+    "certificate.json",
+    "model.json",
+    "model.skops",
+    "report.html",
+    "summary.json",
+)
+
+CERTIFIED = (DESCRIPTION, ESTIMATOR, REPORT, SUMMARY)
+"""The files that a certificate covers."""
+
+SCHEMA = "schema.json"
+"""What skops calls the description of all objects in its archive."""
+
+UNIX = 3
+"""The system that members of an archive say they come from."""
+
+OWN = {
+    "labeldp.learners.adapters": "NoisyNumberRegressor",
+    "labeldp.learners.cells.central": "CellTreesClassifier CellTreesRegressor",
+    "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
+    "labeldp.learners.cells.local": "CellClassifier CellRegressor Occupied Scale",
+    "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
+    "labeldp.learners.cells.whole_records": "GridClassifier GridRegressor",
+    "labeldp.learners.classifiers": "KernelClassifier",
+    "labeldp.learners.linear": "LinearClassifier LinearRegressor",
+    "labeldp.learners.neighbors": "NeighborsClassifier NeighborsRegressor",
+    "labeldp.learners.representations": "PatchFilters TableMap",
+    "labeldp.mechanisms.domains": "Classes Interval",
+    "labeldp.networks.best": "Blend Joint Remembered",
+    "labeldp.networks.classifier": "NetworkClassifier",
+}
+"""Classes of labeldp that models hold, by their files. A model names them by class, so one that was written where they
+stood before is read, too."""
+
+_HOMES = {name: module for module, names in OWN.items() for name in names.split()}
+
+TRUSTED = frozenset(
+    {
+        *(f"{module}.{name}" for name, module in _HOMES.items()),
+        "functools.partial",
+        "numpy.dtype",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+        "sklearn.tree._tree.Tree",
+        "sklearn.utils.validation.check_array",
+    }
+)
+"""Beyond what skops trusts, what models of `--model` and of cells are made of. A file with any other is refused."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A model with the encoder of its features, or the shape of its images."""
+
+    model: "Model"
+    encoder: TableEncoder | ImageShape
+
+    def write(self, folder: Path) -> None:
+        """Write the classifier and its description into a folder."""
+        with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
+            hidden.write_bytes(_dumped(self.model.estimator))
+        noise = None if self.model.noise is None else self.model.noise.tolist()
+        domain = self.model.domain
+        labels = {"classes": list(domain.names)} if isinstance(domain, Classes) else {"range": domain.to_json()}
+        description = {
+            "format": FORMAT,
+            **labels,
+            "noise": noise,
+            "features": self.encoder.to_json(),
+        }
+        write_json(folder / DESCRIPTION, description)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Bundle":
+        """The inverse of `write`, after the certificate was checked.
+
+        Raises:
+            InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
+        """
+        _, changed = read_certified(folder)
+        if changed:
+            raise InputError(f"{folder} is not what was certified: {', '.join(changed)} changed")
+        return cls._described(folder / DESCRIPTION, _load_estimator(folder / ESTIMATOR))
+
+    @classmethod
+    def _described(cls, path: Path, estimator: Any) -> "Bundle":
+        """A loaded classifier with what the description at `path` says of it."""
+        from labeldp.learners import Model
+
+        content = read_json(path)
+        if content.get("format") != FORMAT:
+            raise InputError(f"{path} is damaged or of another version of labeldp")
+        try:
+            noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
+            model = Model(_domain(content), estimator, noise)
+            kind = ImageShape if "images" in content["features"] else TableEncoder
+            return cls(model, kind.from_json(content["features"]))
+        except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
+            problem = f"{path} is damaged: it does not describe a model of labeldp"
+        raise InputError(problem)
+
+
+def _domain(content: dict[str, Any]) -> Classes | Interval:
+    """What a description says of the labels."""
+    if "range" not in content:
+        return Classes(tuple(content["classes"]))
+    low, high = (float(Fraction(content["range"][end])) for end in ("low", "high"))
+    return Interval(low, high, content["range"]["grid"], content["range"].get("clip", False))
+
+
+def _dumped(estimator: Any) -> bytes:
+    """A classifier in the format of skops: the same bytes for the same classifier, whenever and wherever it is written.
+
+    skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
+    order in which they appear.
+    """
+    from skops import io
+
+    with ZipFile(BytesIO(io.dumps(estimator))) as dumped:
+        names: dict[str, str] = {}
+        schema = json.loads(dumped.read(SCHEMA))
+        _number_nodes(schema, {}, names, set(dumped.namelist()))
+        contents = {names[name]: dumped.read(name) for name in names}
+    contents[SCHEMA] = json.dumps(schema, indent=2).encode()
+    result = BytesIO()
+    with ZipFile(result, "w") as file:
+        for name, content in contents.items():
+            member = ZipInfo(name)  # of 1980, the first date that there is
+            member.create_system, member.external_attr = UNIX, 0o600 << 16
+            file.writestr(member, content)
+    return result.getvalue()
+
+
+def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], files: Collection[str]) -> None:
+    """Give all nodes of a schema and the files of their contents new names, in place.
+
+    Objects that appear twice stay one. Plain values do not: whether two equal ones are one depends on where they came
+    from.
+    """
+    if isinstance(value, list):
+        for each in value:
+            _number_nodes(each, numbers, names, files)
+    if not isinstance(value, dict):
+        return
+    known = value.get("__id__")
+    if isinstance(known, int):
+        key = len(numbers) if value.get("__loader__") == "JsonNode" else ("object", known)
+        value["__id__"] = numbers.setdefault(key, len(numbers) + 1)
+    name = value.get("file")
+    if isinstance(name, str) and name in files:
+        value["file"] = names.setdefault(name, f"{len(names) + 1}{Path(name).suffix}")
+    for each in value.values():
+        _number_nodes(each, numbers, names, files)
+
+
+def _load_estimator(path: Path) -> Any:
+    """The classifier in a file, which is loaded only if it holds nothing but trusted types.
+
+    Raises:
+        InputError: other types, a network without torch, or not a file that can be read.
+    """
+    from skops import io
+
+    try:
+        content = _at_home(path.read_bytes())
+        types = io.get_untrusted_types(data=content)
+        if any(name.startswith("labeldp.networks.") for name in types):
+            networks()
+        if TRUSTED.issuperset(types):
+            return io.loads(content, trusted=sorted(TRUSTED))
+        problem = "holds types that labeldp does not load"
+    except InputError:
+        raise
+    except Exception as error:  # whatever the parser of a damaged or foreign archive meets
+        problem = (
+            f"cannot be loaded ({type(error).__name__}): it is damaged, or of another version of scikit-learn or "
+            f"skops, with which labeldp {_version_beside(path)} wrote it; the same labeldp fit with another --out "
+            "learns it again from the labels that were released, at no cost"
+        )
+    raise InputError(f"{path} {problem}")
+
+
+def _at_home(content: bytes) -> bytes:
+    """An archive of skops in which the classes of labeldp stand where they stand today."""
+    with ZipFile(BytesIO(content)) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    schema = json.loads(members[SCHEMA])
+    _bring_home(schema)
+    members[SCHEMA] = json.dumps(schema).encode()
+    result = BytesIO()
+    with ZipFile(result, "w") as file:
+        for name, member in members.items():
+            file.writestr(name, member)
+    return result.getvalue()
+
+
+def _bring_home(value: Any) -> None:
+    """Correct the modules of a schema's classes, in place."""
+    if isinstance(value, dict):
+        home = _HOMES.get(str(value.get("__class__")))
+        if home is not None and str(value.get("__module__")).startswith("labeldp."):
+            value["__module__"] = home
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _bring_home(each)
+
+
+def _version_beside(path: Path) -> str:
+    """The version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
+    try:
+        return str(read_json(path.with_name(SUMMARY)).get("version", ""))
+    except InputError:
+        return ""
+
+
+def certify(folder: Path, certificate: Certificate) -> None:
+    """Write the certificate with digests of all that it covers."""
+    files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
+    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
+    # Sorted: what a ledger finds again has its names in another order than what was just charged.
+    write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
+    """The certificate of a directory, and the names of files that changed or are gone, its own among them.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    content = read_json(folder / CERTIFICATE)
+    files = content.get("files")
+    if content.get("format") != FORMAT or not isinstance(files, dict):
+        raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
+    certificate = certificate_in(content.get("certificate"))
+    changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
+    if SUMMARY not in changed:
+        known = read_json(folder / SUMMARY).get("certificate_digest")
+        changed += [] if known == certificate_digest(content["certificate"]) else [CERTIFICATE]
+    return certificate, tuple(changed)
+
+
+def certificate_digest(content: Any) -> str:
+    """SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str | None:
+    """SHA-256 of a file, read by blocks; None where there is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file, whole or not at all."""
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with whole_or_nothing(path, overwrite=True) as hidden:
+        hidden.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object.
+
+    Raises:
+        InputError: no such file, or not a JSON object.
+    """
+    if not path.is_file():
+        raise InputError(f"{path.parent} is not a directory that labeldp fit wrote: it has no {path.name}")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise InputError(f"{path} is damaged: it is not a JSON object")
+    return value
+
+
+def networks() -> Any:
+    """The room of networks.
+
+    Raises:
+        InputError: torch is not installed.
+    """
+    try:
+        return import_module("labeldp.networks")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+    raise InputError("networks need torch: pip install '.[torch]'; linear models do without it")

@@ -1,0 +1,340 @@
+"""Private and public rows of tables and images."""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.learners import PatchFilters, TableMap
+from labeldp.mechanisms import Domain, Interval
+from labeldp.privacy import DomainError, InputError
+from labeldp.tables import (
+    INDEX,
+    DistinctIds,
+    TableEncoder,
+    TableFile,
+    label_numbers,
+    open_images,
+    open_table,
+    record_ids,
+)
+from labeldp.workflows.fit.settings import FitSettings, Ids
+from labeldp.workflows.labels import check_kind, codes_of
+
+PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
+
+OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
+
+UNLIKE = 0.95
+"""Of records of which so many differ from all others, one that occurs twice is the same record."""
+
+
+@dataclass(frozen=True)
+class PrivateRows:
+    """The private file, in the order of its record ids where it has some.
+
+    Args:
+        columns: the feature columns that were asked for.
+        encoder: of those that are used.
+        features: shape (n, d).
+        ids: record ids, or None for row numbers.
+        labels: the private ones, shape (n,), in one column.
+        domain: what they can be.
+        index: the columns that pandas wrote for an index, where no features are named.
+        keeps_index: whether they are features all the same.
+    """
+
+    columns: tuple[str, ...]
+    encoder: TableEncoder = field(repr=False)
+    features: NDArray[np.float64] = field(repr=False)
+    ids: Ids | None = field(repr=False)
+    labels: pa.Table = field(repr=False)
+    domain: Domain
+    index: tuple[str, ...] = ()
+    keeps_index: bool = False
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,): who asks first compares them with the domain.
+
+        Raises:
+            DomainError: a label is missing or outside of it.
+        """
+        return codes_in(self.labels, self.labels.column_names[0], self.domain)
+
+    @classmethod
+    def read(cls, data: str, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
+        """Read a whole file and check all but the labels: what is wrong is refused here, and nothing was charged.
+
+        Args:
+            data: the file.
+            settings: what columns are asked for.
+            index: take the index of a pandas data frame for a feature where no features are named, as was done once.
+
+        Raises:
+            InputError: a column or an id is not as it should be.
+        """
+        table = open_table(data)
+        columns = _feature_columns(table, settings)
+        check_kind(table, settings.label, settings.domain)
+        others = [settings.label, *([settings.id_column] if settings.id_column else [])]
+        content: pa.Table = table.read([*columns, *others])
+        ids = None
+        if settings.id_column is not None:
+            ids = distinct_ids(content, settings.id_column)
+            order = by_id(ids)
+            content = content.take(pa.array(order))
+            ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        found = () if settings.features else tuple(name for name in columns if name in table.index)
+        left = () if index else found
+        features = content.select([name for name in columns if name not in left])
+        if not features.num_columns:
+            raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
+        encoder = TableEncoder.fit(features)
+        labels = content.select([settings.label])
+        notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
+        rows = encoder.transform(features)
+        return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
+
+    def representation(self) -> TableMap:
+        """What makes linear features of such rows."""
+        return TableMap(categorical=self.encoder.categorical)
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """A file with public labels: its name, features (n, …), and the classes' codes, or the numbers themselves, (n,)."""
+
+    file: str
+    features: NDArray[Any]
+    labels: NDArray[Any]
+
+    def digest(self) -> str:
+        """Tells this file from another one of the same name."""
+        return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
+
+
+def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRows) -> PublicRows:
+    """A test file: its labels are public, and never trained on.
+
+    Raises:
+        InputError: it holds the private records, or a column or label is not as it should be.
+    """
+    table, encoder = open_table(path), private.encoder
+    refusal = InputError(PRIVATE_TEST.format(path))
+    if os.path.samefile(path, data):
+        raise refusal
+    columns = [column.name for column in encoder.columns]
+    for name in [*columns, settings.label]:
+        table.require(name, "--test")
+    content: pa.Table = table.read([*columns, settings.label])
+    features = encoder.transform(content.select(columns))
+    if same_rows(features, private.features):
+        raise refusal
+    batches, domain = content.select([settings.label]).to_batches(), settings.domain
+    try:
+        codes = codes_in(content, settings.label, domain)
+    except DomainError:
+        raise InputError(OUTSIDE_TEST.format(path, domain)) from None
+    numbers = isinstance(domain, Interval)
+    labels = np.concatenate([label_numbers(batch, settings.label) for batch in batches]) if numbers else codes
+    return PublicRows(Path(path).name, features, labels)
+
+
+def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
+    """The codes of a table's labels, shape (rows,)."""
+    return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
+
+
+def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether an array holds the records of another, in whatever order, or some of them.
+
+    How often rows occur counts where most are alike anyway. Where hardly any are, one row in a hundred that occurs in
+    both tells: by chance it would not.
+    """
+    first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
+    if first == second or (2 * len(second) > len(other) and first.keys() == second.keys()):
+        return True
+    shared = sum(count for row, count in first.items() if row in second)
+    return len(second) >= UNLIKE * len(other) and len(one) <= 100 * shared
+
+
+def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
+    """A digest of each row; the two zeros are one number, and so is everything that is none."""
+    plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0) if matrix.dtype.kind == "f" else matrix
+    return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
+
+
+def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
+    """The columns that were asked for; without a word all but label and ids."""
+    table.require(settings.label, "--label")
+    others = {settings.label, settings.id_column}
+    if settings.id_column is not None:
+        table.require(settings.id_column, "--id")
+    if len(others) == 1:
+        raise InputError("--id must be another column than the label")
+    columns = settings.features or tuple(name for name in table.columns if name not in others)
+    if settings.label in columns:
+        raise InputError("--features must not hold the label column")
+    if settings.id_column in columns:
+        raise InputError("--features must not hold the id column")
+    for name in columns:
+        table.require(name, "--features")
+    if not columns:
+        raise InputError(f"{table.path} must have feature columns beside the label")
+    return columns
+
+
+def distinct_ids(content: pa.Table, column: str) -> Ids:
+    """The record ids of a table, all different."""
+    found: list[Any] = []
+    with DistinctIds() as seen:
+        for batch in content.select([column]).to_batches():
+            found.append(record_ids(batch, column))
+            seen.add(found[-1])
+    return [each for ids in found for each in ids] if isinstance(found[0], list) else np.concatenate(found)
+
+
+def by_id(ids: Ids) -> NDArray[np.intp]:
+    """The row numbers in the order of the ids."""
+    if isinstance(ids, list):
+        return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
+    return np.argsort(ids)
+
+
+SMALLEST = 8
+"""Pixels a side that the patches of a linear model need."""
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """Which images a model takes: it stands where a table has its encoder.
+
+    Args:
+        shape: (height, width), or (height, width, 3) for colors.
+    """
+
+    shape: tuple[int, ...]
+    names: ClassVar[tuple[str, ...]] = ()
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    def __str__(self) -> str:
+        height, width = self.shape[:2]
+        return f"{'gray' if len(self.shape) == 2 else 'color'} images of {height} × {width} pixels"
+
+    def require(self, images: NDArray[Any], name: str) -> None:
+        """Refuse images of another shape.
+
+        Raises:
+            InputError: both shapes.
+        """
+        if images.shape[1:] != self.shape:
+            raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON value."""
+        return {"images": list(self.shape)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "ImageShape":
+        """The inverse of `to_json`.
+
+        Raises:
+            InputError: not such a value.
+        """
+        shape = value.get("images")
+        if not (isinstance(shape, list) and len(shape) in (2, 3) and all(type(size) is int for size in shape)):
+            raise InputError("this does not describe images")
+        return cls(tuple(shape))
+
+
+@dataclass(frozen=True)
+class ImageRows:
+    """The private images, in the order of their source; they have no ids but their numbers.
+
+    Args:
+        encoder: their shape.
+        features: bytes, shape (n, height, width) or (n, height, width, 3).
+        labels: the private ones, shape (n,).
+        label: their name.
+        domain: what they can be.
+    """
+
+    encoder: ImageShape
+    features: NDArray[np.uint8] = field(repr=False)
+    labels: NDArray[Any] = field(repr=False)
+    label: str
+    domain: Domain
+    columns: ClassVar[tuple[str, ...]] = ()
+    ids: ClassVar[None] = None
+    index: ClassVar[tuple[str, ...]] = ()
+    keeps_index: ClassVar[bool] = False
+
+    @cached_property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
+        return _codes(self.labels, self.label, self.domain)
+
+    @classmethod
+    def read(cls, data: str, settings: FitSettings) -> "ImageRows":
+        """Read a whole source and check all but the labels: what is wrong is refused here, and nothing was charged.
+
+        Raises:
+            InputError: an option for tables, or images that are not as they should be.
+        """
+        if settings.features or settings.id_column:
+            raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
+        part = open_images(data, label=settings.label).train
+        return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
+
+    def representation(self) -> PatchFilters:
+        """What makes linear features of such images.
+
+        Raises:
+            InputError: they are too small, too few, or not square.
+        """
+        (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
+        if height != width or height < SMALLEST:
+            raise InputError(
+                f"linear features need square images of at least {SMALLEST} pixels a side; these are {self.encoder}"
+            )
+        filters = PatchFilters(side=height, channels=channels)
+        least = -(-filters.filters // (height - filters.patch + 1) ** 2)
+        if len(self.features) < least:
+            raise InputError(f"linear features of {self.encoder} need at least {least} of them")
+        return filters
+
+
+Rows = PrivateRows | ImageRows
+
+
+def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:
+    """The test part of a source, or all of it where it has none: its labels are public, and never trained on.
+
+    Raises:
+        InputError: it holds the private images, or others than the model takes.
+    """
+    found = open_images(path, label=settings.label)
+    part, name = found.test or found.train, Path(path).name
+    private.encoder.require(part.features, f"--test: {path}")
+    if (found.test is None and os.path.samefile(path, data)) or same_rows(part.features, private.features):
+        raise InputError(PRIVATE_TEST.format(path))
+    try:
+        codes = _codes(part.labels, settings.label, settings.domain)
+    except DomainError:
+        raise InputError(OUTSIDE_TEST.format(path, settings.domain)) from None
+    return PublicRows(f"{name} (test part)" if found.test else name, part.features, codes)
+
+
+def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:
+    """The codes of an array of labels, read as a table's column would be, shape (n,)."""
+    plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
+    return codes_of(pa.RecordBatch.from_arrays([pa.array(plain)], names=[name]), name, domain)

@@ -1,0 +1,231 @@
+"""Recipes with networks."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from threadpoolctl import threadpool_limits
+
+from labeldp.curator import DatasetLedger
+from labeldp.learners import Model, cluster_prior, fit_multistage
+from labeldp.mechanisms import RandomizedResponse
+from labeldp.privacy import CuratorLike, InputError, Public, Release, Trust
+from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
+from labeldp.workflows.fit.data import Rows
+from labeldp.workflows.fit.recipe import (
+    MIN_RECORDS,
+    Bench,
+    Plan,
+    Step,
+    in_stages,
+    kept_label,
+    prior_shares,
+    refuse_delta,
+    refuse_local_prior,
+    stage_steps,
+)
+from labeldp.workflows.fit.settings import FitSettings
+
+EVALUATED = 0.1
+"""The share of the records that a network is measured on, and not learned from."""
+
+RECIPES = {"cnn": "quick", "inception": "mnist", "resnet18": "cifar10", "mlp": "quick"}
+"""The preset of each network: short ones for a processor, the paper's for its networks."""
+
+KINDS = {
+    "cnn": "a compact convolutional network",
+    "inception": "a small Inception network",
+    "resnet18": "a residual network of 18 layers",
+    "mlp": "a network of two hidden layers",
+}
+
+NOT_SIMULATED = "The accuracy at other values of ε is not simulated: a network would have to be trained for each."
+
+WHICH = "Which of the randomized labels are true."
+
+
+@final
+@dataclass(frozen=True)
+class NetworkLabels(Plan):
+    """A network that learns from labels that are randomized one by one, and knows their noise."""
+
+    trust: ClassVar[Trust] = Trust.LOCAL
+    priors: ClassVar[bool] = True
+    secret: ClassVar[tuple[str, ...]] = (WHICH,)
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+    resumable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        refuse_local_prior(self.settings)
+        refuse_delta(self.settings)
+
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """One step of training on made-up labels, and enough images for every stage."""
+        settings = self.settings
+        self._network(bench).rehearse(rows.features, settings.domain.size)
+        _refuse_few(rows, settings, settings.stages + 1)
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
+        return stage_steps(self.settings, records)
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+        """See `fit_multistage`."""
+        settings = self.settings
+        prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
+        if prior_epsilon is not None:
+            pixels = rows.features.reshape(len(rows.features), -1)
+            prior = cluster_prior(pixels, curator, epsilon=prior_epsilon, rng=rng)
+        return fit_multistage(
+            rows.features,
+            curator,
+            classifier=self._network(bench),
+            epsilon=epsilon,
+            stages=settings.stages,
+            evaluation=EVALUATED,
+            temperature="calibrated",
+            prior=prior,
+            rng=rng,
+        )
+
+    def _network(self, bench: Bench) -> Any:
+        """Unfitted, with a recipe for each stage."""
+        room, settings = networks(), self.settings
+        recipes = room.PRESETS[RECIPES[settings.model]]
+        if settings.epochs is not None:
+            recipes = tuple(replace(recipe, epochs=settings.epochs) for recipe in recipes)
+        return room.NetworkClassifier(
+            settings.model,
+            recipe=recipes,
+            init=bench.init,
+            checkpoints=bench.checkpoints,
+            watch=bench.watch(settings.stages),
+        )
+
+    def described(self, model: Model) -> str:
+        """The network and the stages."""
+        first = "" if self.settings.init is None else ", from the weights of an earlier model"
+        return f"{KINDS[self.settings.model]}, learnt in {in_stages(self.settings.stages)}{first}"
+
+    def noise(self, records: int) -> str:
+        """The chance that a released label is the true one."""
+        return kept_label(self.settings, records)
+
+
+@final
+@dataclass(frozen=True)
+class Best(Plan):
+    """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
+
+    trust: ClassVar[Trust] = Trust.CENTRAL
+    secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH)
+    notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
+    resumable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        if settings.trust != "central":
+            raise InputError("--method best goes with --trust central: somebody must see the labels")
+        if settings.model not in ("auto", *RECIPES):
+            raise InputError(f"--method best takes --model {', '.join(RECIPES)}: the network beside the linear head")
+        if settings.stages != 1 or settings.prior != "none" or settings.epochs or settings.init:
+            raise InputError(
+                "--stages, --prior, --epochs and --init do not go with --method best: it has its own steps"
+            )
+
+    @property
+    def network(self) -> str:
+        """Which network is asked for."""
+        return "cnn" if self.settings.model == "auto" else self.settings.model
+
+    def check(self, rows: Rows, bench: Bench) -> None:
+        """Features for the head, and enough images; the network itself is rehearsed before anything is charged."""
+        networks()
+        rows.representation()
+        _refuse_few(rows, self.settings, 2)
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """Two rounds of sums and, where epsilon is large enough, noisy labels of most records; an evaluation."""
+        settings = self.settings
+        losses = networks().steps(settings.domain, settings.epsilon, settings.delta)
+        found = [Step(name, loss, 0) for name, loss in losses.items()]
+        response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
+        return (*found, Step("evaluation", response.privacy_loss(), 1))
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+        """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""
+        trainings = len(self.steps(curator.records)) - 1
+        with threadpool_limits(1, user_api="blas"):
+            return networks().fit_best(
+                rows.features,
+                curator,
+                epsilon=self.settings.epsilon,
+                delta=self.settings.delta,
+                rng=rng,
+                network=self.network,
+                representation=rows.representation(),
+                evaluation=EVALUATED,
+                checkpoints=bench.checkpoints,
+                watch=bench.watch(trainings),
+            )
+
+    def described(self, model: Model) -> str:
+        """Both halves."""
+        return f"the mean of a linear model of noisy sums and of {KINDS[self.network]} that learnt from it"
+
+    def noise(self, records: int) -> str:
+        """Whose two kinds there are."""
+        settings = self.settings
+        _, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
+        kind = "Gaussian" if settings.delta else "Two-sided geometric"
+        labels = f", and each label was randomized at epsilon = {rest:g} among the classes left open" if rest else ""
+        return f"{kind} noise was added to every sum{labels}."
+
+
+def _refuse_few(rows: Rows, settings: FitSettings, parts: int) -> None:
+    """Refuse fewer images than the parts of the records need."""
+    if len(rows.features) < MIN_RECORDS * parts:
+        what = f"{settings.stages} stage{'s' * (settings.stages > 1)}" if settings.method is None else "--method best"
+        raise InputError(f"{what} and an evaluation need at least {MIN_RECORDS * parts} images")
+
+
+@dataclass(frozen=True)
+class FirstWeights:
+    """Weights that were learned from other labels.
+
+    Args:
+        network: fitted, and on what condition it costs nothing here.
+        digest: of the file that it was in.
+    """
+
+    network: Public[Any] = field(repr=False)
+    digest: str
+
+    @classmethod
+    def read(cls, path: str, account: DatasetLedger) -> "FirstWeights":
+        """The network in a directory that `labeldp fit` wrote.
+
+        Args:
+            path: of the directory.
+            account: what the new fit is charged to: weights that were learned from its own labels are refused, since
+                their charges would have to stand in the new certificate.
+
+        Raises:
+            InputError: no such directory, no network in it, or one that was learned from these labels.
+        """
+        folder = Path(path)
+        certificate, estimator = read_certified(folder)[0], Bundle.read(folder).model.estimator
+        found = [part for part in getattr(estimator, "parts", [estimator]) if hasattr(part, "network_")]
+        if not found:
+            raise InputError(f"--init: {path} must hold a network, as --model cnn makes it")
+        shared = {charge.id for charge in certificate.entries} & {charge.id for charge in account.charges}
+        if shared or certificate.dataset == account.name:
+            raise InputError(
+                f"--init: {path} was learnt from labels of a dataset {certificate.dataset!r}, like this one: take "
+                "--stages 2 for the same labels, or give other ones another --dataset name"
+            )
+        condition = (
+            f"the labels that the first weights ({folder.resolve().name}) were learnt from are public, or those of "
+            f"other records, which that model's own certificate protects (dataset {certificate.dataset!r})"
+        )
+        return cls(Public(found[-1], why=condition), file_digest(folder / ESTIMATOR) or "")

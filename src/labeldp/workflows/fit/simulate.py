@@ -1,0 +1,135 @@
+"""What a model's features are worth, and what other epsilons would have given: computed from releases alone."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator import Curator
+from labeldp.learners import Model
+from labeldp.mechanisms import Interval, debias
+from labeldp.privacy import Budget, InputError, Ledger, Release
+from labeldp.workflows.fit.summary import Curve, CurvePoint, Importance
+
+if TYPE_CHECKING:
+    from labeldp.workflows.fit.recipe import Plan
+
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+REPEATS = 2
+
+LARGEST = 20_000
+"""Records that a simulation uses at most."""
+
+SHUFFLED = 5_000
+"""Records with shuffled features at most, for a model that looks every one up among its own records."""
+
+TWO_SIDED = 1.96
+
+CURVE_METHOD = (
+    "simulation on released data: labels of {records:,} records were drawn from this model's own probabilities, "
+    "{learnt}; the band is the spread of {repeats} repetitions and of the simulated test records. "
+    "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give."
+)
+
+
+def simulated_curve(plan: "Plan", model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
+    """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
+
+    Args:
+        plan: how the model was learned; its epsilon is among the points.
+        model: made of releases only.
+        features: public, shape (n, …).
+        seed: of the simulation.
+    """
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(len(features))[:LARGEST]
+    world = _World.drawn(plan, model, features[rows], rng)
+    try:
+        points = [world.point(each, rng) for each in sorted({*EPSILONS, plan.settings.epsilon})]
+    except InputError:
+        return None
+    return Curve(tuple(points), CURVE_METHOD.format(records=len(rows), learnt=plan.simulated, repeats=REPEATS))
+
+
+@dataclass(frozen=True)
+class _World:
+    """Records whose labels were drawn from a model: all of it is simulated."""
+
+    plan: "Plan"
+    model: Model
+    features: NDArray[Any]
+    codes: NDArray[Any]
+    test: NDArray[np.bool_]
+
+    @classmethod
+    def drawn(cls, plan: "Plan", model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
+        """Labels from the model's probabilities; a fifth of the records are kept for the test."""
+        cumulated = np.cumsum(model.predict_proba(features), axis=1)
+        codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
+        test = rng.permutation(len(features)) < max(len(features) // 5, 1)
+        return cls(plan, model, plan.prepared(model, features), codes, test)
+
+    def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
+        """Mean accuracy at one epsilon, with a band."""
+        hits = np.array([self._accuracy(epsilon, rng) for _ in range(REPEATS)])
+        value, tests = float(hits.mean()), int(self.test.sum())
+        half = TWO_SIDED * float(np.sqrt(hits.var(ddof=1) / REPEATS + value * (1 - value) / tests))
+        return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
+
+    def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
+        domain, delta = self.model.domain, self.plan.settings.delta
+        ledger = Ledger(Budget(epsilon, delta))
+        curator = Curator.of_codes(lambda: self.codes[~self.test], domain=domain, ledger=ledger, ids=None)
+        model = self.plan.relearn(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
+        predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
+        return float(np.mean(predicted == self.codes[self.test]))
+
+
+def importances(
+    plan: "Plan", model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+) -> tuple[Importance, ...]:
+    """How much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
+
+    Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, a model of four
+    fifths of the released labels is looked at on the rest.
+    """
+    judge, rows, release = _held_out(plan, model, features, seed)
+    rng = np.random.default_rng(seed)
+    if plan.keeps_rows(model) and len(rows) > SHUFFLED:
+        some = rng.permutation(len(rows))[:SHUFFLED]
+        rows, release = rows[some], replace(release, value=release.value[some])
+    table = features[rows]
+    own = _credits(judge, table, release)
+    found = []
+    for place, name in enumerate(names):
+        shuffled = table.copy()
+        shuffled[:, place] = rng.permutation(shuffled[:, place])
+        loss = own - _credits(judge, shuffled, release)
+        half = TWO_SIDED * float(loss.std() / np.sqrt(len(loss)))
+        value = float(loss.mean())
+        found.append(Importance(name, value, value - half, value + half))
+    return tuple(found)
+
+
+def _credits(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
+    """For each record the unbiased indicator that the model's answer is right, or minus its squared error, (n,)."""
+    if isinstance(model.domain, Interval):
+        return -np.asarray(release.mechanism.unbiased_squares(release.value, model.predict(features)))
+    truth = debias(release.mechanism, release.value).values
+    return truth[np.arange(len(features)), model.predict_proba(features).argmax(axis=1)]
+
+
+def _held_out(
+    plan: "Plan", model: Model, features: NDArray[np.float64], seed: int
+) -> tuple[Model, NDArray[np.intp], Release[Any]]:
+    """A model, and records with released labels that it was not trained on."""
+    evaluation = model.evaluation
+    assert evaluation is not None and evaluation.rows is not None
+    if len(evaluation.rows) < len(features):
+        return model, evaluation.rows, evaluation.release
+    held = np.random.default_rng(seed).random(len(features)) < 0.2
+    release = evaluation.release
+    seen, unseen = (replace(release, value=release.value[mask]) for mask in (~held, held))
+    return plan.learnt_from(model, features[~held], seen), np.flatnonzero(held), unseen

@@ -1,0 +1,548 @@
+"""Run_online."""
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
+from labeldp.online import (
+    Actions,
+    Course,
+    Plan,
+    check_levels,
+    dump_state,
+    freeze,
+    load_state,
+    plan_experts,
+    quantize,
+    thaw,
+)
+from labeldp.privacy import Budget, Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Ledger
+from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
+from labeldp.workflows.parsing import count
+from labeldp.workflows.release import Progress
+
+BLOCK_CELLS = 1 << 22
+"""Losses that are played at a time; other blocks are another request, with other coins."""
+
+COLUMNS = ("round", "expert")
+
+KEPT = 2
+"""The version of what waits in OUT.unfinished."""
+
+
+@dataclass(frozen=True)
+class OnlineRun:
+    """What is asked of a run; all of it is public.
+
+    Args:
+        epsilon, delta: the privacy parameters that the whole horizon costs.
+        method, neighbors, loss_bits: see `PrivateExperts`.
+        horizon: the number of rounds that is charged; by default the number of rows of the file, which is then public.
+        levels: whether the file holds integers from 0 to 2^loss_bits - 1 in the place of losses in [0, 1].
+        experts: the columns that are experts, at least two; by default all.
+    """
+
+    epsilon: Any
+    delta: Any = 1e-6
+    method: str = "auto"
+    neighbors: str = "replace"
+    loss_bits: int = 8
+    horizon: Any = None
+    levels: bool = False
+    experts: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        Budget(self.epsilon, self.delta)
+        if self.horizon is not None:
+            object.__setattr__(self, "horizon", count(self.horizon, "horizon", 1, 12))
+        if self.loss_bits not in (8, 16):
+            raise InputError("loss_bits must be 8 or 16")
+
+    def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
+        """The plan, and the number of rounds that it is for."""
+        rounds = self.horizon or rows
+        if rows > rounds:
+            raise InputError(f"horizon must be at least the number of rows, {rows:,}, not {rounds:,}")
+        settings = (self.epsilon, self.delta, self.method, self.neighbors, self.loss_bits)
+        return plan_experts(experts, rounds, *settings), rounds
+
+    def request(self, names: tuple[str, ...], *account: Any) -> str:
+        """A digest of all that is asked for, and of the account that pays."""
+        asked = {name: str(value) for name, value in vars(self).items()}
+        return hashlib.sha256(
+            json.dumps([KEPT, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
+        ).hexdigest()
+
+
+def run_online(
+    data: str | os.PathLike[str],
+    run: OnlineRun,
+    *,
+    out: str | os.PathLike[str],
+    ledger: str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    revision: str | None = None,
+    progress: Progress | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Decide every row of a file of losses, in private: which column is played, before the row is seen.
+
+    Columns are experts, and their names are public; rows are rounds, in order. The file is read twice by blocks, first
+    to check every loss, then to play: memory grows with a block, not with the file. What was played waits beside the
+    output, in OUT.unfinished, until all is done: the same command goes on there after an interrupt.
+
+    Args:
+        data: a CSV or Parquet file of numbers.
+        run: what is asked for.
+        out: the output, .parquet or .csv (.csv.gz …), which must not exist: a row for each round, with its number from
+            1 on and the name of the expert.
+        ledger: a ledger file to charge; made if it is not there. The same plan for the same losses is then the same
+            release: its decisions are the same again, and cost nothing. Without one nothing remembers a finished run,
+            and another run of the same losses is another release.
+        dataset: the name of the losses in it. The first one of a ledger that is made is added with this run's epsilon
+            and delta as its whole budget, and `note` is told.
+        revision: names another file of losses; see `LedgerFile.dataset`.
+        progress: called after each block.
+        note: called with a sentence that the user should read.
+
+    Guarantee: a run is charged before its first action is drawn, and once, however often it is interrupted; actions
+        leave when all rounds are played; whoever goes on from what was kept, or from a copy of it, makes the same
+        decisions. Proof: `docs/proofs/snapshots.md`.
+
+    Raises:
+        InputError: an argument or a loss is wrong, or the output exists; nothing was charged.
+        BudgetExceeded: nothing was charged and nothing published.
+        LedgerError: the ledger cannot be used, or the losses changed; nothing was charged.
+        LabelDPError: the file changed meanwhile, or the disk is full; nothing was published.
+    """
+    name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
+    table = open_table(data)
+    losses = LossFile(table, experts_of(table, run.experts), run, progress)
+    account = _account(ledger, name, revision, budget)
+    with (
+        unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
+        release_writer(target, COLUMNS, released="expert") as writer,
+    ):
+        rows = losses.counted()
+        plan, rounds = run.plan(len(losses.names), rows)
+        new, before = isinstance(account, DatasetLedger) and account.is_new, account.charges
+        if note and new:
+            note(f"{name!r} is new in {ledger}: its whole budget is that of this run ({budget})")
+        digests, counted = account.compare(LOSSES, losses.checked)
+        if counted != rows:
+            raise losses.changed()
+        course, coins = _course(account, place, plan, rounds, digests[-1], losses.block_rows)
+        with place.charging(keyed(place.key, digests[-1])):
+            certificate = course.pay(account, coins)
+        if note and certificate.entries[0] in before:
+            note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
+        losses.play(course, place, digests, rows, coins)
+        publish(place, losses.names, rows, writer)
+        writer.certify(certificate.to_json())
+    return certificate
+
+
+def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
+    """The name of the losses, where ledger and name go together."""
+    if ledger is None and dataset is not None:
+        raise InputError("`ledger` must be given with `dataset`: the file that is charged")
+    if ledger is not None and dataset is None:
+        raise InputError("`dataset` must be given with `ledger`: the name of the losses in it")
+    if ledger is None and revision is not None:
+        raise InputError("`ledger` and `dataset` must be given with `revision`: it names other losses in a ledger")
+    return "losses" if dataset is None else dataset
+
+
+def _free(target: Path) -> Path:
+    """Where an output can appear."""
+    if os.path.lexists(target):
+        raise InputError(f"out: {target} exists already; choose another name or remove it first")
+    if not target.parent.is_dir():
+        raise InputError(f"out: there is no directory {target.parent}")
+    return target
+
+
+def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Ledger | DatasetLedger:
+    """The ledger to charge; in memory where no file is named."""
+    if ledger is None:
+        return Ledger(budget, name)
+    return LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
+
+
+@final
+class Unfinished:
+    """The folder OUT.unfinished of one run: for its owner alone, since the state is as secret as the losses.
+
+    Args:
+        folder: where it is.
+        request: a digest of all that was asked for.
+        run: the name under which the run is charged where no ledger file names it.
+        key: of the digest of the losses, and of the coins where no ledger file has their key, in hexadecimal digits;
+            secret.
+        losses: this digest once a charge was asked for, else None; secret.
+    """
+
+    def __init__(self, folder: Path, request: str, run: str, key: str, losses: str | None = None) -> None:
+        self.folder, self.request, self.run, self.losses = folder, request, run, losses
+        self.key = bytes.fromhex(key)
+
+    @contextmanager
+    def charging(self, losses: str) -> Iterator[None]:
+        """The losses and the name of the run are on disk while it is charged; forgotten where it is refused.
+
+        Raises:
+            InputError: a charge was asked for with other losses.
+        """
+        if self.losses not in (None, losses):
+            raise InputError(f"the losses are not those of the run that waits in {self.folder}: remove it first")
+        before, self.losses = self.losses, losses
+        self.note()
+        try:
+            yield
+        except LabelDPError:
+            self.losses = before
+            raise
+
+    def note(self) -> None:
+        """Write down which run this is."""
+        content = {"request": self.request, "run": self.run, "key": self.key.hex(), "losses": self.losses}
+        _keep(self.folder / RUN, json.dumps(content).encode())
+
+    def load(self) -> dict[str, Any] | None:
+        """The last state that was kept, or None."""
+        place = self.folder / STATE
+        return load_state(place.read_bytes()) if place.exists() else None
+
+    def keep(self, state: dict[str, Any], actions: Actions) -> None:
+        """Keep what was played after `state["rounds"] - len(actions)` rounds, then the state itself.
+
+        What a run that died kept of actions without their state is overwritten: it never left this folder.
+        """
+        handle = os.open(self.folder / ACTIONS, os.O_CREAT | os.O_RDWR, 0o600)
+        with os.fdopen(handle, "r+b") as file:
+            file.seek((state["rounds"] - len(actions)) * KIND.itemsize)
+            file.truncate()
+            file.write(actions.astype(KIND).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        _keep(self.folder / STATE, dump_state(state))
+
+    def actions(self, rounds: int, block_rows: int) -> Iterator[NDArray[Any]]:
+        """The actions of so many rounds, by blocks."""
+        with (self.folder / ACTIONS).open("rb") as file:
+            for start in range(0, rounds, block_rows):
+                yield np.frombuffer(file.read(min(block_rows, rounds - start) * KIND.itemsize), KIND)
+
+    def forget(self) -> None:
+        """Drop what was played; nothing of it had left."""
+        for name in (STATE, ACTIONS):
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def _course(
+    account: Ledger | DatasetLedger, place: Unfinished, plan: Plan, rounds: int, digest: bytes, block_rows: int
+) -> tuple[Course, KeyedRandomness]:
+    """What is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
+
+    Name and key are those of a durable ledger, so that it finds the same run again; else of the folder alone.
+    """
+    if isinstance(account, DatasetLedger):
+        name, key, secret = account.enroll(), account.randomness, account.digest_key
+    else:
+        name, key, secret = place.run, KeyedRandomness(place.key), place.key
+    traces = (("row numbers", f"losses of {plan.loss_bits} bits", keyed(secret, digest)),)
+    course = Course(plan.kernel(), rounds, plan.to_json(), name, traces)
+    context = json.dumps([course.specification(), traces, block_rows], sort_keys=True)
+    return course, key.bind(context.encode())
+
+
+@dataclass(frozen=True)
+class LossFile:
+    """A file of losses on its way through a learner."""
+
+    table: TableFile
+    names: tuple[str, ...]
+    run: OnlineRun
+    progress: Progress | None
+
+    @property
+    def block_rows(self) -> int:
+        """Rounds that are played at a time."""
+        return max(1, BLOCK_CELLS // len(self.names))
+
+    def counted(self) -> int:
+        """The number of rows, which is public: a plan is refused before any loss is looked at."""
+        if self.table.rows is not None:
+            return self.table.rows
+        return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))
+
+    def changed(self) -> LabelDPError:
+        """What is said of a file that is not what it was a moment ago."""
+        return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
+
+    def checked(self) -> tuple[list[bytes], int]:
+        """Digests of all losses up to each block, as secret as they are, and the number of rows.
+
+        What is wrong is refused here.
+        """
+        found, digests, rows = hashlib.sha256(), [], 0
+        refused: list[DomainError] = []
+        for levels in self._blocks(refused):
+            found.update(levels.tobytes())
+            digests.append(found.digest())
+            rows += len(levels)
+            self._tell(f"checked {rows:,} rounds", rows, 0.0)
+        if refused:  # now that all is read: neither time nor progress tells where it was
+            raise refused[0]
+        return digests, rows
+
+    def play(self, course: Course, place: Unfinished, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
+        """Play the rounds that were not played before, and keep what was played after each block.
+
+        A block is compared with the first look before it is played: the coins are of the losses that were charged.
+
+        Raises:
+            LabelDPError: the losses are others now, or what was kept was played on others.
+        """
+        kept, known = place.load(), iter(digests)
+        done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
+        state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
+        refused: list[DomainError] = []
+        for levels in self._blocks(refused):
+            found.update(levels.tobytes())
+            start += len(levels)
+            if refused or next(known, None) != found.digest():
+                raise self._changed(place)
+            if start > done:
+                stream = coins.bind(f"from {done}".encode()).stream()
+                state, actions = course.kernel.update(state, levels, rng=stream)
+                done = start
+                place.keep({"rounds": done, "losses": found.hexdigest(), "state": freeze(state)}, actions)
+            elif kept is not None and start == done and found.hexdigest() != kept["losses"]:
+                raise self._changed(place)
+            self._tell(f"played {start:,} rounds", start, 0.5, rows)
+        if next(known, None) is not None:
+            raise self._changed(place)
+
+    def _changed(self, place: Unfinished) -> LabelDPError:
+        """What was played on other losses is dropped: the coins are of those that were charged."""
+        place.forget()
+        return self.changed()
+
+    def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
+        """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them.
+
+        Args:
+            refused: takes what is said of losses that are none; zeros stand in their place.
+        """
+        held, size = [], 0
+        for batch in self.table.blocks(self.names, block_rows=self.block_rows):
+            try:
+                levels = levels_of(batch, self.names, bits=self.run.loss_bits, levels=self.run.levels)
+            except DomainError as error:
+                refused.append(error.with_traceback(None))
+                levels = np.zeros((batch.num_rows, len(self.names)), dtype=np.uint8)
+            while len(levels):
+                held.append(levels[: self.block_rows - size])
+                size, levels = size + len(held[-1]), levels[len(held[-1]) :]
+                if size == self.block_rows:
+                    yield np.concatenate(held)
+                    held, size = [], 0
+        if held:
+            yield np.concatenate(held)
+
+    def _tell(self, text: str, done: int, before: float, rows: int | None = None) -> None:
+        total = rows or self.table.rows
+        if self.progress:
+            self.progress(text, before + (done / total / 2 if total else 0.0))
+
+
+def keyed(key: bytes, digest: bytes) -> str:
+    """A digest that can be kept: who does not have the key cannot try losses out."""
+    return hmac.digest(key, digest, hashlib.sha256).hex()
+
+
+def publish(place: Unfinished, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
+    """Write the decisions: the number of each round, and the name of the expert that was played."""
+    experts, start = pa.array(names, pa.string()), 1
+    for actions in place.actions(rows, BLOCK_CELLS):
+        rounds = pa.array(np.arange(start, start + len(actions), dtype=np.int64))
+        writer.write(experts.take(pa.array(actions)), pa.RecordBatch.from_arrays([rounds], ["round"]))
+        start += len(actions)
+
+
+PANDAS_INDEX = "__index_level_0__"
+"""What pandas calls an index without a name in a Parquet file."""
+
+_TAKE = "`experts` names the columns to take, where others are no losses"
+
+_TWO = "experts must be the names of at least two columns"
+
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+
+
+def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ...]:
+    """The columns that are experts: those that are named, else all. Their names are published.
+
+    Raises:
+        InputError: fewer than two, one that is not there or holds no numbers by its type, one without a name, or
+            a CSV file whose first row looks like losses.
+    """
+    if not table.declares_names and all(_is_number(name) for name in table.columns):
+        raise InputError(
+            f"the columns of {table.path} have numbers for names, and names are published: does it have a header row?"
+        )
+    names = tuple(table.require(name, "experts") for name in named or table.columns)
+    if len(set(names)) < len(names):
+        raise InputError("experts must be different columns")
+    if not all(name.strip() for name in names):
+        raise InputError(f"{table.path} has a column without a name, and the names of experts are published; {_TAKE}")
+    if len(names) < 2:
+        raise InputError(f"{table.path} has one column; at least two experts are needed" if named is None else _TWO)
+    for name, kind in zip(names, table.schema(names).types, strict=True):
+        if table.declares_names and not any(test(kind) for test in _NUMERIC):
+            raise InputError(f"column {name!r} holds {kind}, and losses must be numbers; {_TAKE}")
+        if name == PANDAS_INDEX and named is None:
+            raise InputError(f"column {name!r} is an index that pandas wrote, and no expert; {_TAKE}")
+    return names
+
+
+def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, levels: bool) -> NDArray[Any]:
+    """The losses of a block as levels.
+
+    Raises:
+        DomainError: a loss is missing, no number or out of range; the message says neither which nor where.
+    """
+    try:
+        return _levels(np.column_stack([_numbers(batch, name) for name in names]), bits, levels)
+    except InputError:
+        pass
+    most = 2**bits - 1
+    wanted = f"integers from 0 to {most}" if levels else "numbers in [0, 1]"
+    others = "" if levels else f"`levels` takes integers from 0 to {most}, and "
+    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; {others}{_TAKE}")
+
+
+def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any]:
+    """Rounded, or whole numbers already."""
+    if not levels:
+        return np.asarray(quantize(matrix, bits))
+    if not (np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all()):
+        raise InputError("not whole")
+    return np.asarray(check_levels(matrix.astype(np.int64), bits))
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
+    """A column as numbers; truth values are 0 and 1."""
+    values = batch.column(name)
+    if pa.types.is_boolean(values.type):
+        batch = pa.RecordBatch.from_arrays([values.cast(pa.uint8())], names=[name])
+    return label_numbers(batch, name)
+
+
+def _is_number(name: str) -> bool:
+    """Whether a name reads as a cell of losses: a number, or nothing."""
+    try:
+        float(name.strip() or "0")
+    except ValueError:
+        return False
+    return True
+
+
+RUN, STATE, ACTIONS = "run.json", "state", "actions"
+
+KIND = np.dtype("<i4")
+
+
+@contextmanager
+def unfinished(out: Path, request: str) -> Iterator[Unfinished]:
+    """The folder OUT.unfinished, found again or made; gone when the body ends well, or is refused before a charge.
+
+    Args:
+        out: the file that the run will write.
+        request: a digest of all that was asked for; public.
+
+    Raises:
+        InputError: the folder is of another request, or no folder of ours.
+        LabelDPError: another run is at work on it.
+    """
+    folder = out.with_name(f"{out.name}.unfinished")
+    handle = _locked(folder, out)
+    try:
+        found = _found(folder, request)
+        try:
+            yield found
+        except LabelDPError:
+            if found.losses is None:
+                shutil.rmtree(folder)
+            raise
+        shutil.rmtree(folder)
+    finally:
+        os.close(handle)
+
+
+def _locked(folder: Path, out: Path) -> int:
+    """Hold the folder, made if need be; the lock goes with the process, however that ends."""
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise InputError(f"{folder}, where an interrupted run would wait, cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise LabelDPError(f"another run is at work on {out}") from None
+    return handle
+
+
+def _found(folder: Path, request: str) -> Unfinished:
+    """The run that waits here, or a new one, whose name is on disk before it is charged."""
+    place = folder / RUN
+    if place.exists():
+        waiting = Unfinished(folder, **json.loads(place.read_text(encoding="utf-8")))
+        if waiting.request == request:
+            return waiting
+        if waiting.losses is not None:
+            raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
+    elif any(left.name != _hidden(place).name for left in folder.iterdir()):
+        raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
+    new = Unfinished(folder, request, secrets.token_hex(8), secrets.token_hex(32))
+    new.note()
+    return new
+
+
+def _hidden(place: Path) -> Path:
+    """Where a file is written before it is there; all that is left where a run died at its first step."""
+    return place.with_name(f".{place.name}.partial")
+
+
+def _keep(place: Path, content: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all, and wait until it is on disk."""
+    hidden = _hidden(place)
+    handle = os.open(hidden, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    hidden.replace(place)
+    folder = os.open(place.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,75 @@
+"""Text of a command line as values."""
+
+from contextlib import suppress
+from typing import Any
+
+from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.privacy import InputError, decimal, positive_epsilon, shortest_float
+
+
+def classes_of(text: str) -> Classes:
+    """`no,yes` as class names, `10` as codes 0 to 9.
+
+    Raises:
+        InputError: fewer than two classes, or a name twice.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if len(names) == 1 and names[0].isascii() and names[0].isdecimal():
+        return Classes(int(names[0]))
+    if not all(names):
+        raise InputError("--classes must hold names separated by commas, such as no,yes, or a number of classes")
+    return Classes(tuple(names))
+
+
+def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: bool = False) -> Domain:
+    """The declared domain: classes or a range, one of the two.
+
+    Raises:
+        InputError: none or both, not a range, or `--clip` without one.
+    """
+    if (classes is None) == (interval is None):
+        raise InputError(
+            "declare the labels' domain by --classes no,yes or by --range LOW,HIGH: it is never read off labels"
+        )
+    if classes is not None:
+        if clip:
+            raise InputError("--clip goes with --range: it counts numbers outside as the nearest end")
+        return classes_of(classes)
+    assert interval is not None
+    ends = interval.split(",")
+    if len(ends) != 2:
+        raise InputError("--range must hold two numbers, such as --range 0,100")
+    low, high = (decimal_float(end, "--range") for end in ends)
+    if not low < high:
+        raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
+    try:
+        return Interval(low, high, grid, clip)
+    except InputError as error:
+        words = str(error)
+    raise InputError(words.replace("low and high must be", "--range must hold"))
+
+
+def decimal_float(text: str, name: str) -> float:
+    """A number as written."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{name} must be a number") from None
+
+
+def epsilon_of(text: str) -> float:
+    """An epsilon as written, checked."""
+    return shortest_float(positive_epsilon(text.strip() if isinstance(text, str) else text))
+
+
+def count(text: Any, name: str, least: int, digits: int) -> int:
+    """A whole number as a command line has it, such as 1e5, from `least` to 10^digits.
+
+    Raises:
+        InputError: something else.
+    """
+    with suppress(InputError):
+        exact = decimal(text, name)
+        if exact.denominator == 1 and least <= exact <= 10**digits:
+            return exact.numerator
+    raise InputError(f"{name} must be a whole number from {least} to 10^{digits}, such as 1e5")

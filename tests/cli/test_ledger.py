@@ -1,0 +1,111 @@
+"""What a ledger says on the command line, and how its budgets are set."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from cli.conftest import Ran
+
+ADD = ("ledger", "add", "l.ledger", "--dataset", "people")
+
+HOURS = ("ledger", "add", "l.ledger", "--dataset", "hours")
+
+RELEASE = ("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger")
+
+
+def test_a_budget_is_changed_on_purpose_only(labeldp: Callable[..., Ran]) -> None:
+    assert labeldp(*ADD, "--epsilon", "1").status == 0
+    refused = labeldp(*ADD, "--epsilon", "2")
+    assert refused.status == 1 and "--change" in refused.err
+    assert "epsilon = 2" in labeldp(*ADD, "--epsilon", "2", "--change").out
+    assert labeldp(*RELEASE, "--dataset", "people", "--epsilon", "2", "--out", "a.csv").status == 0
+    small = labeldp(*ADD, "--epsilon", "1", "--change")
+    assert small.status == 1 and "spent already" in small.err
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "none", "--epsilon", "1", "--change").status == 1
+
+
+def test_a_release_says_what_the_dataset_has_cost(labeldp: Callable[..., Ran]) -> None:
+    assert labeldp(*ADD, "--epsilon", "2").status == 0
+    done = labeldp(*RELEASE, "--dataset", "people", "--epsilon", "0.5", "--out", "a.csv")
+    assert "people: budget epsilon = 2, delta = 0; spent epsilon = 0.5 at that delta" in done.out
+    shown = labeldp("ledger", "show", "l.ledger").out
+    assert "UTC, RandomizedResponse, epsilon 0.5" in shown and "as secret as the labels" in shown
+
+
+def test_another_domain_is_declared_on_purpose_and_shown_with_its_reason(labeldp: Callable[..., Ran]) -> None:
+    """A user who widened `--range` until it was accepted published a range that follows the largest label."""
+    fit = ("fit", "people.csv", "--label", "hours", "--features", "age,region", "--model", "cells", "--epsilon", "1")
+    fit += ("--ledger", "l.ledger", "--dataset", "hours")
+    assert "labels are numbers from 0 to 20" in labeldp(*HOURS, "--epsilon", "2", "--range", "0,20").out
+    refused = labeldp(*fit, "--range", "0,20", "--out", "a")
+    assert refused.status == 1 and "--clip" in refused.err and "--change" in refused.err
+    other = labeldp(*fit, "--range", "0,30", "--out", "a")
+    assert other.status == 1 and "no label was looked at" in other.err and "--change --range 0,30" in other.err
+    changed = labeldp(*HOURS, "--change", "--range", "0,80", "--reason", "hours a week")
+    assert changed.status == 0 and "numbers from 0 to 20 or numbers from 0 to 80" in changed.out
+    assert labeldp(*HOURS, "--change", "--epsilon", "3", "--delta", "1e-6", "--reason", "a survey").status == 0
+    changed = labeldp(*HOURS, "--change", "--epsilon", "3", "--reason", "two surveys")
+    assert "delta = 1e-06" in changed.out, "a delta that is not named stays"
+    assert labeldp(*HOURS, "--change", "--epsilon", "3", "--delta", "0", "--reason", "two surveys").status == 0
+    unknown = labeldp("ledger", "add", "l.ledger", "--dataset", "Hour", "--change", "--epsilon", "3")
+    assert unknown.status == 1 and "no dataset 'Hour'; did you mean 'hours'?" in unknown.err
+    done = labeldp(*fit, "--range", "0,80", "--out", "a")
+    assert done.status == 0, done.err
+    told = "domain was changed (1 time before this release) or that labels were refused (1 time)"
+    assert told in labeldp("certificate", "a").out
+    shown = labeldp("ledger", "show", "l.ledger").out
+    assert "declared domain changed from numbers from 0 to 20 to numbers from 0 to 80 (hours a week)" in shown
+    assert "budget changed from epsilon = 2, delta = 0 to epsilon = 3, delta = 1e-06 (a survey)" in shown
+    assert "labels were refused 1 time" in shown
+
+
+def test_a_dataset_that_a_ledger_does_not_know_is_refused_by_every_command(labeldp: Callable[..., Ran]) -> None:
+    """`fit … --dataset poeple` on a ledger where `people` was nearly spent succeeded, with a budget of its own."""
+    assert labeldp(*ADD, "--epsilon", "0.1").status == 0
+    common = ("--epsilon", "1", "--ledger", "l.ledger", "--dataset", "poeple", "--out")
+    people = ("people.csv", "--label", "bought", "--classes", "no,yes")
+    commands = [
+        ("fit", *people, *common, "model"),
+        ("release", *people, *common, "noisy.csv"),
+        ("release", *people, "--mechanism", "bag-sum", "--size", "20", *common, "sums.csv"),
+        ("online", "run", "people.csv", "--experts", "age,hours", *common, "decisions.csv"),
+    ]
+    for command in commands:
+        ran = labeldp(*command)
+        assert ran.status == 1 and "no dataset 'poeple'; did you mean 'people'?" in ran.err, ran
+        assert "labeldp ledger add" in ran.err and ran.err.count("\n") == 1
+    assert "poeple" not in labeldp("ledger", "show", "l.ledger").out
+
+
+WRONG = [
+    ((), "--epsilon must be given"),
+    (("--range", "0,1"), "--epsilon must be given"),
+    (("--change",), "--change needs"),
+    (("--change", "--delta", "1e-6"), "--delta goes with --epsilon"),
+    (("--epsilon", "1", "--reason", "why"), "--reason goes with --change"),
+    (("--epsilon", "1", "--range", "1,0"), "--range must hold two numbers"),
+    (("--epsilon", "1", "--range", "0,1", "--classes", "a,b"), "--classes no,yes or by --range"),
+    (("--change", "--epsilon", "2", "--reason", " "), "--reason must be a printable text"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG)
+def test_what_cannot_be_meant_is_refused(labeldp: Callable[..., Ran], words: tuple[str, ...], sentence: str) -> None:
+    ran = labeldp(*ADD, *words)
+    assert ran.status == 1 and sentence in ran.err and ran.err.count("\n") == 1
+    assert not Path("l.ledger").exists()
+
+
+def test_a_ledger_with_a_promise_on_a_condition_is_shown(labeldp: Callable[..., Ran], people: Path) -> None:
+    """A release that was asked for no delta, and has no pure epsilon: `ledger show` refused the whole ledger."""
+    file, domain = ldp.LedgerFile(people / "l.ledger"), ldp.Interval(0, 1, grid=2)
+    file.add("people", ldp.Budget(1000, 0.5))
+    curator = ldp.Curator(np.arange(40) % 2, domain=domain, ledger=file.dataset("people"))
+    features = ldp.Public(np.eye(40, 2) + 1, why="written by hand")
+    bags = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=1, domain=domain, features=features)
+    curator.release(bags, rng=ldp.SystemRandomness())
+    shown = labeldp("ledger", "show", "l.ledger")
+    assert shown.status == 0 and "WeightedLBA, no finite epsilon at delta 0" in shown.out, shown.err

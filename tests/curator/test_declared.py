@@ -1,0 +1,405 @@
+"""Declared domains: on disk before a label is compared with one, changed on purpose, counted in certificates."""
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from curator import ledger_version_1
+from curator.ledgers import SYSTEM
+from labeldp.cli.ledger import describe_ledger
+from labeldp.curator import Curator, DatasetLedger, LedgerFile
+from labeldp.curator.declared import LOSSES, Declared, classes_form
+from labeldp.mechanisms import CubeGrid, Domain, Located
+
+SALARIES = np.random.default_rng(0).integers(20_000, 90_000, 300).astype(float)
+
+WORDS = "one bit about all labels together, which no epsilon covers, may have been told each time that the declared "
+
+
+def opened(path: Path, name: str = "salary", **more: Any) -> DatasetLedger:
+    """The dataset as every new process would open it."""
+    return LedgerFile(path).dataset(name, budget=ldp.Budget(epsilon=4), **more)
+
+
+def held(path: Path, domain: Domain, labels: Any = SALARIES, **more: Any) -> Curator:
+    return Curator(labels, domain=domain, ledger=opened(path, **more))
+
+
+def released(curator: Curator, epsilon: float = 1) -> ldp.Certificate:
+    mechanism = ldp.DiscreteLaplace(domain=curator.domain, epsilon=epsilon)
+    return curator.release(mechanism, rng=SYSTEM).certificate
+
+
+def counted(certificate: ldp.Certificate) -> str:
+    """The sentence about unprotected bits, empty where there is none."""
+    [*found] = [text for text in certificate.assumptions if text.startswith(WORDS)]
+    return "".join(found).removeprefix(WORDS)
+
+
+def test_refusals_do_not_find_the_largest_salary(path: Path) -> None:
+    """Labels are compared with no domain that is not on disk before.
+
+    Bisection by `Interval(0, mid)` found the largest salary of a column exactly, in 17 refusals or acceptances, with
+    epsilon = 0 spent and nothing on record. Now the first of them is declared, and the second reads no label.
+    """
+    low, high, looks = 0, 131_072, 0
+    while high - low > 1 and looks < 40:
+        middle = (low + high) // 2
+        try:
+            held(path, ldp.Interval(0, middle))
+            high = middle
+        except ldp.DomainError:
+            low = middle
+        except ldp.LedgerError:
+            break
+        looks += 1
+    assert looks == 1 and high - low == 65_536
+    assert opened(path).spent.epsilon() == 0
+    [only] = opened(path).domains
+    assert only.words == "numbers from 0 to 65536" and (only.passed, only.refused) == (0, 1)
+
+
+@pytest.mark.parametrize("labels", [SALARIES, SALARIES * 0 + 1, SALARIES * 9, [None] * 300, ["text"] * 300])
+def test_another_domain_is_refused_by_the_same_sentence_whatever_the_labels(path: Path, labels: Any) -> None:
+    """The refusal names the domain that was declared, and the step that declares another; no label is looked at."""
+    LedgerFile(path).add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
+    with pytest.raises(ldp.LedgerError) as caught:
+        held(path, ldp.Interval(0, 50_000), labels)
+    command = f"labeldp ledger add {path} --dataset salary --change --range 0,50000"
+    assert str(caught.value) == (
+        "the declared domain of 'salary' is numbers from 0 to 100000, and not numbers from 0 to 50000; no label was "
+        "looked at, and nothing was charged. Labels must not choose their domain: to declare another is a step of its "
+        f"own that certificates will count, {command}"
+    )
+    assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
+
+
+def test_labels_that_do_not_fit_are_refused_by_the_same_sentence_whatever_is_wrong(path: Path) -> None:
+    """Which label, where, how many, or whether one is missing: a refusal tells none of it."""
+    LedgerFile(path).add("salary", ldp.Budget(epsilon=4))
+    said = set()
+    wrong: list[Any] = [[1e9, *SALARIES[1:]], [*SALARIES[1:], -1], [float("nan")] * 300, ["text"] * 300, [None] * 300]
+    for labels in wrong:
+        with pytest.raises(ldp.DomainError) as caught:
+            held(path, ldp.Interval(0, 100_000), labels)
+        said.add(str(caught.value))
+        assert caught.value.__context__ is None and caught.value.__cause__ is None
+    [sentence] = said
+    assert "--clip" in sentence and "--clip" in sentence and "--change" in sentence
+    assert opened(path).domains[0].refused == 5
+
+
+def test_a_refusal_is_counted_and_clip_is_no_other_domain(path: Path) -> None:
+    """What the refusal recommends runs, and the certificate says that labels were refused."""
+    with pytest.raises(ldp.DomainError):
+        held(path, ldp.Interval(0, 50_000))
+    certificate = released(held(path, ldp.Interval(0, 50_000, clip=True)))
+    assert counted(certificate) == (
+        "domain was changed (0 times before this release) or that labels were refused (1 time)"
+    )
+    assert counted(certificate) in certificate.at()
+    assert [entry.certificate for entry in opened(path).entries] == [certificate]
+
+
+def test_a_further_domain_is_a_deliberate_step_that_later_certificates_count(path: Path) -> None:
+    """Domains that were declared before stay admitted, and what was released before keeps its certificate."""
+    first = released(held(path, ldp.Interval(0, 100_000)))
+    assert counted(first) == ""
+    LedgerFile(path).set_domain("salary", ldp.Interval(0, 200_000), why="bonuses count, too")
+    second = released(held(path, ldp.Interval(0, 200_000)))
+    assert counted(second) == "domain was changed (1 time before this release) or that labels were refused (0 times)"
+    LedgerFile(path).set_domain("salary", ldp.Interval(-1000, 200_000))
+    third = released(held(path, ldp.Interval(-1000, 200_000)))
+    assert counted(third).startswith("domain was changed (2 times before this release)")
+    assert released(held(path, ldp.Interval(0, 100_000))) == first  # found again as it was
+    assert [(change.what, change.before, change.after, change.why) for change in opened(path).changes] == [
+        ("declared domain", "numbers from 0 to 100000", "numbers from 0 to 200000", "bonuses count, too"),
+        (
+            "declared domain",
+            "numbers from 0 to 100000 or numbers from 0 to 200000",
+            "numbers from -1000 to 200000",
+            None,
+        ),
+    ]
+
+
+def test_domains_that_stay_declared_are_no_change(path: Path) -> None:
+    ledger = LedgerFile(path)
+    ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
+    ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 100_000))
+    ledger.set_domain("salary", ldp.Interval(0, 100_000, grid=7), why="nothing new")
+    assert opened(path).changes == () and len(opened(path).domains) == 1
+    with pytest.raises(ldp.LedgerError, match="--change --range 0,5"):
+        ledger.add("salary", ldp.Budget(epsilon=4), ldp.Interval(0, 5))
+    with pytest.raises(ldp.LedgerError, match="no dataset 'wages'"):
+        ledger.set_domain("wages", ldp.Interval(0, 5))
+    with pytest.raises(ldp.InputError, match="domain must be declared"):
+        ledger.set_domain("salary", (0, 5))  # type: ignore[arg-type]
+    with pytest.raises(ldp.InputError, match="why must be a printable text"):
+        ledger.set_domain("salary", ldp.Interval(0, 5), why="")
+
+
+GRID = CubeGrid.of_side(0.5, [(0, 1)])
+
+SAME: list[tuple[Domain, Domain]] = [
+    (ldp.Classes(("no", "yes")), ldp.Classes(("yes", "no"))),
+    (ldp.Classes(3), ldp.Classes(("2", "0", "1"))),
+    (ldp.Interval(0, 80), ldp.Interval(0.0, 80, grid=9, clip=True)),
+    (ldp.Interval(Fraction(1, 10), 1), ldp.Interval(0.1, 1)),  # type: ignore[arg-type]
+    (Located(GRID, ldp.Classes(2)), ldp.Classes(2)),
+]
+
+OTHERS: list[tuple[Domain, Domain]] = [
+    (ldp.Classes(("no", "yes")), ldp.Classes(("no", "yes", "maybe"))),
+    (ldp.Classes(("no", "yes")), ldp.Classes(("no", "Yes"))),
+    (ldp.Classes(("a,b", "c")), ldp.Classes(("a", "b,c"))),
+    (ldp.Classes(2), ldp.Interval(0, 1)),
+    (ldp.Interval(0, 80), ldp.Interval(0, 80.5)),
+    (ldp.Interval(0, 1), ldp.Interval(-0.001, 1)),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_another_order_form_or_grid_is_no_other_domain(one: Domain, other: Domain) -> None:
+    assert Declared.of(one).form == Declared.of(other).form
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_another_set_or_range_is_another_domain(one: Domain, other: Domain) -> None:
+    assert len({Declared.of(one).form, Declared.of(other).form, LOSSES.form}) == 3
+
+
+def test_domains_are_named_as_they_are_typed() -> None:
+    assert Declared.of(ldp.Interval(-0.5, 1e6)).options == "--range -0.5,1000000"
+    assert Declared.of(ldp.Classes(("not yet", "yes"))).options == "--classes 'not yet,yes'"
+    assert Declared.of(ldp.Classes(1000)).options == "--classes 1000"
+    assert Declared.of(ldp.Classes(("a,b", "c"))).options == "--classes …"
+    assert Declared.of(ldp.Classes(1000)).words.endswith("'6', '7', …, '999'")
+
+
+@pytest.mark.parametrize("ids", [[1] * 300, [[1]] * 300])
+def test_what_is_wrong_without_a_look_at_labels_declares_nothing(path: Path, ids: Any) -> None:
+    with pytest.raises(ldp.InputError, match="ids must be"):
+        Curator(SALARIES, domain=ldp.Interval(0, 1), ledger=opened(path), ids=ids)
+    assert not path.exists()
+
+
+def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(path: Path) -> None:
+    """What tells nothing of labels counts nothing; what may tell something does, whatever it is."""
+    domain = ldp.Interval(0, 100_000)
+
+    def ends(error: type[BaseException]) -> None:
+        def encode() -> None:
+            raise error("ended")
+
+        with pytest.raises(error):
+            opened(path).compare(domain, encode)
+
+    held(path, domain)
+    for error in (ldp.InputError, KeyboardInterrupt):
+        ends(error)
+    assert opened(path).domains[0].refused == 0
+    ends(OverflowError)
+    assert (opened(path).domains[0].passed, opened(path).domains[0].refused) == (1, 1)
+
+
+def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_they_do_not(path: Path) -> None:
+    """Whether they were refused is on disk before it is told.
+
+    Else a process that holds the file locked while labels are compared would look for free, again and again.
+    """
+    domain = ldp.Interval(0, 50_000)
+    LedgerFile(path).add("salary", ldp.Budget(epsilon=4), domain)
+    said = []
+    for labels in (SALARIES, SALARIES * 0):
+
+        def encode(labels: Any = labels) -> Any:
+            path.chmod(0o640)  # nobody may use such a file
+            return domain.encode(labels)
+
+        with pytest.raises(ldp.LedgerError) as caught:
+            opened(path).compare(domain, encode)
+        said.append(str(caught.value))
+        path.chmod(0o600)
+    assert said[0] == said[1]
+    assert [(each.passed, each.refused) for each in opened(path).domains] == [(0, 0)]
+
+
+def test_revisions_and_other_records_have_the_same_declared_domain(path: Path) -> None:
+    """A subset of the rows, or a revision, is compared with what was declared, and its refusal is counted."""
+    held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES < 50_000])
+    for rows in range(3):
+        with pytest.raises(ldp.LedgerError, match="no label was looked at"):
+            held(path, ldp.Interval(0, 25_000), SALARIES[rows : rows + 1], revision=f"row {rows}")
+    for _ in range(3):
+        with pytest.raises(ldp.DomainError):
+            held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES > 50_000][:1], revision="another")
+    fits = held(path, ldp.Interval(0, 50_000), SALARIES[SALARIES < 50_000])
+    assert counted(released(fits)).endswith("labels were refused (3 times)")
+
+
+def test_a_ledger_in_memory_remembers_no_domain() -> None:
+    """The limits say so."""
+    ledger = ldp.Ledger(ldp.Budget(1))
+    for high in (50_000, 100_000):
+        try:
+            Curator(SALARIES, domain=ldp.Interval(0, high), ledger=ledger)
+        except ldp.DomainError as error:
+            assert "declared domain" in str(error)
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+    assert "A ledger in memory remembers no domain" in page
+
+
+DRAWN_BY_VERSION_1 = ["a351cd63e189bd21", "6e705aee6e132ae3", "718b4e2434d72787"]
+
+VERSION_1 = Path(__file__).with_name("ledger_version_1.db")
+
+
+def version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+@pytest.fixture
+def old(path: Path) -> Path:
+    """A ledger of version 1, as `ledger_version_1.py` made it with an earlier labeldp."""
+    path.write_bytes(VERSION_1.read_bytes())
+    path.chmod(0o600)
+    return path
+
+
+def test_a_ledger_of_version_1_is_read_without_a_write(old: Path) -> None:
+    before = old.read_bytes()
+    ledger = LedgerFile(old)
+    assert ledger.datasets() == ("bought", "hours", "unused")
+    assert [ledger.dataset(name).spent.epsilon() for name in ledger.datasets()] == [1.5, 1, 0]
+    assert ledger.dataset("bought").domains == () and ledger.dataset("bought").changes == ()
+    assert "bought: budget epsilon = 2, delta = 1e-06; spent" in describe_ledger(str(old))
+    assert old.read_bytes() == before
+
+
+def certificates(path: Path) -> list[ldp.Certificate]:
+    ledger = LedgerFile(path)
+    return [entry.certificate for name in ledger.datasets() for entry in ledger.dataset(name).entries]
+
+
+def test_releases_of_version_1_are_found_and_never_charged_again(old: Path, tmp_path: Path) -> None:
+    """The same bits, for nothing: held values, and a stream whose noise is computed anew."""
+    before = certificates(old)
+    found = ledger_version_1.releases(old)
+    out = ledger_version_1.publish(old, tmp_path)
+    drawn = [*(release.value.tobytes() for release in found), out.read_bytes()]
+    assert [hashlib.sha256(each).hexdigest()[:16] for each in drawn] == DRAWN_BY_VERSION_1
+    assert certificates(old) == before and [release.certificate for release in found] == [before[0], before[2]]
+    assert version(old) == 2
+
+
+def test_domains_of_releases_of_version_1_stay_admitted_and_others_are_refused(old: Path) -> None:
+    ledger = LedgerFile(old)
+    Curator(["yes"], domain=ldp.Classes(("yes", "no")), ledger=ledger.dataset("bought"))
+    Curator([80], domain=ldp.Interval(0, 80), ledger=ledger.dataset("hours"))
+    Curator([0], domain=ldp.Interval(-1, 9), ledger=ledger.dataset("unused"))
+    with pytest.raises(ldp.LedgerError, match="is the 2 classes 'no', 'yes', and not"):
+        Curator(["yes"], domain=ldp.Classes(("yes", "no", "maybe")), ledger=ledger.dataset("bought"))
+    with pytest.raises(ldp.LedgerError, match="is numbers from 0 to 80, and not"):
+        Curator([0], domain=ldp.Interval(0, 40), ledger=ledger.dataset("hours"))
+    domains = [ledger.dataset(name).domains for name in ledger.datasets()]
+    assert [len(each) for each in domains] == [1, 1, 1]
+    assert domains[0][0].created == ledger.dataset("bought").entries[0].created
+
+
+def test_classes_of_version_1_that_are_refused_today_spoil_no_other_dataset(old: Path) -> None:
+    """A name with a NUL stood in one charge: every dataset of the ledger raised an InputError about `classes`."""
+    with closing(sqlite3.connect(old)) as connection, connection:
+        [(charge,)] = connection.execute("SELECT charge FROM release WHERE id = 1").fetchall()
+        connection.execute("UPDATE release SET charge = ? WHERE id = 1", (charge.replace('"yes"', '"no\\u0000"'),))
+        form = classes_form(["no", "no\0"])
+        connection.execute("UPDATE labels SET domain = ? WHERE domain LIKE 'classes %'", (form,))
+    Curator([80], domain=ldp.Interval(0, 80), ledger=LedgerFile(old).dataset("hours"))
+    assert [each.words for each in LedgerFile(old).dataset("bought").domains] == ["the 2 classes 'no', 'no\\x00'"]
+    assert version(old) == 2
+
+
+def test_a_writing_that_fails_leaves_a_ledger_of_version_1_as_it_is(old: Path) -> None:
+    before = old.read_bytes()
+    with pytest.raises(ldp.BudgetExceeded):
+        LedgerFile(old).set_budget("bought", ldp.Budget(epsilon=1))
+    assert version(old) == 1
+    assert old.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected"),
+    [
+        ("losses of 8 bits", LOSSES),
+        ("losses", LOSSES),
+        ("any", None),
+        ("classes", None),
+        (
+            '{"cells": {}, "labels": {"classes": [0, 1]}}',
+            Declared(classes_form(["0", "1"]), "the 2 classes '0', '1'"),
+        ),
+    ],
+)
+def test_traces_of_version_1_are_understood(trace: str, expected: Any) -> None:
+    assert Declared.of_traces(trace, {}) == expected
+
+
+def test_classes_of_version_1_that_no_charge_names_are_admitted(path: Path) -> None:
+    form = Declared.of(ldp.Classes(("no", "yes"))).form
+    found = Declared.of_traces(form, {})
+    assert found is not None and found.form == form and "earlier release" in found.words
+
+
+def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:
+    """Whether two labels are equal was told by swapping two ids: found again where they are, refused where not.
+
+    With one label known, 199 such requests found all others of 200 records, and the ledger said neither that anybody
+    had asked nor what it had cost. The refusals are counted now, on disk before they are told, and certificates say so.
+    """
+    labels, ids = np.random.default_rng(1).integers(0, 2, 200), np.arange(200)
+
+    def ask(names: np.ndarray) -> ldp.Release[Any]:
+        curator = Curator(labels, domain=ldp.Classes(2), ledger=opened(path), ids=names)
+        return curator.release(ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=0.5), rng=SYSTEM)
+
+    ask(ids)
+    differ = 0
+    for other in range(1, 200):
+        swapped = ids.copy()
+        swapped[[0, other]] = other, 0
+        try:
+            ask(swapped)
+        except ldp.LedgerError as error:
+            assert "not the labels or losses that were released before" in str(error)
+            differ += 1
+    assert differ == (labels != labels[0]).sum() and opened(path).spent.epsilon() == 0.5
+    assert f"other labels were refused {differ} times" in describe_ledger(str(path))
+    louder = ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=0.25)
+    holder = Curator(labels, domain=ldp.Classes(2), ledger=opened(path), ids=ids)
+    assert f"labels were refused ({differ} times)" in counted(holder.release(louder, rng=SYSTEM).certificate)
+
+
+def test_a_budget_that_is_spent_lets_no_label_be_looked_at_under_a_new_revision(path: Path) -> None:
+    """The same mechanism under another revision was let through as if it were found again; each name was a trial."""
+    labels, domain = np.arange(20) % 2, ldp.Classes(2)
+    mechanism = ldp.RandomizedResponse(domain=domain, epsilon=4)
+    Curator(labels, domain=domain, ledger=opened(path)).release(mechanism, rng=SYSTEM)
+    opened(path).afford(mechanism)
+    with pytest.raises(ldp.BudgetExceeded):
+        opened(path, revision="next").afford(mechanism)
+
+
+@pytest.mark.parametrize("labels", [[], np.zeros((3, 2)), np.zeros(3)], ids=["none", "a matrix", "more than ids"])
+def test_what_is_wrong_whatever_the_labels_are_declares_nothing(path: Path, labels: Any) -> None:
+    """Numbers of labels and ids are public: an error in them is told before the domain is pinned."""
+    with pytest.raises(ldp.InputError, match=r"^(labels|ids) must"):
+        Curator(labels, domain=ldp.Interval(0, 1), ledger=opened(path), ids=[1])
+    assert not path.exists()

@@ -1,0 +1,103 @@
+"""Feature maps: what they make of a table or an image, and that labels are not looked at."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from labeldp.learners import PatchFilters, RandomFourier, TableMap
+from labeldp.privacy import InputError
+
+RNG = np.random.default_rng(0)
+
+TABLE = np.column_stack([RNG.normal(size=300), RNG.exponential(size=300), RNG.integers(0, 3, 300)])
+
+IMAGES = RNG.integers(0, 256, (40, 12, 12)).astype(np.uint8)
+
+MAPS: dict[str, tuple[Any, Any]] = {
+    "table": (TableMap(categorical=[False, False, True], trees=5), TABLE),
+    "fourier": (RandomFourier(components=20), TABLE),
+    "patches": (PatchFilters(side=12, filters=7), IMAGES),
+    "colors": (PatchFilters(side=12, channels=3, filters=7), RNG.integers(0, 256, (40, 12, 12, 3))),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_map_never_sees_labels(name: str) -> None:
+    unfitted, features = MAPS[name]
+    plain = clone(unfitted).fit(features).transform(features)
+    told = clone(unfitted).fit(features, RNG.integers(0, 2, len(features))).transform(features)
+    assert np.array_equal(plain, told)
+    assert plain.dtype == np.float32 and np.all(np.isfinite(plain)) and len(plain) == len(features)
+    few = clone(unfitted).fit(features).transform(features[:3])
+    assert np.allclose(few, plain[:3], atol=1e-5)
+
+
+def test_a_table_becomes_numbers_bins_gaps_and_categories() -> None:
+    table = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [np.nan, np.nan]])
+    mapped = TableMap(categorical=[False, True], bins=2, trees=0).fit(table)
+    numbers, indicators = (block / w for block, w in zip((1, 1), mapped.weights_, strict=True))
+    result = mapped.transform(table)
+    spread = np.sqrt(2 / 3)
+    assert np.allclose(result[:, 0] * numbers, np.array([-1, 0, 1, 0]) / spread, atol=1e-6)
+    expected = [[0, 0, 1, 0, 0, 1], [0, 0, 0, 1, 1, 0], [0, 0, 0, 1, 0, 1], [1, 1, 0, 0, 0, 0]]
+    assert np.allclose(result[:, 1:] * indicators, expected)
+    assert result[:, :1].var() == pytest.approx(1, rel=1e-5)
+    assert result[:, 1:].var(axis=0).sum() == pytest.approx(1, rel=1e-5)
+
+
+def test_random_fourier_features_approach_their_kernel() -> None:
+    table = TABLE[:50]
+    mapped = RandomFourier(components=20_000, bandwidth=1.0).fit(table)
+    cosines = mapped.transform(table).astype(np.float64)
+    length = table.var(axis=0).sum()
+    distances = ((table[:, None] - table[None]) ** 2).sum(axis=2)
+    assert np.abs(cosines @ cosines.T - np.exp(-distances / (2 * length))).max() < 0.06
+
+
+def test_filters_see_shapes_and_not_brightness() -> None:
+    mapped = PatchFilters(side=12, filters=7, random_state=1).fit(IMAGES)
+    assert mapped.transform(IMAGES).shape == (40, 63)
+    assert np.allclose(mapped.kernel_.sum(axis=0), 0, atol=1e-4)
+    flat = IMAGES.reshape(40, 144).astype(float)
+    assert np.allclose(mapped.transform(flat), mapped.transform(IMAGES))
+    assert np.allclose(mapped.transform(flat + 50), mapped.transform(flat), atol=2e-2)
+    assert np.all(mapped.transform(np.full((1, 144), 9.0)) == 0)
+
+
+def test_filters_see_colors() -> None:
+    colored = np.repeat(IMAGES[..., None], 3, axis=3).astype(float)
+    colored[..., 0] = 255 - colored[..., 0]
+    mapped = PatchFilters(side=12, channels=3, filters=7).fit(colored)
+    assert mapped.transform(colored).shape == (40, 63)
+    assert np.allclose(mapped.transform(colored.reshape(40, -1)), mapped.transform(colored))
+    gray = np.repeat(IMAGES[..., None], 3, axis=3)
+    assert not np.allclose(mapped.transform(gray), mapped.transform(colored), atol=0.1)
+    single = PatchFilters(side=12, filters=7).fit(IMAGES)
+    assert np.array_equal(single.transform(IMAGES[..., None]), single.transform(IMAGES))
+
+
+@pytest.mark.parametrize("images", [np.zeros((3, 100)), np.zeros((3, 12, 13)), np.zeros((3, 9, 16))])
+def test_images_of_another_kind_are_refused(images: np.ndarray) -> None:
+    with pytest.raises(
+        InputError, match=r"images must be numbers, shape \(n, 12, 12, 1\) or \(n, 12, 12\) or \(n, 144\)"
+    ):
+        PatchFilters(side=12).fit(images)
+
+
+def test_images_are_finite_numbers_of_more_than_one_value_in_a_patch() -> None:
+    with pytest.raises(InputError, match="must be numbers"):
+        PatchFilters(side=12).fit(np.full((3, 144), "a"))
+    with pytest.raises(InputError, match="must be finite"):
+        PatchFilters(side=12).fit(np.full((3, 144), np.nan))
+    with pytest.raises(InputError, match="patch must hold more than one number"):
+        PatchFilters(side=12, patch=1).fit(IMAGES)
+    with pytest.raises(InputError, match="filters must be no more than the images hold patches"):
+        PatchFilters(side=12, filters=50).fit(IMAGES[:1])
+
+
+@pytest.mark.parametrize("images", [np.zeros((3, 144)), np.zeros((3, 12, 12)), np.zeros((3, 3, 12, 12))])
+def test_images_without_their_colors_are_refused(images: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"images must be numbers, shape \(n, 12, 12, 3\) or \(n, 432\)"):
+        PatchFilters(side=12, channels=3).fit(images)

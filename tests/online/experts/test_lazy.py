@@ -1,0 +1,461 @@
+"""Algorithm 1: its exact law with the reference, its normalizer and clamp, and measures other than experts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from labeldp.online import (
+    L2P,
+    BatchedDartboard,
+    LazyState,
+    MultiplicativeWeights,
+    MultiplicativeWeightsMeasure,
+    PlainRedraw,
+    ShrinkingDartboard,
+    quantize,
+)
+from labeldp.online.experts import lazy as l2p
+from labeldp.online.experts.lazy import LazyState as dart_LazyState
+from labeldp.online.experts.lazy import begin, play
+from labeldp.privacy import WORD, InputError, KeyedRandomness, Neighbors, PrivacyLoss, Trust, as_randomness
+from labeldp.sampling.discrete import keep_coins
+from labeldp.testing.laws import ContractViolation, check_law
+from online.laws import dartboard_law, fixed, l2p_law, marginals, weights
+from online.lazy import BATCHES, Chosen, cut, decay, paths, rounds
+
+KERNEL = L2P(MultiplicativeWeightsMeasure(3, Fraction(1, 2), 255), 2, Fraction(1, 4))
+
+LOSSES = rounds(BATCHES, 2)
+
+MIDDLE = 1 << 63
+
+
+def law(rate: float = 0.5, redraw: float = 0.25, normalizer: int = 2) -> np.ndarray:
+    """All paths of actions, exactly."""
+    return l2p_law(fixed(BATCHES[None]), rate, redraw, 2, normalizer)[0]
+
+
+def test_every_action_has_the_law_of_multiplicative_weights() -> None:
+    before = np.cumsum(np.vstack([np.zeros(3), BATCHES]), axis=0)
+    assert np.allclose(marginals(law()[None], 3)[0], weights(before, 0.5), atol=1e-14)
+
+
+def test_actions_follow_the_exact_law() -> None:
+    check_law(paths(KERNEL, LOSSES, 1), law(), law(normalizer=0))
+    check_law(paths(KERNEL, LOSSES, 2, lambda: [1, 2, 5]), law(), law(rate=1.5))
+
+
+def test_a_missing_normalizer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    exponents = l2p._exponents
+    monkeypatch.setattr(l2p, "_exponents", lambda measure, batch, costs: exponents(measure, 0, costs))
+    with pytest.raises(ContractViolation):
+        check_law(paths(KERNEL, LOSSES, 3), law(), law(normalizer=0))
+
+
+def kept(own: int, others: int, words: list[int], history: int = 10**6) -> list[bool]:
+    """Are action 0 and reference 1 kept after a batch with these losses of theirs? A draw would be expert 2."""
+    state = LazyState(np.array([history, history, 0]), np.array([0, 1]), np.array([own - 1, others]), 1)
+    losses = np.array([[1, 0, 9]], dtype=np.uint8)
+    after, _ = KERNEL.update(state, losses, rng=Chosen([*words, MIDDLE, MIDDLE]))
+    return (after.points == [0, 1]).tolist()
+
+
+@pytest.mark.parametrize("history", [10**5, 10**7])
+@pytest.mark.parametrize(("own", "others"), [(1, 0), (3, 500), (510, 0), (7, 7)])
+def test_switching_reads_the_newest_batch_alone(own: int, others: int, history: int) -> None:
+    """Switching after a batch depends on the losses of this batch alone."""
+    word = cut(Fraction(3, 4) * decay(Fraction(own - others + 2 * 2 * 255, 2 * 255)), 64)[0]
+    assert kept(own, others, [word - 1, 0], history) == [True, True]
+    assert kept(own, others, [word + 1, 0], history) == [False, True]
+    assert kept(own, others, [word - 1, 3 << 62], history) == [True, False]
+    assert kept(own, others, [word + 1, (3 << 62) - 1], history) == [False, True]
+    assert kept(own, others, [word + 1, 3 << 62], history) == [False, False]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Four points of a square, and linear losses whose sign is anything: a measure that is not one of experts."""
+
+    unit = Fraction(1, 8)
+    bound = 1
+    failure = distance = Fraction(0)
+    points = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+
+    def start(self) -> Any:
+        """The sum of all losses."""
+        return np.zeros(2, dtype=np.int64)
+
+    def costs(self, losses: Any, point: Any) -> Any:
+        """Inner products."""
+        return losses @ point
+
+    def add(self, history: Any, losses: Any) -> Any:
+        """Sums."""
+        return history + losses.sum(axis=0)
+
+    def draw(self, history: Any, *, rng: Any) -> Any:
+        """One of the four."""
+        return self.points[l2p.draw_index(self.points @ history, self.unit, rng=rng)]
+
+
+def test_points_may_be_arrays_and_a_probability_is_never_above_one() -> None:
+    """The clamp: where the reference lost much more, the action is kept but for 1 - p."""
+    measure, rng = Walk(), as_randomness(np.random.default_rng(0))
+    state = begin(measure, 2, rng=rng)
+    state, played = play(measure, 3, Fraction(1, 8), state, rng_losses(50), rng=rng)
+    assert played.shape == (50, 2) and state.points.shape == (2, 2)
+    assert np.all(np.abs(played) == 1) and len(np.unique(played, axis=0)) > 1
+    assert np.array_equal(played[:48].reshape(16, 3, 2).std(axis=1), np.zeros((16, 2)))
+    state = LazyState(measure.start(), measure.points[[3, 0]], np.zeros(2, dtype=np.int64), 0)
+    for word, same in (((7 << 61) - 1, True), (7 << 61, False)):
+        words = Chosen([word, 0] if same else [word, 0, MIDDLE])
+        after, _ = play(measure, 1, Fraction(1, 8), state, np.array([[100, 100]]), rng=words)
+        assert len(words.rest) == 0 and (after.points[1] == measure.points[0]).all()
+
+
+def rng_losses(count: int) -> Any:
+    """Losses of either sign."""
+    return np.random.default_rng(1).integers(-1, 2, (count, 2))
+
+
+def test_its_loss_is_that_of_the_accountant() -> None:
+    measure = MultiplicativeWeightsMeasure(1000, Fraction(165, 10**5), 255)
+    kernel = L2P(measure, 1, Fraction(round(0.0033 * 2**32), 2**32))
+    assert kernel.privacy_loss(10**6 - 1).epsilon(1e-6) == pytest.approx(1.09, abs=5e-3)
+    assert (kernel.experts, kernel.levels, measure.bound) == (1000, 255, 255)
+    assert (measure.failure, measure.distance) == (0, 0)
+
+
+@dataclass(frozen=True)
+class Capped:
+    """Weights on losses that count no more than a cap: another measure on experts."""
+
+    cap: int
+    distance: Fraction = Fraction(0)
+    failure: Fraction = Fraction(0)
+    experts, levels, unit = 3, 255, Fraction(1, 2 * 255)
+    bound = property(lambda self: self.cap)
+
+    def start(self) -> Any:
+        """The sums of all losses."""
+        return np.zeros(3, dtype=np.int64)
+
+    def costs(self, losses: Any, point: Any) -> Any:
+        """An expert's loss, or the cap."""
+        return np.minimum(losses.values[:, point].astype(np.int64), self.cap)
+
+    def add(self, history: Any, losses: Any) -> Any:
+        """Sums."""
+        return history + np.minimum(losses.values.astype(np.int64), self.cap).sum(axis=0)
+
+    def draw(self, history: Any, *, rng: Any) -> Any:
+        """An expert by its weight."""
+        return l2p.draw_index(history, self.unit, rng=rng)
+
+
+def test_any_measure_on_experts_will_do() -> None:
+    """Its unit times its bound is the rate that is paid for; draws that are not exact are paid for, too."""
+    kernel = L2P(Capped(51), 2, Fraction(1, 4))
+    check_law(paths(kernel, LOSSES, 4), law(rate=0.1), law())
+    same = L2P(MultiplicativeWeightsMeasure(3, Fraction(1, 10), 255), 2, Fraction(1, 4))
+    for rounds_seen in (0, 1, 2, 9):
+        assert kernel.privacy_loss(rounds_seen) == same.privacy_loss(rounds_seen)
+    inexact = L2P(Capped(51, distance=Fraction(1, 1000)), 2, Fraction(1, 4)).privacy_loss(9)
+    added = inexact.delta(0.5) - same.privacy_loss(9).delta(0.5)
+    assert added == pytest.approx(2 * 4 / 1000, rel=1e-6), "four batches ended, and two points may be drawn after each"
+
+
+def test_what_is_refused() -> None:
+    measure = KERNEL.measure
+    with pytest.raises(InputError, match="a bound that never fails"):
+        L2P(Capped(51, failure=Fraction(1, 10**6)), 2, Fraction(1, 4))
+    for arguments, message in [
+        ((measure, 0, 0.5), "batch must be an integer of at least 1"),
+        ((measure, 1, 0.0), "redraw must lie in"),
+        ((measure, 1, 0.5, Neighbors.FULL), "neighbors must be Neighbors.ONE_LOSS"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            L2P(*arguments)
+    with pytest.raises(InputError, match="losses must be a matrix of uint8 levels"):
+        rng = np.random.default_rng(0)
+        KERNEL.update(KERNEL.init(rng=rng), LOSSES[:, :2], rng=rng)
+
+
+RATE, REDRAW = Fraction(1), Fraction(1, 2)
+
+DART_KERNEL = BatchedDartboard(3, 2, RATE, REDRAW)
+
+
+def dart_law(rate: float = 1.0, redraw: float = 0.5, batches: np.ndarray = BATCHES) -> np.ndarray:
+    """All paths of actions, exactly."""
+    return dartboard_law(fixed(batches[None]), rate, redraw)[0]
+
+
+def test_in_every_batch_the_action_has_exactly_the_law_of_multiplicative_weights() -> None:
+    """In every batch the action has exactly the law of multiplicative weights on the batches before."""
+    before = np.cumsum(np.vstack([np.zeros(3), BATCHES]), axis=0)
+    for redraw in (0.001, 0.25, 1.0):
+        assert np.allclose(marginals(dart_law(redraw=redraw)[None], 3)[0], weights(before, 1.0), atol=1e-14)
+
+
+def test_actions_follow_the_exact_law_of_dart() -> None:
+    check_law(paths(DART_KERNEL, LOSSES, 1), dart_law(), dart_law(rate=1.8))
+
+
+def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
+    """An action depends on losses of earlier rounds alone, and its law does not depend on how the rounds are divided
+    among calls of `update`.
+    """
+    rng = np.random.default_rng(9)
+    check_law(
+        paths(DART_KERNEL, LOSSES, 2, lambda: sorted(rng.integers(0, 7, 2).tolist())), dart_law(), dart_law(rate=2.5)
+    )
+    check_law(paths(DART_KERNEL, LOSSES, 3, lambda: list(range(1, 6))), dart_law(), dart_law(rate=2.5))
+
+
+def test_other_names() -> None:
+    assert ShrinkingDartboard(3, 0.5, REDRAW) == BatchedDartboard(3, 1, 0.5, REDRAW)
+    assert PlainRedraw(3, 4, 0.5, levels=65_535) == BatchedDartboard(3, 4, 0.5, 1, levels=65_535)
+    plain = PlainRedraw(3, 1, 1)
+    check_law(
+        paths(plain, rounds(BATCHES[1:], 1), 4),
+        dart_law(redraw=1.0, batches=np.minimum(BATCHES[1:], 1)),
+        dart_law()[:27],
+    )
+
+
+def forget_redraw(costs: Any, unit: Fraction, keep: Fraction, *, rng: Any) -> Any:
+    """A coin without its factor of 1 - p."""
+    return keep_coins(costs, unit, Fraction(1), rng=rng)
+
+
+def late(measure: Any, batch: int, costs: Any) -> Any:
+    """A coin that reads the batch before the newest."""
+    return np.concatenate([np.zeros((1, 1), dtype=np.int64), costs[:, :-1]], axis=1)
+
+
+class Stale(MultiplicativeWeightsMeasure):  # type: ignore[misc]
+    """Draws from the weights of all batches but the newest."""
+
+    def draw(self, history: Any, *, rng: Any) -> int:
+        """The sums without what the newest batch, of two rounds, added."""
+        return super().draw(
+            history if not history.any() else history - LOSSES[STALE[int(history.sum())]].sum(0), rng=rng
+        )
+
+
+SUMS = (BATCHES.sum(axis=1) * 255).cumsum().tolist()
+
+STALE = {total: slice(2 * i, 2 * i + 2) for i, total in enumerate(SUMS)}
+
+
+def test_a_coin_without_its_share_of_redraws_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(l2p, "keep_coins", forget_redraw)
+    with pytest.raises(ContractViolation):
+        check_law(paths(DART_KERNEL, LOSSES, 5), dart_law(), dart_law(redraw=0.0))
+
+
+def test_a_coin_that_reads_another_batch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(l2p, "_exponents", late)
+    with pytest.raises(ContractViolation):
+        check_law(paths(DART_KERNEL, LOSSES, 6), dart_law(), dart_law(rate=1.8))
+
+
+def test_a_draw_without_the_newest_batch_is_caught() -> None:
+    kernel = BatchedDartboard(3, 2, RATE, REDRAW)
+    kernel.__dict__["measure"] = Stale(3, RATE, 255)
+    with pytest.raises(ContractViolation):
+        check_law(paths(kernel, LOSSES, 7), dart_law(), dart_law(rate=1.8))
+
+
+def dart_kept(history: list[int], spent: int, words: list[int]) -> bool:
+    """Is expert 0 kept after a batch in which it lost two levels, given earlier losses?"""
+    state = dart_LazyState(np.array(history), np.array([0]), np.array([spent]), 7)
+    losses = np.array([[2 - spent, 200, 7]], dtype=np.uint8)
+    after, _ = DART_KERNEL.update(state, losses, rng=Chosen([*words, WORD // 2]))
+    # A draw would be of the best expert by far.
+    return int(after.points[0]) == 0
+
+
+@pytest.mark.parametrize("history", [[10**6, 0, 10**6], [5 * 10**7, 10**7, 0]])
+@pytest.mark.parametrize("spent", [0, 1])
+def test_switching_reads_the_newest_batch_alone_of_dart(history: list[int], spent: int) -> None:
+    """Switching after a batch depends on the action's losses in this batch alone."""
+    word, more = cut((1 - REDRAW) * decay(Fraction(2, 255)), 128)
+    assert dart_kept(history, spent, [word, more - 1])
+    assert not dart_kept(history, spent, [word, more + 1])
+
+
+def test_sparse_and_dense_losses_are_played_alike() -> None:
+    rng = np.random.default_rng(0)
+    for levels, bits in ((255, 8), (65_535, 16)):
+        kernel = BatchedDartboard(20, 3, 0.01, Fraction(1, 8), levels=levels)
+        losses = quantize(np.where(rng.random((400, 20)) < 0.2, rng.random((400, 20)), 0.0), bits)
+        played = []
+        for form in (np.asarray, sp.csr_array, np.asfortranarray):
+            own = np.random.default_rng(1)
+            state, actions = kernel.update(kernel.init(rng=own), form(losses), rng=own)
+            assert np.array_equal(state.history, losses.sum(axis=0, dtype=np.int64))
+            played.append(actions.tolist())
+        assert played[0] == played[1] == played[2]
+        assert len(set(played[0])) > 5
+
+
+def test_actions_and_states_fit_together() -> None:
+    rng = as_randomness(np.random.default_rng(4))
+    state = DART_KERNEL.init(rng=rng)
+    for _ in range(50):
+        first = DART_KERNEL.predict(state)
+        copy = (state.history.copy(), state.points.copy(), state.costs.copy())
+        after, actions = DART_KERNEL.update(state, LOSSES[:5], rng=rng)
+        assert actions[0] == first and len(actions) == 5
+        changes = np.flatnonzero(np.diff([*actions, DART_KERNEL.predict(after)])) + 1 + state.rounds
+        assert np.all(changes % 2 == 0), "an action lasts for a batch"
+        assert all(np.array_equal(a, b) for a, b in zip(copy, (state.history, state.points, state.costs), strict=True))
+        assert [a.shape for a in (after.history, after.points, after.costs)] == [(3,), (1,), (1,)]
+        state = after
+    assert state.rounds == 250
+    same, none = DART_KERNEL.update(state, LOSSES[:0], rng=rng)
+    assert same is state and len(none) == 0
+
+
+def expected_switches(batches: np.ndarray, rate: float, redraw: float) -> float:
+    """How often the action changes, from the exact marginals."""
+    totals = np.cumsum(np.vstack([np.zeros(batches.shape[1]), batches]), axis=0)
+    dart_law = weights(totals, rate)
+    drawn = 1 - (1 - redraw) * np.exp(-rate * batches)
+    return float(np.sum(dart_law[:-1] * drawn * (1 - dart_law[1:])))
+
+
+def test_expected_switches() -> None:
+    rng = np.random.default_rng(2)
+    batches = rng.integers(0, 3, (60, 8))
+    kernel, losses = BatchedDartboard(8, 2, 0.05, Fraction(1, 16)), rounds(batches, 2)
+    own = as_randomness(np.random.default_rng(3))
+    counts = []
+    for _ in range(400):
+        state, actions = kernel.update(kernel.init(rng=own), losses, rng=own)
+        counts.append(np.count_nonzero(np.diff([*actions, kernel.predict(state)])))
+    error = np.std(counts) / np.sqrt(len(counts))
+    assert abs(np.mean(counts) - expected_switches(batches, 0.05, 1 / 16)) < 7.1 * error
+    assert abs(np.mean(counts) - expected_switches(batches, 0.05, 1 / 8)) > 7.1 * error
+    assert abs(np.mean(counts) - expected_switches(batches, 0.0, 1 / 16)) > 7.1 * error
+
+
+def test_its_loss_is_that_of_the_accountant_of_dart() -> None:
+    kernel = ShrinkingDartboard(1000, Fraction(165, 10**5), Fraction(round(0.0033 * 2**32), 2**32))
+    assert kernel.privacy_loss(10**6 - 1).epsilon(1e-6) == pytest.approx(0.748, abs=5e-4)
+    assert kernel.trust is Trust.CENTRAL
+    assert kernel.privacy_loss(0).epsilon(0) == 0
+    removed = ShrinkingDartboard(1000, kernel.rate, kernel.redraw, neighbors=Neighbors.ZERO_OUT)
+    assert removed.privacy_loss(10**6 - 1).epsilon(1e-6) < 0.7
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"experts": 1}, "experts must be an integer of at least 2"),
+        ({"batch": 0}, "batch must be an integer of at least 1"),
+        ({"batch": 2.0}, "batch must be an integer of at least 1"),
+        ({"rate": 0}, "rate must be positive"),
+        ({"rate": float("nan")}, "rate must be finite"),
+        ({"redraw": 0}, r"redraw must lie in \(0, 1\]"),
+        ({"redraw": 1.5}, r"redraw must lie in \(0, 1\]"),
+        ({"redraw": 0.1}, r"a multiple of 2\*\*-32"),
+        ({"levels": 100}, "levels must be 255 or 65535"),
+        ({"neighbors": Neighbors.ONE_LABEL}, "neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT"),
+        ({"neighbors": "replace"}, "neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT"),
+    ],
+)
+def test_parameters_that_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        BatchedDartboard(**{"experts": 3, "batch": 2, "rate": 0.5, "redraw": 0.25, **change})
+
+
+WRONG: list[Callable[[np.ndarray], Any]] = [
+    lambda losses: losses[:, :2],
+    lambda losses: losses[0],
+    lambda losses: losses.astype(np.uint16),
+    lambda losses: losses / 255,
+    lambda losses: losses.tolist(),
+    lambda losses: sp.csc_array(losses),
+]
+
+
+@pytest.mark.parametrize("change", WRONG)
+def test_losses_that_are_refused(change: Callable[[np.ndarray], Any]) -> None:
+    rng = np.random.default_rng(0)
+    state = DART_KERNEL.init(rng=rng)
+    with pytest.raises(InputError, match=r"losses must be a matrix of uint8 levels|canonical CSR format"):
+        DART_KERNEL.update(state, change(LOSSES), rng=rng)
+
+
+def test_keyed_randomness_is_refused() -> None:
+    keyed = KeyedRandomness(bytes(32))
+    with pytest.raises(InputError, match="keyed randomness would repeat its words"):
+        DART_KERNEL.init(rng=keyed)
+    with pytest.raises(InputError, match="keyed randomness would repeat its words"):
+        DART_KERNEL.update(DART_KERNEL.init(rng=np.random.default_rng(0)), LOSSES, rng=keyed)
+
+
+def test_a_state_shows_its_number_of_rounds_alone() -> None:
+    state = dart_LazyState(np.array([54_321] * 3), np.array([54_321]), np.array([54_321]), 7)
+    assert repr(state) == "LazyState(rounds=7)"
+    assert "measure" not in repr(DART_KERNEL) and "array" not in repr(DART_KERNEL)
+
+
+MW_LOSSES = np.minimum(BATCHES, 1).astype(np.uint8) * np.uint8(255)
+
+MW_KERNEL = MultiplicativeWeights(3, Fraction(1))
+
+
+def test_actions_are_independent_draws() -> None:
+    rng = as_randomness(np.random.default_rng(0))
+
+    def draw(count: int) -> np.ndarray:
+        found = np.zeros(count, dtype=np.intp)
+        for i in range(count):
+            state, played = MW_KERNEL.update(MW_KERNEL.init(rng=rng), MW_LOSSES, rng=rng)
+            for action in [*played.tolist(), MW_KERNEL.predict(state)]:
+                found[i] = found[i] * 3 + action
+        return found
+
+    def law(rate: float) -> np.ndarray:
+        steps = weights(np.cumsum(np.vstack([np.zeros(3), np.minimum(BATCHES, 1)]), axis=0), rate)
+        return np.einsum("a,b,c,d->abcd", *steps).ravel()
+
+    check_law(draw, law(1.0), law(2.0))
+
+
+def test_it_promises_nothing() -> None:
+    """No finite epsilon is promised; the draws are exact all the same."""
+    assert MW_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
+    assert MW_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
+    assert "nothing is protected" in MW_KERNEL.assumptions[0]
+
+
+def test_one_round_at_a_time_and_sparse() -> None:
+    one, two = np.random.default_rng(5), np.random.default_rng(5)
+    state, other = MW_KERNEL.init(rng=one), MW_KERNEL.init(rng=two)
+    other, all_at_once = MW_KERNEL.update(other, MW_LOSSES, rng=two)
+    played = []
+    for t in range(len(MW_LOSSES)):
+        assert MW_KERNEL.predict(state) == all_at_once[t]
+        state, [action] = MW_KERNEL.update(state, sp.csr_array(MW_LOSSES[t : t + 1]), rng=one)
+        played.append(action)
+    assert played == all_at_once.tolist() and repr(state) == repr(other) == "WeightsState(rounds=3)"
+    assert np.array_equal(state.totals, other.totals)
+
+
+def test_what_is_refused_of_mw() -> None:
+    with pytest.raises(InputError, match="rate must be positive"):
+        MultiplicativeWeights(3, Fraction(-1))
+    with pytest.raises(InputError, match="keyed randomness would repeat its words"):
+        MW_KERNEL.init(rng=KeyedRandomness(bytes(32)))
+    with pytest.raises(InputError, match="losses must be a matrix of uint8 levels"):
+        MW_KERNEL.update(MW_KERNEL.init(rng=np.random.default_rng(0)), MW_LOSSES / 255, rng=np.random.default_rng(0))

@@ -1,0 +1,56 @@
+"""Curves beside each other: the lattice that stands for one lies above it, and none asks for too many points."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from labeldp.privacy import HiddenWeights, PrivacyLoss
+from labeldp.privacy.composition import MAX_POINTS, _dots, _places, _step
+
+LARGE, SMALL, TINY = HiddenWeights(2.0, 0.5), HiddenWeights(0.07, 0.09), HiddenWeights(4.6e-5, 4.5e-5)
+
+
+@pytest.mark.parametrize(("pair", "step"), [(LARGE, 64), (SMALL, 2048), (SMALL, 64), (TINY, 2048)])
+def test_the_lattice_lies_above_its_curve(pair: HiddenWeights, step: int) -> None:
+    lattice, epsilons = _dots(pair, Fraction(1, step)), np.linspace(0, pair.reach, 97)
+    gained = np.maximum(0, -np.expm1(epsilons[:, None] - lattice.losses()))
+    found = gained @ lattice.masses * (1 + lattice.relative_error) + lattice.lost
+    lower, upper = pair.ends(epsilons)
+    assert (found >= lower).all()
+    if step == 2048 and pair is SMALL:
+        there = upper > 1e-12
+        assert (found[there] <= 1.02 * upper[there]).all()
+
+
+def test_a_small_curve_beside_a_large_one_asks_for_few_points() -> None:
+    sequence = ((LARGE, 1), (TINY, 1))
+    assert 2 * LARGE.reach / _step(sequence) <= 2 * MAX_POINTS
+    assert len(_places(MAX_POINTS)) < 1000
+
+
+def test_each_curve_of_a_composition_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two directions of two releases make four alternatives, of four curves."""
+    read, real = [], HiddenWeights.ends
+
+    def ends(self: HiddenWeights, epsilons: np.ndarray) -> object:
+        read.append(len(epsilons))
+        return real(self, epsilons)
+
+    _dots.cache_clear()
+    monkeypatch.setattr(HiddenWeights, "ends", ends)
+    pairs = [HiddenWeights(0.0701 + i / 1000, 0.0902) for i in range(2)]
+    total = sum((PrivacyLoss.curve(each) | PrivacyLoss.curve(each.reversed()) for each in pairs), PrivacyLoss.zero())
+    assert len(total.alternatives) == 4
+    total.delta(1)
+    assert len([length for length in read if length > 16]) <= 12
+    assert max(read) < 1000
+
+
+def test_a_tiny_release_adds_next_to_nothing() -> None:
+    small, tiny = (PrivacyLoss.curve(pair) | PrivacyLoss.curve(pair.reversed()) for pair in (SMALL, TINY))
+    alone = small.delta(0.5)
+    assert alone <= (small + tiny).delta(0.5) <= alone * 1.01
+    assert (small + tiny).epsilon(1e-6) == max(
+        PrivacyLoss((sequence,)).epsilon(1e-6) for sequence in (small + tiny).alternatives
+    )

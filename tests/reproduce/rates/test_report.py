@@ -1,0 +1,93 @@
+"""Tables and figures of imagined slopes: what is not reached is flagged, and every picture is a whole SVG file."""
+
+import math
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+from labeldp.reproduce import ClassCurve, Slope, plots, write_rates
+from labeldp.reproduce.rates.report import rate_figures, rates_markdown
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+RECORDS = tuple(10**power for power in range(4, 9))
+
+
+def slope(row: str, dimension: int, epsilon: float, measured: float, predicted: float = -0.5) -> Slope:
+    """A straight line."""
+    risks = tuple(0.3 * (n / 1e4) ** measured for n in RECORDS)
+    interval = measured - 0.02, measured + 0.02
+    return Slope(row, dimension, epsilon, 3, RECORDS, risks, measured, *interval, predicted, -0.375)
+
+
+FOUND = [
+    *(slope("regression-local-label", d, e, -0.52) for d in (1, 2) for e in (0.5, 1.0)),
+    slope("regression-none", 1, 0.0, -0.5),
+    *(slope("heavy-tailed-central-label", 1, e, -0.45) for e in (0.001, 1.0)),
+    slope("heavy-tailed-central-label-printed", 1, 1.0, -0.28),
+]
+
+CURVES = [
+    ClassCurve("unary", 1.0, 2, (2, 10, 100), (0.01, 0.011, 0.012), (0.001, 0.001, 0.002)),
+    ClassCurve("response", 1.0, 2, (2, 10, 100), (0.008, 0.02, 0.08), (0.001, 0.001, 0.002)),
+]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all rows of tables."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+
+
+def test_a_slope_stands_beside_its_interval_and_the_predicted_one() -> None:
+    table = rows(rates_markdown(FOUND, CURVES))
+    first = ["regression-local-label", "1", "0.5", "1e4 to 1e8", "3", "−0.520", "−0.540 to −0.500", "−0.500"]
+    assert [*first, "−0.375", ""] in table
+    assert any(row[:3] == ["regression-none", "1", ""] for row in table)
+    single = slope("regression-none", 1, 0.0, -0.5)
+    alone = Slope(**{**vars(single), "noises": 1, "low": math.nan, "high": math.nan})
+    assert rows(rates_markdown([alone], []))[-1][6] == ""
+
+
+def test_slopes_that_are_not_reached_are_flagged_and_no_others() -> None:
+    flagged = [row for row in rows(rates_markdown(FOUND, [])) if "off by" in row[-1]]
+    assert [(row[0], row[-1]) for row in flagged] == [("heavy-tailed-central-label-printed", "**off by 0.220**")]
+
+
+def test_the_number_of_classes_has_a_table_of_its_own() -> None:
+    table = rows(rates_markdown([], CURVES))
+    assert table[0] == ["labels", "ε", "noises", "K = 2", "K = 10", "K = 100"]
+    assert table[2] == ["unary", "1", "2", "0.0100 ± 0.0010", "0.0110 ± 0.0010", "0.0120 ± 0.0020"]
+
+
+def test_every_row_has_a_figure_with_the_printed_tuning_beside_the_right_one() -> None:
+    pictures = dict(rate_figures(FOUND, CURVES))
+    assert list(pictures) == ["regression-local-label", "regression-none", "heavy-tailed-central-label", "classes"]
+    for picture in pictures.values():
+        assert ElementTree.fromstring(picture).tag == f"{SVG}svg"
+    local = str(pictures["regression-local-label"])
+    assert local.count("by N (ε ∧ 1)²") == 2 and local.count('class="title"') == 4, "two dimensions, against N and Nε²"
+    assert local.count("line dashed") == 4, "a predicted slope beside each measured one"
+    heavy = str(pictures["heavy-tailed-central-label"])
+    assert "ε = 1, printed" in heavy and "by εN" in heavy and str(pictures["regression-none"]).count("title") == 2
+
+
+def test_powers_of_ten_are_written_as_such() -> None:
+    axis = plots.Axis("y", powers=True)
+    assert [axis.text(value) for value in (-3.0, 0.0, 12.0, math.log10(0.3))] == ["10⁻³", "10⁰", "10¹²", "3·10⁻¹"]
+    for low, high in ((-3.1, -0.4), (-1.2, -0.9), (4.0, 9.0)):
+        points = (plots.Point(1.0, low), plots.Point(2.0, high))
+        picture = plots.lines("some", [plots.Series("a", points)], plots.Axis("x"), axis)
+        ticks = re.findall(r'text-anchor="end">((?:[235]·)?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)<', picture)
+        assert 1 <= len(ticks) <= 7 and len(set(ticks)) == len(ticks)
+
+
+def test_a_reference_keeps_the_color_of_the_series_before() -> None:
+    points = (plots.Point(1.0, 0.5), plots.Point(2.0, 0.7))
+    series = [plots.Series("a", points), plots.Series("", points, reference=True), plots.Series("b", points)]
+    picture = plots.lines("some", series, plots.Axis("x"), plots.Axis("y"))
+    assert re.findall(r'class="(s\d)"', picture) == ["s0", "s0", "s1"] and picture.count("<circle") == 4
+
+
+def test_everything_is_written_even_where_nothing_was_found(tmp_path: Path) -> None:
+    assert [Path(path).name for path in write_rates([], tmp_path)] == ["rates.md"]
+    assert "Every run is a simulation" in (tmp_path / "rates.md").read_text() and not list(tmp_path.glob(".*"))

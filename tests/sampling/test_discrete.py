@@ -1,0 +1,341 @@
+"""Exact coins and exact integer noise."""
+
+import math
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from labeldp.mechanisms import Classes, ExponentialMechanism, LaplaceHistogram, PermuteAndFlip
+from labeldp.privacy import (
+    WORD,
+    InputError,
+    KeyedRandomness,
+    SystemRandomness,
+    as_randomness,
+    as_successive,
+    exp_bounds,
+)
+from labeldp.privacy.randomness import SimulatedRandomness
+from labeldp.sampling.discrete import (
+    COIN_MARGIN,
+    EDGE_ERROR,
+    MIN_RATE,
+    _draw_exactly,
+    _word_bounds,
+    discrete_laplace,
+    draw_index,
+    exp_coins,
+    keep_coins,
+)
+from labeldp.sampling.words import WordStream, fresh_words, uniform
+from labeldp.testing.laws import ContractViolation, check_law
+from mechanisms.examples import public
+from online.lazy import Chosen, by_rejection, cut, decay
+from sampling.words import ChosenWords
+
+FALSE_ALARM = 1e-12
+
+
+def chosen(*words: int) -> WordStream:
+    """A stream of one cell that gives these words."""
+    return WordStream(ChosenWords(words), np.zeros(1, dtype=np.uint64))
+
+
+def simulated(cells: int, seed: int) -> WordStream:
+    """A stream of many cells."""
+    return WordStream(SimulatedRandomness(np.random.default_rng(seed)), np.zeros(cells, dtype=np.uint64))
+
+
+def flip(unit: str, exponent: int, *words: int) -> tuple[bool, int]:
+    """One coin, and how many of the words it left."""
+    source = ChosenWords(words)
+    stream = WordStream(source, np.zeros(1, dtype=np.uint64))
+    head = exp_coins(stream, np.zeros(1, dtype=np.intp), np.array([exponent]), Fraction(unit))
+    return bool(head[0]), len(source.rest)
+
+
+def bound_of(unit: str, exponent: int) -> int:
+    """The word at which e^-x lies."""
+    low, high = exp_bounds(-Fraction(unit) * exponent, bits=300)
+    assert low * WORD // 1 == high * WORD // 1
+    return int(low * WORD)
+
+
+@pytest.mark.parametrize(("unit", "exponent"), [("1", 1), ("0.5", 3), ("0.001", 7), ("1/3", 90), ("44", 1)])
+def test_a_word_at_the_bound_is_decided_by_further_words(unit: str, exponent: int) -> None:
+    at = bound_of(unit, exponent)
+    assert flip(unit, exponent, at - 1, 5) == (True, 1)
+    assert flip(unit, exponent, at + 1, 5) == (False, 1)
+    low, _ = exp_bounds(-Fraction(unit) * exponent, bits=400)
+    next_word = int(low * WORD**2) % WORD
+    assert flip(unit, exponent, at, next_word - 1, 5) == (True, 1)
+    assert flip(unit, exponent, at, next_word + 1, 5) == (False, 1)
+    third = int(low * WORD**3) % WORD
+    assert flip(unit, exponent, at, next_word, third - 1, 5) == (True, 1)
+    assert flip(unit, exponent, at, next_word, third + 1, 5) == (False, 1)
+
+
+def test_the_ends_of_a_coin() -> None:
+    assert flip("1", 0, WORD - 1) == (True, 0), "e^0 is certain"
+    assert flip("0.3", 0, 0) == (True, 0)
+    assert flip("1", 10**6, 1) == (False, 0), "a probability below 2^-64"
+    assert flip("1", 50, 0, 0) == (True, 0), "but it is not zero"
+    assert flip("1", 50, 0, WORD - 1) == (False, 0)
+
+
+@pytest.mark.parametrize("exponent", ["1e-18", "0.7", "44.3", "44.4", "63.9", "64.1", "100000"])
+@pytest.mark.parametrize("bits", [64, 128])
+def test_the_bounds_of_a_coin_enclose_it(exponent: str, bits: int) -> None:
+    low, high = _word_bounds(Fraction(exponent), bits)
+    assert 0 <= low <= high <= low + 1
+    if Fraction(exponent) < 200:
+        exact_low, exact_high = exp_bounds(-Fraction(exponent), bits=300)
+        assert low <= exact_high * 2**bits and exact_low * 2**bits <= high + 1
+
+
+@pytest.mark.parametrize(("unit", "exponent"), [("0.1", 1), ("0.5", 3), ("1", 5)])
+def test_coins_have_their_probability(unit: str, exponent: int) -> None:
+    count = 200_000
+    heads = int(exp_coins(simulated(count, 3), np.arange(count), np.full(count, exponent), Fraction(unit)).sum())
+    chance = math.exp(-float(Fraction(unit)) * exponent)
+    assert (heads - count * chance) ** 2 / (count * chance * (1 - chance)) < chi2.isf(FALSE_ALARM, 1)
+
+
+@pytest.mark.parametrize("bound", [1, 2, 3, 10, 2**32, 2**63 - 1, 2**63])
+def test_uniform_integers_throw_the_last_words_away(bound: int) -> None:
+    cell, limit = np.zeros(1, dtype=np.intp), WORD // bound * bound
+    if bound == 1:
+        assert uniform(chosen(), cell, 1).tolist() == [0]
+        return
+    assert uniform(chosen(0), cell, bound).tolist() == [0]
+    assert uniform(chosen(limit - 1), cell, bound).tolist() == [bound - 1]
+    if limit < WORD:
+        assert uniform(chosen(limit, WORD - 1, 5 * bound % limit + 1), cell, bound).tolist() == [1]
+
+
+def test_uniform_integers_are_uniform() -> None:
+    count = 120_000
+    counts = np.bincount(uniform(simulated(count, 1), np.arange(count), 12), minlength=12)
+    assert np.sum((counts - count / 12) ** 2 / (count / 12)) < chi2.isf(FALSE_ALARM, 11)
+
+
+RATES = ["0.05", "1/3", "1", "2.5", "0.0061728394506172835", "0.37123456789012345678901"]
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("source", ["simulated", "system", "keyed"])
+def test_integer_noise_follows_its_law(rate: str, source: str) -> None:
+    """Also where the denominator of the rate does not fit into 64 bits."""
+    count = 100_000
+    randomness = {"simulated": None, "system": SystemRandomness(), "keyed": KeyedRandomness(b"k" * 32)}[source]
+    stream = WordStream(randomness, randomness.record_ids(None, count)) if randomness else simulated(count, 8)
+    noise = discrete_laplace(stream, Fraction(rate))
+    decay, edge = math.exp(-float(Fraction(rate))), int(4 / float(Fraction(rate))) + 1
+    width = max(1, edge // 12)
+    places = np.clip(np.floor_divide(noise, width), -edge // width, edge // width)
+    masses: dict[int, float] = {}
+    for i in range(-60 * edge, 60 * edge + 1):
+        place = min(max(i // width, -edge // width), edge // width)
+        masses[place] = masses.get(place, 0.0) + (1 - decay) / (1 + decay) * decay ** abs(i)
+    expected = np.array([masses[place] * count for place in sorted(masses)])
+    counts = np.array([np.count_nonzero(places == place) for place in sorted(masses)])
+    used = expected > 5
+    assert np.sum((counts - expected)[used] ** 2 / expected[used]) < chi2.isf(FALSE_ALARM, int(used.sum()) - 1)
+
+
+def test_a_zero_is_not_counted_under_both_signs() -> None:
+    source = ChosenWords([0, WORD - 1, 1, 0, WORD - 1, 0])  # twice: accepted place, no round, a sign
+    stream = WordStream(source, np.zeros(1, dtype=np.uint64))
+    assert discrete_laplace(stream, Fraction(2)).tolist() == [0]
+    assert source.rest == [], "a negative zero is drawn again"
+
+
+def test_noise_that_would_leave_64_bits_is_refused() -> None:
+    with pytest.raises(InputError, match="epsilon is too small for integer noise of 64 bits"):
+        discrete_laplace(simulated(1, 1), MIN_RATE / 2)
+    with pytest.raises(InputError, match="epsilon is too small for integer noise of 64 bits"):
+        LaplaceHistogram(domain=Classes(2), epsilon=1e-12, groups=public([0]))
+
+
+@pytest.mark.parametrize("kind", [ExponentialMechanism, PermuteAndFlip])
+def test_large_counts_are_selected_from(kind: type) -> None:
+    mechanism = kind(domain=Classes(3), epsilon=4, groups=public([0]))
+    counts = np.array([[10**12, 10**12 - 1, 0]] * 4000)
+    chosen_classes = mechanism.release_counts(counts, rng=np.random.default_rng(2))
+    assert np.array_equal(np.unique(chosen_classes), [0, 1])
+
+
+def test_permute_and_flip_is_never_worse() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        counts = rng.integers(0, 12, 5)
+        laws = [
+            kind(domain=Classes(5), epsilon=0.7, groups=public([0])).law(counts)
+            for kind in (ExponentialMechanism, PermuteAndFlip)
+        ]
+        assert all(law.sum() == pytest.approx(1) for law in laws)
+        assert laws[1] @ counts >= laws[0] @ counts - 1e-12
+
+
+def test_permute_and_flip_against_its_own_definition() -> None:
+    from itertools import permutations
+
+    counts, epsilon = np.array([3, 5, 4, 1]), 0.8
+    accept = np.exp(-epsilon / 2 * (5 - counts))
+    law = np.zeros(4)
+    for order in permutations(range(4)):
+        left = 1 / 24
+        for j in order:
+            law[j] += left * accept[j]
+            left *= 1 - accept[j]
+    mechanism = PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=public([0]))
+    assert np.allclose(mechanism.law(counts), law)
+
+
+UNIT = Fraction(3, 1 << 10) / 255
+
+KEEP = 1 - Fraction(29_205_777, 1 << 32)
+
+TOTALS = np.array([9000, 12_345, 40_000, 9000, 100_000, 5_000_000])
+
+
+def chances(totals: np.ndarray, unit: Fraction) -> list[Fraction]:
+    """Cumulated probabilities."""
+    weights = [decay(unit * int(gap)) for gap in totals - totals.min()]
+    return [edge / sum(weights) for edge in accumulate(weights)]
+
+
+def law(totals: np.ndarray, unit: Fraction) -> np.ndarray:
+    """Multiplicative weights in doubles."""
+    weights = np.exp(-float(unit) * (totals - totals.min()))
+    return weights / weights.sum()
+
+
+def test_numpy_knows_exponentials_as_well_as_the_proof_says() -> None:
+    """Relatively within 2^-50, one at a time and many at once."""
+    points = -np.concatenate([np.linspace(0, 708, 1500), np.geomspace(1e-9, 700, 500)])
+    for value, many in zip(points.tolist(), np.exp(points).tolist(), strict=True):
+        exact = decay(Fraction(-value))
+        assert abs(Fraction(many) / exact - 1) < Fraction(1, 1 << 50)
+        assert abs(Fraction(float(np.exp(value))) / exact - 1) < Fraction(1, 1 << 50)
+
+
+@pytest.mark.parametrize("keep", [KEEP, Fraction(1), Fraction(1, 1 << 32)])
+@pytest.mark.parametrize("cost", [0, 1, 255, 65_535, 2_000_000])
+def test_a_coin_at_its_threshold(cost: int, keep: Fraction) -> None:
+    """A coin is the comparison of one uniform number with the real number keep · e^(-unit · cost)."""
+    chance = keep * decay(UNIT * cost)
+    if chance == 1:
+        assert keep_coins(np.array([cost]), UNIT, keep, rng=Chosen([WORD - 1])).all()
+        return
+    first, second, third = cut(chance, 192)
+    for words, heads in [
+        ([first, second, third - 1], True),
+        ([first, second, third + 1], False),
+        ([first, max(second - 1, 0)], second > 0),
+        ([first, second + 1], False),
+        ([first - 1], True),
+        ([first + 1], False),
+    ]:
+        if min(words) >= 0:
+            source = Chosen([*words, WORD // 3])
+            assert keep_coins(np.array([cost]), UNIT, keep, rng=source).tolist() == [heads], words
+
+
+@given(st.integers(0, 10**6), st.integers(-(1 << 27), 1 << 27))
+def test_coins_near_their_threshold_in_integers(cost: int, by: int) -> None:
+    chance = KEEP * decay(UNIT * cost)
+    word = min(max(cut(chance, 64)[0] + by, 0), WORD - 1)
+    [heads] = keep_coins(np.array([cost]), UNIT, KEEP, rng=Chosen([word, WORD // 2, 5]))
+    assert heads == (Fraction(2 * word + 1, 2 * WORD) < chance)
+
+
+def test_doubles_alone_decide_unless_a_word_is_near() -> None:
+    costs = np.arange(1000)
+    exact = np.array([float(KEEP * decay(UNIT * int(cost))) for cost in costs])
+    for side, heads in ((-4, True), (4, False)):
+        words = (exact * (1 + side * COIN_MARGIN) * WORD).astype(np.uint64).tolist()
+        assert keep_coins(costs, UNIT, KEEP, rng=Chosen(words)).tolist() == [heads] * 1000
+
+
+def test_a_coin_of_no_chance_needs_no_word_and_a_tiny_one_more() -> None:
+    assert not keep_coins(np.zeros((2, 3), dtype=np.int64), UNIT, Fraction(0), rng=Chosen([])).any()
+    assert not keep_coins(np.array([10**8]), UNIT, KEEP, rng=Chosen([1])).any()
+    assert not keep_coins(np.array([10**8]), UNIT, KEEP, rng=Chosen([0, 1])).any()
+
+
+@pytest.mark.parametrize("cost", [0, 100, 40_000])
+def test_coins_follow_their_law_and_no_other(cost: int) -> None:
+    rng, keep = as_randomness(np.random.default_rng(cost)), Fraction(3, 4)
+    chance = float(keep * decay(UNIT * cost))
+
+    def draw(count: int) -> np.ndarray:
+        return keep_coins(np.full(count, cost), UNIT, keep, rng=rng).astype(np.intp)
+
+    check_law(draw, np.array([1 - chance, chance]), np.array([1 - chance / 0.97, chance / 0.97]))
+    with pytest.raises(ContractViolation):
+        check_law(draw, np.array([1 - chance / 0.75, chance / 0.75]), np.array([1 - chance, chance]))
+
+
+@pytest.mark.parametrize("totals", [TOTALS, np.zeros(4, dtype=np.int64), np.array([7]), np.array([0, 10**9, 1])])
+def test_a_draw_at_every_edge(totals: np.ndarray) -> None:
+    """A draw is the inverse of the exact distribution function at one uniform number."""
+    steps = chances(totals, UNIT)
+    tried = [[0, 0, 1], [WORD - 1, 5, 5]]
+    for edge in steps[:-1]:
+        first, second, third = cut(edge, 192)
+        tried += [[first, second, third + 1], [first, second, third - 1], [first - 1, 0, 0], [first + 1, 0, 0]]
+    for words in (words for words in tried if 0 <= min(words) <= max(words) < WORD):
+        place = Fraction((words[0] << 129) + (words[1] << 65) + 2 * words[2] + 1, 2 << 192)
+        expected = sum(step <= place for step in steps[:-1])
+        assert draw_index(totals, UNIT, rng=Chosen([*words, WORD // 3, 1])) == expected
+
+
+def test_equal_weights_are_cut_at_whole_words() -> None:
+    quarter = WORD // 4
+    words = {0: 0, quarter - 1: 0, quarter: 1, 2 * quarter - 1: 1, 2 * quarter: 2, 3 * quarter: 3, WORD - 1: 3}
+    for word, index in words.items():
+        assert draw_index(np.full(4, 10**12), UNIT, rng=Chosen([word])) == index
+
+
+@given(st.lists(st.integers(0, 3_000_000), min_size=1, max_size=60), st.integers(0, WORD - 1))
+def test_doubles_and_integers_draw_the_same(losses: list[int], word: int) -> None:
+    totals = np.array(losses)
+    gaps = totals - totals.min()
+    assert draw_index(totals, UNIT, rng=Chosen([word, 1])) == _draw_exactly(gaps, UNIT, word, Chosen([1, 1]))
+
+
+@pytest.mark.parametrize("experts", [10, 3000])
+def test_edges_are_known_as_well_as_the_proof_says(experts: int) -> None:
+    totals = np.random.default_rng(experts).integers(0, 60_000, experts)
+    edges = np.cumsum(np.exp(-float(UNIT) * (totals - totals.min())))
+    weights = accumulate(decay(UNIT * int(gap)) for gap in totals - totals.min())
+    errors = [abs(Fraction(edge) - exact) for edge, exact in zip(edges.tolist(), weights, strict=True)]
+    assert 0 < max(errors) < Fraction((experts + 16) * EDGE_ERROR * float(edges[-1])) / 4
+
+
+def test_draws_follow_their_law_and_no_other() -> None:
+    """Those of an independent, exact sampler follow the same one."""
+    rng = as_randomness(np.random.default_rng(3))
+    right, wrong = law(TOTALS, UNIT), law(TOTALS, 2 * UNIT)
+
+    def draw(count: int) -> np.ndarray:
+        return np.array([draw_index(TOTALS, UNIT, rng=rng) for _ in range(count)])
+
+    check_law(draw, right, wrong)
+    check_law(lambda count: by_rejection(TOTALS, UNIT, count, 4), right, wrong)
+    with pytest.raises(ContractViolation):
+        check_law(draw, wrong, right)
+
+
+def test_keyed_randomness_is_refused() -> None:
+    with pytest.raises(InputError, match="keyed randomness would repeat its words in every round"):
+        as_successive(KeyedRandomness(bytes(32)))
+    with pytest.raises(InputError, match="rng must be"):
+        as_successive(7)
+    assert len(set(fresh_words(as_successive(SystemRandomness()), 5).tolist())) == 5
