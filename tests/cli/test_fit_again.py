@@ -117,22 +117,23 @@ def test_labels_that_changed_are_refused_although_a_model_stands(labeldp: Callab
 KILLED = """
 import os, signal, sys
 from labeldp import cli
-from labeldp.workflows import bundle, fit, ledger_rows, watched
+from labeldp.curator import ledger_file, observers
+from labeldp.workflows.fit import run
 
 def dying(function, when):
-    def run(*arguments, **options):
+    def killed(*arguments, **options):
         if when == "before": os.kill(os.getpid(), signal.SIGKILL)
         function(*arguments, **options)
         os.kill(os.getpid(), signal.SIGKILL)
-    return run
+    return killed
 
 moment = sys.argv.pop(1)
 if moment == "the ledger appeared":
-    ledger_rows.Shelf.write = dying(ledger_rows.Shelf.write, "before")
+    ledger_file.Shelf.write = dying(ledger_file.Shelf.write, "before")
 elif moment == "between stages":
-    watched.WatchedCurator.release = dying(watched.WatchedCurator.release, "after")
+    observers.WatchedCurator.release = dying(observers.WatchedCurator.release, "after")
 else:
-    fit.write_json = dying(fit.write_json, "before")
+    run.write_json = dying(run.write_json, "before")
 cli.main()
 """
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import labeldp as ldp
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, best
-from labeldp.workflows.fit import bundle as optional
-from labeldp.workflows.fit import data as image_rows
+from labeldp.workflows.fit import bundle, data
 from labeldp.workflows.fit.bundle import Bundle
 from networks.conftest import Images
 
@@ -33,7 +33,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
     monkeypatch.setattr(best, "DISTILLED", Recipe(epochs=3, batch=32, peak=0.05, augment=()))
     monkeypatch.setattr(best, "STUDENT", Recipe(epochs=2, batch=32, peak=0.02, augment=()))
-    monkeypatch.setattr(image_rows, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    monkeypatch.setattr(data, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
 
 
 @pytest.fixture
@@ -76,7 +76,11 @@ def steps(folder: Path) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("command", "names", "model"),
     [
-        ((*CNN, "--prior", "clusters"), ["cluster prior", "stage 1", "stage 2", "evaluation"], "learnt in 2 stages"),
+        (
+            (*CNN, "--prior", "clusters", "--trust", "central"),
+            ["cluster prior", "stage 1", "stage 2", "evaluation"],
+            "learnt in 2 stages",
+        ),
         (BEST, ["linear", "linear, round 2", "labels", "evaluation"], "a linear model of noisy sums and of a compact"),
     ],
 )
@@ -129,15 +133,15 @@ import os, signal, sys
 from labeldp import cli
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, Recipe, best
-from labeldp.networks.checkpoints import Checkpoint
-from labeldp.workflows import image_rows
+from labeldp.networks.classifier import Checkpoint
+from labeldp.workflows.fit import data
 import torch
 torch.set_num_threads(1)
 
 PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
 best.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05, augment=())
 best.STUDENT = Recipe(epochs=2, batch=32, peak=0.02, augment=())
-image_rows.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
+data.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
 left = int(sys.argv.pop(1))
 save = Checkpoint.save
 
@@ -156,7 +160,7 @@ cli.main()
 def finished(labeldp: Said, command: tuple[str, ...], seen: list[int]) -> tuple[int, str, str]:
     """Run a command and note the epochs that are trained."""
     with pytest.MonkeyPatch.context() as patch:
-        room = optional.networks()
+        room = bundle.networks()
         train = room.classifier.train
 
         def watched(*arguments: Any) -> Any:
@@ -177,6 +181,7 @@ def test_first_weights_come_from_other_labels_and_the_certificate_says_so(
     public = ["open.npz" if word == "bars.npz" else word for word in CNN]
     public = ["open" if word in ("bars", "model") else word for word in public]
     assert labeldp(*public)[0] == 0
+    LedgerFile(folder / "l.ledger").add("bars", ldp.Budget(epsilon=3))
     status, said, err = labeldp(*CNN, "--init", "open")
     assert status == 0, err
     assert "the labels that the first weights (open) were learnt from are public, or those of other records" in said
@@ -201,7 +206,7 @@ def test_bad_options_charge_nothing(labeldp: Said, folder: Path, command: tuple[
     refused(labeldp(*command), folder, words)
 
 
-@pytest.mark.parametrize("command", [CNN, (*CNN, "--prior", "clusters"), BEST])
+@pytest.mark.parametrize("command", [CNN, (*CNN, "--prior", "clusters", "--trust", "central"), BEST])
 @pytest.mark.parametrize(
     ("count", "side", "words"), [(39, 12, "and an evaluation need at least"), (600, 5, "at least 8 pixels")]
 )
@@ -229,7 +234,7 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
     def missing(name: str) -> Any:
         raise ModuleNotFoundError("no torch", name="torch")
 
-    monkeypatch.setattr(optional, "import_module", missing)
+    monkeypatch.setattr(bundle, "import_module", missing)
     status, _, err = labeldp("predict", "model", "new.npz", "--out", "p.csv")
     assert status == 1 and "networks need torch: pip install" in err and not (folder / "p.csv").exists()
 

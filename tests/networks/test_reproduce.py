@@ -44,7 +44,7 @@ def test_both_stages_are_told(images: str, tmp_path: Path) -> None:
     assert "SIMULATION" in two.certificate and "torch" in two.versions
 
 
-class Interrupted(Exception):
+class Interrupted(BaseException):
     """The power went off."""
 
 

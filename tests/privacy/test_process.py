@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import labeldp as ldp
 from labeldp.privacy import Public
-from labeldp.workflows import LedgerFile
+from labeldp.curator import LedgerFile
 
 kind, folder, forks = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 labels = np.arange(1000) % 2

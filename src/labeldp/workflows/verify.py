@@ -1,4 +1,4 @@
-"""Is it still what was certified?."""
+"""Whether a published thing still is what was certified."""
 
 import os
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ COST_BITS = 30
 @final
 @dataclass(frozen=True)
 class LinearMeasure:
-    """Points with density e^(-beta (sum of linear losses + strength |x|^2)) on a body, for `labeldp.online.l2p.play`.
+    """Points with density e^(-beta (sum of linear losses + strength |x|^2)) on a body, for `play` of lazy players.
 
     Losses are gradients in units of lipschitz / 2**GRADIENT_BITS, points are in steps of `step` from the body's center.
 
