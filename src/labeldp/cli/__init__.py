@@ -85,11 +85,3 @@ def _sentence(error: Exception) -> str | None:
     if isinstance(error, OSError):
         return f"{error.strerror or 'the system refused'}: {error.filename or 'a file'}"
     return None
-
-
-LEDGER_EXAMPLES = """\b
-Examples:
-  labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
-  labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
-  labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
-"""

@@ -56,11 +56,11 @@ def _errors(numbers: Numbers) -> Iterator[str]:
 FIT_EXAMPLES = """\b
 Examples:
   labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
-      --ledger people.ledger --dataset people --id id --out model
+      --ledger people.ledger --dataset bought --id id --out model
   labeldp fit people.csv --label bought --classes no,yes --epsilon 2 --features age,job \\
-      --model boosting --test public.csv --test-labels-are-public --ledger people.ledger --dataset people --out model2
+      --model boosting --test public.csv --test-labels-are-public --ledger people.ledger --dataset bought --out model2
   labeldp fit people.csv --label bought --classes no,yes --epsilon 0.5 --delta 1e-6 --trust central \\
-      --model linear --ledger people.ledger --dataset people --id id --out model3
+      --model linear --ledger people.ledger --dataset bought --id id --out model3
   labeldp fit homes.csv --label price --range 0,500000 --epsilon 1 --trust central \\
       --ledger homes.ledger --dataset homes --out model6
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --model cnn --stages 2 \\

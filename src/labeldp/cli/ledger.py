@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli import LEDGER_EXAMPLES
 from labeldp.cli.options import FILE, naming_flags, saying_weak
 
 if TYPE_CHECKING:
@@ -161,6 +160,14 @@ def ledger_show(path: str) -> None:
     pass
 
     click.echo(describe_ledger(path))
+
+
+LEDGER_EXAMPLES = """\b
+Examples:
+  labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
+  labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
+  labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
+"""
 
 
 @ledger.command("add", epilog=LEDGER_EXAMPLES)
