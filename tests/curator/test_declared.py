@@ -17,6 +17,7 @@ from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
 from labeldp.curator.declared import LOSSES, Declared, classes_form
 from labeldp.mechanisms import CubeGrid, Domain, Located
+from labeldp.workflows import release_file
 
 SALARIES = np.random.default_rng(0).integers(20_000, 90_000, 300).astype(float)
 
@@ -403,3 +404,17 @@ def test_what_is_wrong_whatever_the_labels_are_declares_nothing(path: Path, labe
     with pytest.raises(ldp.InputError, match=r"^(labels|ids) must"):
         Curator(labels, domain=ldp.Interval(0, 1), ledger=opened(path), ids=[1])
     assert not path.exists()
+
+
+def test_a_standing_release_of_other_labels_is_refused_on_record(path: Path, tmp_path: Path) -> None:
+    """The same command on a changed file, its output standing, told whether a label had changed, and nobody counted."""
+    table, out = tmp_path / "people.csv", tmp_path / "noisy.csv"
+    asked = {"label": "y", "domain": ldp.Classes(2), "epsilon": 1, "ledger": path, "dataset": "salary", "out": out}
+    table.write_text("y\n" + "0\n1\n" * 20)
+    release_file(table, **asked)
+    release_file(table, **asked)
+    assert opened(path).differences == 0
+    table.write_text("y\n" + "1\n0\n" * 20)
+    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+        release_file(table, **asked)
+    assert opened(path).differences == 1 and opened(path).spent.epsilon() == 1

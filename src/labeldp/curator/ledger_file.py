@@ -550,13 +550,22 @@ class DatasetLedger(Uncopied):
             return known[1] if known else shelf.write(request, mechanism, self._charge(shelf, request))
 
     def find_stream(self, request: Request) -> Charge | None:
-        """The charge of a stream that was charged before; nothing is charged or written."""
+        """Return the charge of a stream that was charged before, or None; nothing is charged.
+
+        Where the labels are not those of before, that is counted before it is told.
+        """
         rows = self._store.rows(
             "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
             "AND revision = ? AND identity = ?",
             (self.name, self.revision, text_of(request.identity())),
         )
-        return charge_from(rows[0][0]) if rows else None
+        if rows:
+            return charge_from(rows[0][0])
+        with self._open() as (connection, dataset):
+            shelf = Shelf(connection, dataset, self.revision)
+            if not shelf.is_of(request):
+                shelf.count_difference()
+        return None
 
     @contextmanager
     def _shelf(self, request: Request) -> Iterator[Shelf]:
