@@ -196,8 +196,8 @@ REFUSED = {
     "little noise": (lambda: GaussianTree(10**6, 2, 1e-6), "stddev is too small"),
     "no epsilon": (lambda: LaplaceTree(3, 2, -1, 255), "epsilon must be positive"),
     "a tiny epsilon": (lambda: LaplaceTree(3, 2, 1e-9, 255), "epsilon is too small for integer noise"),
-    "no levels": (lambda: LaplaceTree(3, 2, 1, 0), "levels must be an integer of at least 1"),
-    "no horizon": (lambda: LaplaceTree(0, 2, 1, 255), "horizon must be an integer of at least 1"),
+    "no levels": (lambda: LaplaceTree(3, 2, 1, 0), "levels must be an integer, at least 1"),
+    "no horizon": (lambda: LaplaceTree(0, 2, 1, 255), "horizon must be an integer, at least 1"),
 }
 
 

@@ -157,9 +157,9 @@ def test_the_rate_is_the_side_to_its_power(row: tuple[str, str, str], setting: d
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"task": "ranking"}, "task must be classification, regression or heavy-tailed"),
-        ({"trust": "nobody"}, "trust must be local or central"),
-        ({"protection": "half"}, "protection must be label, full or none"),
+        ({"task": "ranking"}, "task must be one of classification, regression, heavy-tailed"),
+        ({"trust": "nobody"}, "trust must be one of local, central"),
+        ({"protection": "half"}, "protection must be one of label, full, none"),
         ({"beta": 1.5}, "beta must lie in"),
         ({"beta": 0}, "beta must be a positive"),
         ({"margin": 3.0}, "margin · beta must be at most 2"),

@@ -137,7 +137,7 @@ def test_multiples_are_rounded(multiple: float, text: str) -> None:
         ({"n": "0"}, "--n must be a whole number"),
         ({"d": "0"}, "--d must be a whole number"),
         ({"d": None}, "--d is missing"),
-        ({"task": "ranking"}, "--task must be classification, regression or heavy-tailed"),
+        ({"task": "ranking"}, "--task must be one of classification, regression, heavy-tailed"),
         ({"task": "regression"}, "--task regression needs --range LOW,HIGH, and none of the others"),
         ({"classes": None}, "say what labels are: --classes, --range or --moments, and none of the others"),
         ({"interval": "0,1"}, "say what labels are"),

@@ -27,6 +27,7 @@ from labeldp.privacy import (
     as_bound,
     float_within,
     positive_epsilon,
+    set_fields,
 )
 
 SAMPLER_VERSION = 1
@@ -180,7 +181,7 @@ class EpsilonMechanism(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
+        set_fields(self, epsilon=float_within(positive_epsilon(self.epsilon)))
 
     def _calibrate(self) -> None:
         """Refuse parameters that no noise of 64 bits can promise: constructors ask this last, `with_epsilon` too."""
@@ -193,8 +194,8 @@ class EpsilonMechanism(Mechanism):
         """
         other = object.__new__(type(self))
         for part in fields(self):
-            object.__setattr__(other, part.name, getattr(self, part.name))
-        object.__setattr__(other, "epsilon", float_within(positive_epsilon(epsilon)))
+            set_fields(other, **{part.name: getattr(self, part.name)})
+        set_fields(other, epsilon=float_within(positive_epsilon(epsilon)))
         other._calibrate()
         return other
 

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError, decimal
+from labeldp.privacy import DomainError, InputError, decimal, set_fields
 
 Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
@@ -119,7 +119,7 @@ class Classes(Domain):
     names: tuple[str | int, ...]
 
     def __init__(self, classes: int | Iterable[str | int]) -> None:
-        object.__setattr__(self, "names", _names(classes))
+        set_fields(self, names=_names(classes))
 
     @property
     def size(self) -> int:
@@ -359,7 +359,7 @@ class Interval(Domain):
             raise InputError("low must be below high")
         for name, value in (("low", low), ("high", high)):
             if type(getattr(self, name)) not in (int, float):
-                object.__setattr__(self, name, float(value))
+                set_fields(self, **{name: float(value)})
         if isinstance(self.grid, bool) or not isinstance(self.grid, int) or not 2 <= self.grid <= MAX_SIZE:
             raise InputError(f"grid must be an integer number of points from 2 to {MAX_SIZE}")
         if not isinstance(self.clip, bool):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, basis_of
-from labeldp.privacy import Certificate, InputError, PrivacyLoss, Public, Trust, as_bound, positive_epsilon
+from labeldp.privacy import Certificate, InputError, PrivacyLoss, Public, Trust, as_bound, positive_epsilon, set_fields
 from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, geometric_law
 
 Counts = NDArray[np.int64]
@@ -40,9 +40,7 @@ class CountMechanism(EpsilonMechanism):
         super().__post_init__()
         if not self.takes(self.domain):
             raise InputError(f"domain must be {self.domain_wanted}")
-        object.__setattr__(self, "partition", Groups.of(groups))
-        object.__setattr__(self, "why", getattr(groups, "why", ""))
-        object.__setattr__(self, "sources", basis_of(groups))
+        set_fields(self, partition=Groups.of(groups), why=getattr(groups, "why", ""), sources=basis_of(groups))
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
@@ -67,7 +65,7 @@ class CountMechanism(EpsilonMechanism):
         """The same mechanism with groups that were stored."""
         why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
         again = type(self)(domain=self.domain, epsilon=self.epsilon, groups=Public(np.array(arrays), why=why))
-        object.__setattr__(again, "sources", self.sources)
+        set_fields(again, sources=self.sources)
         return again
 
     @property

@@ -24,6 +24,7 @@ from labeldp.privacy import (
     as_bound,
     decimal,
     positive_epsilon,
+    set_fields,
 )
 from labeldp.sampling import (
     MAX_CELLS,
@@ -65,9 +66,12 @@ class CrossMoment(EpsilonMechanism):
         super().__post_init__()
         if not isinstance(self.domain, Classes | Interval):
             raise InputError("domain must be Classes or Interval, such as Classes(10) or Interval(0, 100)")
-        object.__setattr__(self, "rows", GridRows.of(features, clip, resolution))
-        object.__setattr__(self, "why", getattr(features, "why", ""))
-        object.__setattr__(self, "sources", basis_of(features))
+        set_fields(
+            self,
+            rows=GridRows.of(features, clip, resolution),
+            why=getattr(features, "why", ""),
+            sources=basis_of(features),
+        )
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
         if self.records * self.rows.length * self.largest_label >= 1 << 62:

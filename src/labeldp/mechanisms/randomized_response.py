@@ -26,6 +26,7 @@ from labeldp.privacy import (
     Words,
     exp_bounds,
     positive_epsilon,
+    set_fields,
     shortest_float,
 )
 
@@ -304,9 +305,9 @@ class RandomizedResponseTopK(_CandidateResponse):
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= self.domain.size:
             raise InputError(f"k must be an integer from 1 to {self.domain.size}")
-        object.__setattr__(self, "candidates", CandidateSets.top(rows, int(k)))
-        object.__setattr__(self, "why", getattr(prior, "why", ""))
-        object.__setattr__(self, "sources", basis_of(prior))
+        set_fields(
+            self, candidates=CandidateSets.top(rows, int(k)), why=getattr(prior, "why", ""), sources=basis_of(prior)
+        )
         super().__post_init__()
 
     def weights(self) -> Weights:
@@ -346,9 +347,12 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
     def __post_init__(self, prior: Any) -> None:
         _require_classes(self.domain)
-        object.__setattr__(self, "candidates", candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)))
-        object.__setattr__(self, "why", getattr(prior, "why", ""))
-        object.__setattr__(self, "sources", basis_of(prior))
+        set_fields(
+            self,
+            candidates=candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)),
+            why=getattr(prior, "why", ""),
+            sources=basis_of(prior),
+        )
         super().__post_init__()
 
     @property
@@ -364,7 +368,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         """The same mechanism with candidate sets that were stored."""
         sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
         again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=EARLIER))
-        object.__setattr__(again, "sources", self.sources)
+        set_fields(again, sources=self.sources)
         return again
 
     def weights(self) -> Weights:

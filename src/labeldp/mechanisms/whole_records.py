@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism
 from labeldp.mechanisms.domains import Classes, Interval, Located
 from labeldp.mechanisms.selection import select, selection_law
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_bound, positive_epsilon
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_bound, positive_epsilon, set_fields
 from labeldp.sampling import MIN_RATE, Integers, WordStream, discrete_laplace, geometric_law
 
 RULES = ("permute-and-flip", "exponential")
@@ -146,7 +146,7 @@ class FullMeans(_Full):
                 "smallest (n_0) must be an integer from 1 to 2**40 that is public, such as half of the number of "
                 "records that an average cell should hold"
             )
-        object.__setattr__(self, "smallest", int(self.smallest))
+        set_fields(self, smallest=int(self.smallest))
         self._calibrate()
 
     def _calibrate(self) -> None:

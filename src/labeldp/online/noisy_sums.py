@@ -16,9 +16,10 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     as_successive,
+    check_integer,
+    exact_positive,
     positive_epsilon,
-    positive_number,
-    whole_number,
+    set_fields,
 )
 from labeldp.sampling import WIDE_STDDEV, wide_gaussian
 
@@ -203,9 +204,12 @@ class ToeplitzSums(NoisySums[SumsState]):
     stddev: float
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        whole_number("width", self.width, 1)
-        object.__setattr__(self, "stddev", float(positive_number("stddev", self.stddev)))
+        set_fields(
+            self,
+            horizon=check_integer(self.horizon, "horizon"),
+            width=check_integer(self.width, "width"),
+            stddev=float(exact_positive(self.stddev, "stddev")),
+        )
         if not self.factor.reach * self.scale <= EXACT:
             raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take at least 1e-3")
 
@@ -345,7 +349,7 @@ def toeplitz_factor(horizon: int) -> ToeplitzFactor:
     Raises:
         InputError: the horizon is not an integer of at least 1.
     """
-    whole_number("horizon", horizon, 1)
+    horizon = check_integer(horizon, "horizon")
     low = -(math.log(horizon) + REACH)
     places = low + STEP * np.arange(math.ceil((REACH - low) / STEP) + 1)
     gaps, rest = 1 / (1 + np.exp(-places)), 1 / (1 + np.exp(places))

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
 from labeldp.online.noisy_sums import Floats, NoisySums
-from labeldp.privacy import InputError, PrivacyLoss, Randomness, as_successive, positive_number, whole_number
+from labeldp.privacy import (
+    InputError,
+    PrivacyLoss,
+    Randomness,
+    as_successive,
+    check_integer,
+    exact_positive,
+    set_fields,
+)
 from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 
 Integers = NDArray[np.int64]
@@ -145,9 +153,12 @@ class GaussianTree(TreeSums):
     stddev: float
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        whole_number("width", self.width, 1)
-        object.__setattr__(self, "stddev", float(positive_number("stddev", self.stddev)))
+        set_fields(
+            self,
+            horizon=check_integer(self.horizon, "horizon"),
+            width=check_integer(self.width, "width"),
+            stddev=float(exact_positive(self.stddev, "stddev")),
+        )
         if not max(self.horizon, 512) / self.unit <= 2**61:
             raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take a larger one")
 
@@ -206,10 +217,13 @@ class LaplaceTree(TreeSums):
     levels: int
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        whole_number("width", self.width, 1)
-        whole_number("levels", self.levels, 1)
-        object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
+        set_fields(
+            self,
+            horizon=check_integer(self.horizon, "horizon"),
+            width=check_integer(self.width, "width"),
+            levels=check_integer(self.levels, "levels"),
+            epsilon=exact_positive(self.epsilon, "epsilon"),
+        )
         if self.rate < MIN_RATE:
             raise InputError("epsilon is too small for integer noise of 64 bits: take fewer rounds, experts or levels")
 

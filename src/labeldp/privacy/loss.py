@@ -102,7 +102,7 @@ class PrivacyLoss:
     def __mul__(self, times: int) -> "PrivacyLoss":
         """The same release `times` times, with fresh noise."""
         if not isinstance(times, int) or times < 1:
-            raise InputError("times must be an integer of at least 1")
+            raise InputError("times must be an integer, at least 1")
         if len(self.alternatives) == 1:
             return PrivacyLoss((tuple((atom, count * times) for atom, count in self.alternatives[0]),))
         half = self * (times // 2) if times > 1 else PrivacyLoss.zero()

@@ -1,4 +1,7 @@
-"""Arguments: checked, or refused by name."""
+"""Checks of arguments: each returns the value in one type, or raises an `InputError` that names the argument.
+
+`check_…` returns Python's own numbers, rounded as floats are; `exact_…` returns a `Fraction`, the decimal as written.
+"""
 
 import math
 from fractions import Fraction
@@ -11,11 +14,140 @@ from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal
 
 MAX_EPSILON = 10**6
-"""Beyond this a curve says nothing any more."""
+"""The largest epsilon at which a privacy curve is read."""
+
+
+def set_fields(instance: Any, **values: Any) -> None:
+    """Set fields of a frozen dataclass; for its `__post_init__` alone, which stores what it has checked."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+def check_integer(value: Any, name: str, least: int = 1, most: int | None = None) -> int:
+    """Return an integer of at least `least` and at most `most`; NumPy's integers become Python's.
+
+    Raises:
+        InputError: another value, or another type.
+    """
+    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not integer or value < least or (most is not None and value > most):
+        raise InputError(
+            f"{name} must be an integer, at least {least}"
+            if most is None
+            else f"{name} must be an integer from {least} to {most}"
+        )
+    return int(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """Return a positive finite number.
+
+    Raises:
+        InputError: another value, or another type.
+    """
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise InputError(f"{name} must be a positive finite number")
+    return float(value)
+
+
+def check_nonnegative(value: Any, name: str) -> float:
+    """Return a finite number of at least 0.
+
+    Raises:
+        InputError: another value, or another type.
+    """
+    if not _is_number(value) or not 0 <= value < math.inf:
+        raise InputError(f"{name} must be a finite number, at least 0")
+    return float(value)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a number in [0, 1].
+
+    Raises:
+        InputError: another value, or another type.
+    """
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InputError(f"{name} must lie in [0, 1]")
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return one of some words.
+
+    Raises:
+        InputError: another value.
+    """
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}")
+    return str(value)
+
+
+def check_epsilon(value: Any) -> float:
+    """Return an epsilon at which a privacy curve is read, in [0, `MAX_EPSILON`].
+
+    Raises:
+        InputError: another value, or no number.
+    """
+    exact = decimal(value, "epsilon")
+    if not 0 <= exact <= MAX_EPSILON:
+        raise InputError(f"epsilon must lie in [0, {MAX_EPSILON}]")
+    return float(exact)
+
+
+def check_delta(value: Any) -> float:
+    """Return a delta in (0, 1).
+
+    Raises:
+        InputError: another value, or no number.
+    """
+    exact = decimal(value, "delta")
+    if not 0 < exact < 1:
+        raise InputError("delta must lie in (0, 1), such as delta=1e-6")
+    return float(exact)
+
+
+def check_loss_neighbors(value: Any) -> Neighbors:
+    """Return how sequences of losses may differ: in the loss of one round, replaced or set to zero.
+
+    Raises:
+        InputError: another relation.
+    """
+    if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
+        raise InputError("neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT")
+    return Neighbors(value)
+
+
+def exact_positive(value: Any, name: str) -> Fraction:
+    """Return a positive number, exactly as it was written.
+
+    Raises:
+        InputError: another value, or no number.
+    """
+    exact = decimal(value, name)
+    if exact <= 0:
+        raise InputError(f"{name} must be positive")
+    return exact
+
+
+def exact_share(value: Any, name: str) -> Fraction:
+    """Return a number in (0, 1] that coins of 32 bits give exactly.
+
+    Raises:
+        InputError: another value, or no number.
+    """
+    exact = decimal(value, name)
+    if not 0 < exact <= 1 or (1 << 32) % exact.denominator:
+        raise InputError(f"{name} must lie in (0, 1] and be a multiple of 2**-32, such as Fraction(1, 128)")
+    return exact
 
 
 def label_width(label_range: Any) -> Fraction:
-    """The width of the range of labels, exactly."""
+    """Return the width of the range of labels, exactly.
+
+    Raises:
+        InputError: no pair of numbers in ascending order.
+    """
     try:
         low, high = label_range
     except (TypeError, ValueError):
@@ -26,124 +158,5 @@ def label_width(label_range: Any) -> Fraction:
     return width
 
 
-def positive(value: Any, name: str) -> Fraction:
-    """A positive number, exactly."""
-    exact = decimal(value, name)
-    if exact <= 0:
-        raise InputError(f"{name} must be positive")
-    return exact
-
-
-def whole(value: Any, name: str, most: int) -> int:
-    """A positive integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InputError(f"{name} must be an integer, 1 to {most}")
-    return value
-
-
-def one_of(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """One of a few words."""
-    if value not in choices:
-        raise InputError(f"{name} must be one of: {', '.join(choices)}")
-    return str(value)
-
-
-def at_epsilon(value: Any) -> float:
-    """An epsilon at which a curve is read."""
-    exact = decimal(value, "epsilon")
-    if not 0 <= exact <= MAX_EPSILON:
-        raise InputError(f"epsilon must lie in [0, {MAX_EPSILON}]")
-    return float(exact)
-
-
-def target(value: Any) -> float:
-    """A delta that is to be reached."""
-    exact = decimal(value, "delta")
-    if not 0 < exact < 1:
-        raise InputError("delta must lie in (0, 1), such as delta=1e-6")
-    return float(exact)
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """An integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name} must be an integer of at least {least}")
-    return value
-
-
-def positive_number(name: str, value: Any) -> Fraction:
-    """A positive number, exactly as it was written."""
-    exact = decimal(value, name)
-    if exact <= 0:
-        raise InputError(f"{name} must be positive")
-    return exact
-
-
-def share(name: str, value: Any) -> Fraction:
-    """A number in (0, 1] that words of 32 bits give exactly."""
-    exact = decimal(value, name)
-    if not 0 < exact <= 1 or (1 << 32) % exact.denominator:
-        raise InputError(f"{name} must lie in (0, 1] and be a multiple of 2**-32, such as Fraction(1, 128)")
-    return exact
-
-
-def one_loss(neighbors: Any) -> Neighbors:
-    """What may differ between two sequences of losses: one round's."""
-    if neighbors not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
-        raise InputError("neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT")
-    return Neighbors(neighbors)
-
-
-def check_count(value: Any, name: str, least: int = 1) -> int:
-    """An integer, at least `least`.
-
-    Raises:
-        InputError: anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be an integer, at least {least}")
-    return int(value)
-
-
-def check_positive(value: Any, name: str) -> float:
-    """A positive finite number.
-
-    Raises:
-        InputError: anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-        raise InputError(f"{name} must be a positive finite number")
-    return float(value)
-
-
-def check_share(value: Any, name: str) -> float:
-    """A number in [0, 1].
-
-    Raises:
-        InputError: anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
-        raise InputError(f"{name} must lie in [0, 1]")
-    return float(value)
-
-
-def check_number(value: Any, name: str) -> float:
-    """A finite number, at least 0.
-
-    Raises:
-        InputError: anything else.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value < math.inf:
-        raise InputError(f"{name} must be a finite number, at least 0")
-    return float(value)
-
-
-def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
-    """One of some words.
-
-    Raises:
-        InputError: anything else.
-    """
-    if value not in choices:
-        raise InputError(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}")
-    return str(value)
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

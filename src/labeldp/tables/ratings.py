@@ -64,7 +64,7 @@ def load_movielens(path: str | os.PathLike[str], *, seed: int = 0) -> RatingData
         InputError: no such file, or anything but such a file. No message holds a rating.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError("seed must be an integer of at least 0")
+        raise InputError("seed must be an integer, at least 0")
     users, movies, ratings = _columns(_file(Path(path)))
     user_ids, user = np.unique(users, return_inverse=True)
     movie_ids, movie = np.unique(movies, return_inverse=True)

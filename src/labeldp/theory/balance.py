@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, check_choice, check_count, check_positive, positive_epsilon
+from labeldp.privacy import InputError, check_choice, check_integer, check_positive, positive_epsilon
 from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
 
 SPREAD = 0.5
@@ -124,7 +124,7 @@ def balance(
 
     Source: Zhao, eq. (150), (163), (190) and (203).
     """
-    count, size = check_positive(records, "records"), check_count(dimension, "dimension")
+    count, size = check_positive(records, "records"), check_integer(dimension, "dimension")
     smooth, order = check_smoothness(beta, 0.0, size), check_moments(moments)
 
     def at(exponent: float) -> Balance:

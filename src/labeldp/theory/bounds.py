@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, GaussianOneHot
-from labeldp.privacy import InputError, check_count, check_positive, check_share, positive_epsilon
+from labeldp.privacy import InputError, check_integer, check_positive, check_share, positive_epsilon
 
 
 def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float:
@@ -24,7 +24,7 @@ def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float
     Source: Shamir, Theorem 2, with c = D/G, for the iterate after n steps. Its constants stand where the bounds of
     Ghazi, Theorem 9 and Proposition 11, have an O.
     """
-    last = check_count(records, "records") + 1
+    last = check_integer(records, "records") + 1
     scale = check_positive(diameter, "diameter") * check_positive(moment, "moment")
     return 2 * scale * (2 + math.log(last)) / math.sqrt(last)
 
@@ -70,7 +70,7 @@ def normal_sgd_bound(
     K directions has; c from the analytic Gaussian mechanism of Balle and Wang (2018) in place of an unnamed
     constant (`docs/corrections.md`), and the constants of `last_iterate_bound`.
     """
-    noise = GaussianOneHot(domain=Classes(check_count(classes, "classes", 2)), epsilon=epsilon, delta=delta)
+    noise = GaussianOneHot(domain=Classes(check_integer(classes, "classes", 2)), epsilon=epsilon, delta=delta)
     moment = check_positive(lipschitz, "lipschitz") * math.sqrt(1 + noise.noise_stddev**2 * classes)
     return last_iterate_bound(records, diameter=diameter, moment=moment)
 
@@ -107,7 +107,7 @@ def debiased_gap_bound(
     check_positive(lipschitz, "lipschitz")
     if not 0 <= complexity < math.inf:
         raise InputError("complexity must be a non-negative finite number")
-    spread = math.sqrt(math.log(2 / failure) / (2 * check_count(records, "records")))
+    spread = math.sqrt(math.log(2 / failure) / (2 * check_integer(records, "records")))
     return _amplification(candidates, epsilon, 1) * (2 * lipschitz * complexity + spread) + outside
 
 
@@ -116,13 +116,15 @@ def linear_complexity(records: int, *, radius: float, norm: float) -> float:
 
     Source: Ghazi, eq. (20), by Cauchy and Schwarz and Jensen: E|Σ σ_i x_i| is at most √(Σ|x_i|²).
     """
-    return check_positive(radius, "radius") * check_positive(norm, "norm") / math.sqrt(check_count(records, "records"))
+    return (
+        check_positive(radius, "radius") * check_positive(norm, "norm") / math.sqrt(check_integer(records, "records"))
+    )
 
 
 def _amplification(classes: int, epsilon: Any, least: int = 2) -> float:
     """(e^ε + 2k - 3)/(e^ε - 1): Σ|v_k| for the weights v of a debiased label, and the range of the debiased loss."""
     decay = math.exp(-float(positive_epsilon(epsilon)))
-    return (1 + (2 * check_count(classes, "classes", least) - 3) * decay) / (1 - decay)
+    return (1 + (2 * check_integer(classes, "classes", least) - 3) * decay) / (1 - decay)
 
 
 MOST_COPIES = 20.0
@@ -146,7 +148,7 @@ def erm_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float
     decay = math.exp(-float(positive_epsilon(epsilon)))
     agreement = (1 + check_share(delta, "delta") * decay) / (1 + decay)
     scale = check_positive(diameter, "diameter") * check_positive(lipschitz, "lipschitz")
-    return scale / (2 * math.sqrt(check_count(records, "records"))) * (1 - math.sqrt(agreement))
+    return scale / (2 * math.sqrt(check_integer(records, "records"))) * (1 - math.sqrt(agreement))
 
 
 def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float, lipschitz: float) -> float:
@@ -165,7 +167,7 @@ def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: 
     Source: Ghazi, Lemma 15 and Fact 14, with explicit constants (`docs/corrections.md`).
     """
     each = float(positive_epsilon(epsilon))
-    last = min(check_count(records, "records"), max(1, int(MOST_COPIES / each)))
+    last = min(check_integer(records, "records"), max(1, int(MOST_COPIES / each)))
     copies = np.arange(1, last + 1)
     apart = np.exp(-copies * each)
     failure = check_share(delta, "delta") * math.exp(-each) * (1 - apart) / -math.expm1(-each)
@@ -187,7 +189,7 @@ def lower_rate(records: int, *, epsilon: Any, diameter: float, lipschitz: float)
     if exact > 1:
         raise InputError("epsilon must be at most 1: above, the rate is that of learning without privacy")
     scale = check_positive(diameter, "diameter") * check_positive(lipschitz, "lipschitz")
-    return scale / math.sqrt(exact * check_count(records, "records"))
+    return scale / math.sqrt(exact * check_integer(records, "records"))
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,6 @@ def hard_instance(vectors: int, *, rng: np.random.Generator, copies: int = 1) ->
 
     Source: Ghazi, Proposition 13 and Lemma 15.
     """
-    count, times = check_count(vectors, "vectors"), check_count(copies, "copies")
+    count, times = check_integer(vectors, "vectors"), check_integer(copies, "copies")
     labels = rng.integers(0, 2, count)
     return HardInstance(np.repeat(np.eye(count), times, axis=0), np.repeat(labels, times), times)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from labeldp.privacy import InputError, check_count, check_number, check_positive
+from labeldp.privacy import InputError, check_integer, check_nonnegative, check_positive, set_fields
 from labeldp.theory.rates import check_smoothness, critical_side
 
 MOST_CELLS = 1 << 24
@@ -38,8 +38,11 @@ class Cubes:
     dimension: int
 
     def __post_init__(self) -> None:
-        check_count(self.per_axis, "per_axis")
-        check_count(self.dimension, "dimension")
+        set_fields(
+            self,
+            per_axis=check_integer(self.per_axis, "per_axis"),
+            dimension=check_integer(self.dimension, "dimension"),
+        )
         if self.per_axis**self.dimension > MOST_CELLS:
             raise InputError(
                 "so many bumps do not fit in memory: take fewer records, a larger side or fewer dimensions"
@@ -58,7 +61,7 @@ class Cubes:
 
     def draw(self, records: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Features, shape (n, d), uniform on the inner halves, and the cube of each."""
-        cubes = rng.integers(0, self.count, check_count(records, "records"))
+        cubes = rng.integers(0, self.count, check_integer(records, "records"))
         corners = np.stack(np.unravel_index(cubes, (self.per_axis,) * self.dimension), axis=1)
         inside = 0.25 + 0.5 * rng.random((cubes.size, self.dimension))
         return (corners + inside) / self.per_axis, cubes
@@ -221,7 +224,7 @@ def hard_classes(
     """
     cubes = Cubes(per_axis, dimension)
     height = _height(per_axis, beta, margin, dimension, amplitude)
-    size = check_count(classes, "classes", 2)
+    size = check_integer(classes, "classes", 2)
     bumps = max(1, round(per_axis ** (dimension - margin * beta)))
     winners = np.full(cubes.count, -1, dtype=np.int64)
     winners[rng.permutation(cubes.count)[:bumps]] = rng.integers(0, size, bumps)
@@ -299,7 +302,7 @@ def critical_cells(*, constant: float = 1.0, **setting: Any) -> int:
 
 def _height(per_axis: int, beta: Any, margin: Any, dimension: int, amplitude: Any) -> float:
     """The height of the bumps."""
-    check_number(margin, "margin")
+    check_nonnegative(margin, "margin")
     height = check_positive(amplitude, "amplitude") * per_axis ** -check_smoothness(beta, margin, dimension)
     if height > 1:
         raise InputError("amplitude must be at most per_axis^beta: bumps are no higher than 1")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, check_choice, check_count, check_number, check_positive, positive_epsilon
+from labeldp.privacy import InputError, check_choice, check_integer, check_nonnegative, check_positive, positive_epsilon
 
 TASKS = ("classification", "regression", "heavy-tailed")
 
@@ -90,7 +90,7 @@ def rate_terms(
     check_choice(task, "task", TASKS)
     check_choice(trust, "trust", TRUSTS)
     check_choice(protection, "protection", PROTECTIONS)
-    size = check_count(dimension, "dimension")
+    size = check_integer(dimension, "dimension")
     smooth = check_smoothness(beta, margin, size)
     power = _risk_power(task, smooth, margin)
     tail = _tail(task, moments)
@@ -217,7 +217,7 @@ def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
     smooth = check_positive(beta, "beta")
     if smooth > 1:
         raise InputError("beta must lie in (0, 1]: a function that is smoother than that in this sense is constant")
-    if smooth * check_number(margin, "margin") > dimension:
+    if smooth * check_nonnegative(margin, "margin") > dimension:
         raise InputError(f"margin · beta must be at most {dimension}, the dimension: no smooth classes are clearer")
     return smooth
 
@@ -260,7 +260,7 @@ def _numbers(records: Any, epsilon: Any, classes: Any, *, task: str, **setting: 
     if epsilon is None and setting.get("protection") != "none":
         raise InputError("epsilon is missing")
     exact = math.inf if epsilon is None else float(positive_epsilon(epsilon))
-    return count, exact, math.log(check_count(classes, "classes", 2)) if task == "classification" else 1.0
+    return count, exact, math.log(check_integer(classes, "classes", 2)) if task == "classification" else 1.0
 
 
 def _solve(terms: Sequence[Term], value: float, numbers: tuple[float, float, float]) -> float:

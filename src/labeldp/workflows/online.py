@@ -30,7 +30,16 @@ from labeldp.online import (
     quantize,
     thaw,
 )
-from labeldp.privacy import Budget, Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, Ledger
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    DomainError,
+    InputError,
+    KeyedRandomness,
+    LabelDPError,
+    Ledger,
+    set_fields,
+)
 from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
 from labeldp.workflows.parsing import count
 from labeldp.workflows.release import Progress
@@ -68,7 +77,7 @@ class OnlineRun:
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)
         if self.horizon is not None:
-            object.__setattr__(self, "horizon", count(self.horizon, "horizon", 1, 12))
+            set_fields(self, horizon=count(self.horizon, "horizon", 1, 12))
         if self.loss_bits not in (8, 16):
             raise InputError("loss_bits must be 8 or 16")
 

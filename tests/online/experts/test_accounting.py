@@ -122,7 +122,7 @@ def test_rates_that_are_no_doubles_are_rounded_against_us() -> None:
     [
         ((0, 1, 0.5, 9, REPLACE), "rate must be positive"),
         ((65, 1, 0.5, 9, REPLACE), "rate must be at most 64"),
-        ((0.1, 0, 0.5, 9, REPLACE), "batch must be an integer of at least 1"),
+        ((0.1, 0, 0.5, 9, REPLACE), "batch must be an integer, at least 1"),
         ((0.1, 1, 0, 9, REPLACE), r"redraw must lie in \(0, 1\]"),
         ((0.1, 1, 2, 9, REPLACE), r"redraw must lie in \(0, 1\]"),
         ((0.1, 1, 0.5, 9, Neighbors.ONE_LABEL), "neighbors must be"),

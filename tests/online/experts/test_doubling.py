@@ -123,7 +123,7 @@ def test_rates_are_exact() -> None:
 
 
 REFUSED = {
-    "one expert": (lambda: DoublingExponential(1, 1), "experts must be an integer of at least 2"),
+    "one expert": (lambda: DoublingExponential(1, 1), "experts must be an integer, at least 2"),
     "no epsilon": (lambda: DoublingExponential(2, 0), "epsilon must be positive"),
     "levels": (lambda: DoublingExponential(2, 1, levels=7), "levels must be 255 or 65535"),
     "neighbors": (lambda: DoublingExponential(2, 1, neighbors=Neighbors.FULL), "neighbors must be Neighbors.ONE_LOSS"),

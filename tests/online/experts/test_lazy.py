@@ -175,7 +175,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(InputError, match="a bound that never fails"):
         L2P(Capped(51, failure=Fraction(1, 10**6)), 2, Fraction(1, 4))
     for arguments, message in [
-        ((measure, 0, 0.5), "batch must be an integer of at least 1"),
+        ((measure, 0, 0.5), "batch must be an integer, at least 1"),
         ((measure, 1, 0.0), "redraw must lie in"),
         ((measure, 1, 0.5, Neighbors.FULL), "neighbors must be Neighbors.ONE_LOSS"),
     ]:
@@ -359,9 +359,9 @@ def test_its_loss_is_that_of_the_accountant_of_dart() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"experts": 1}, "experts must be an integer of at least 2"),
-        ({"batch": 0}, "batch must be an integer of at least 1"),
-        ({"batch": 2.0}, "batch must be an integer of at least 1"),
+        ({"experts": 1}, "experts must be an integer, at least 2"),
+        ({"batch": 0}, "batch must be an integer, at least 1"),
+        ({"batch": 2.0}, "batch must be an integer, at least 1"),
         ({"rate": 0}, "rate must be positive"),
         ({"rate": float("nan")}, "rate must be finite"),
         ({"redraw": 0}, r"redraw must lie in \(0, 1\]"),

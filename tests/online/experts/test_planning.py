@@ -159,10 +159,10 @@ def test_when_a_bound_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"d": 1}, "d must be an integer of at least 2"),
-        ({"d": 2.0}, "d must be an integer of at least 2"),
+        ({"d": 1}, "d must be an integer, at least 2"),
+        ({"d": 2.0}, "d must be an integer, at least 2"),
         ({"d": 10**9 + 1}, r"d must be at most 10\^9"),
-        ({"horizon": 0}, "horizon must be an integer of at least 1"),
+        ({"horizon": 0}, "horizon must be an integer, at least 1"),
         ({"horizon": 10**12 + 1}, r"horizon at most 10\^12"),
         ({"epsilon": 0}, "epsilon must be positive"),
         ({"epsilon": 1001}, "epsilon must be at most 1000"),

@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, basis_of
-from labeldp.privacy import Certificate, InputError, Public, Release, Trust, all_digits, decimal, whole
+from labeldp.privacy import (
+    Certificate,
+    InputError,
+    Public,
+    Release,
+    Trust,
+    all_digits,
+    check_integer,
+    decimal,
+    set_fields,
+)
 
 Keys = NDArray[np.int64]
 
@@ -49,17 +59,20 @@ class Bagged(Mechanism):
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
             raise InputError("domain must be Interval, such as Interval(0, 100), or two classes")
-        whole(self.size, "size", MAX_RECORDS)
+        set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
-        object.__setattr__(self, "partition", _checked(source, self.size))
-        object.__setattr__(self, "why", getattr(source, "why", ""))
-        object.__setattr__(self, "sources", (*basis_of(source), *basis_of(features)))
+        set_fields(
+            self,
+            partition=_checked(source, self.size),
+            why=getattr(source, "why", ""),
+            sources=(*basis_of(source), *basis_of(features)),
+        )
 
     def replaced(self, **values: Any) -> Self:
         """The same description with other values of some fields; bags stay."""
         other = object.__new__(type(self))
         for part in fields(self):
-            object.__setattr__(other, part.name, values.get(part.name, getattr(self, part.name)))
+            set_fields(other, **{part.name: values.get(part.name, getattr(self, part.name))})
         return other
 
     @property
@@ -226,7 +239,7 @@ def median_bags(features: Any, size: int) -> Any:
 
 def _count(records: int, size: int) -> int:
     """How many bags there are."""
-    if records < whole(size, "size", MAX_RECORDS):
+    if records < check_integer(size, "size", most=MAX_RECORDS):
         raise InputError(f"size must be at most the number of records, {records}")
     return records // size
 

@@ -20,15 +20,16 @@ from labeldp.privacy import (
     Public,
     Release,
     all_digits,
-    at_epsilon,
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_integer,
     decimal,
+    exact_positive,
     falls_below,
     label_width,
-    one_of,
-    positive,
+    set_fields,
     shortest_float,
-    target,
-    whole,
 )
 from labeldp.sampling import MIN_RATE, NORMAL_ERROR, Integers, WordStream, discrete_laplace, normals
 
@@ -79,12 +80,12 @@ class HiddenBag:
     rows: int = 1
 
     def __post_init__(self) -> None:
-        positive(self.residual_square, "residual_square")
+        exact_positive(self.residual_square, "residual_square")
         _share(self.leverage)
         if decimal(self.cross, "cross") < 0:
             raise InputError("cross must not be negative: it is a sum of absolute values")
         label_width(self.label_range)
-        whole(self.rows, "rows", MAX_WEIGHTED_SUMS)
+        set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_WEIGHTED_SUMS))
         if self.weights().stretch > MAX_STRETCH:
             raise InputError("residual_square is so small that the released sums give the label away")
 
@@ -92,7 +93,7 @@ class HiddenBag:
     def _residual(self) -> float:
         """The floor of the residual in units of half the label range, squared, rounded down."""
         half = label_width(self.label_range) / 2
-        return float(positive(self.residual_square, "residual_square") / half**2) / _UP
+        return float(exact_positive(self.residual_square, "residual_square") / half**2) / _UP
 
     def weights(self) -> HiddenWeights:
         """The pair of normal laws that dominates every move of a label from a smaller to a larger residual.
@@ -197,13 +198,16 @@ class WeightedLBA(Bagged):
         if weights is not None:
             raise InputError("weights of WeightedLBA are secret: published beside the sums they give the labels away")
         super().__post_init__(bags, features, seed)
-        whole(self.rows, "rows", MAX_ROWS)
+        set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_ROWS))
         table = finite_rows(features, self.records)
-        object.__setattr__(self, "table", table)
-        object.__setattr__(self, "why_features", getattr(features, "why", ""))
-        object.__setattr__(self, "digest", hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest())
+        set_fields(
+            self,
+            table=table,
+            why_features=getattr(features, "why", ""),
+            digest=hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest(),
+        )
         for name in ("epsilon", "delta", "bag_noise", "assumed_residual_square"):
-            object.__setattr__(self, name, _number(getattr(self, name), name))
+            set_fields(self, **{name: _number(getattr(self, name), name)})
         if self.bag_noise == "auto":
             self._check_auto()
         else:
@@ -213,8 +217,8 @@ class WeightedLBA(Bagged):
     def _check_auto(self) -> None:
         if self.epsilon is None or self.delta is None or self.assumed_residual_square:
             raise InputError('epsilon and delta must be given with bag_noise="auto", and no assumed_residual_square')
-        positive(at_epsilon(self.epsilon), "epsilon")
-        target(self.delta)
+        exact_positive(check_epsilon(self.epsilon), "epsilon")
+        check_delta(self.delta)
 
     def _check_given(self) -> None:
         if self.epsilon is not None or self.delta is not None:
@@ -246,7 +250,7 @@ class WeightedLBA(Bagged):
         """The floor of the squared residual: what noise adds to every bag, and what is assumed."""
         if self.bag_noise != "auto":
             return float(decimal(self.bag_noise, "bag_noise") ** 2 + decimal(self.assumed_residual_square, "assumed"))
-        rest = target(self.delta) - float(self.failure)
+        rest = check_delta(self.delta) - float(self.failure)
         if rest <= 0:
             raise InputError(f"delta must be above {float(self.failure):.3g} here: so much do sums in doubles add")
         return lba_required_residual(epsilon=self.epsilon, delta=rest, rows=self.rows, **self._design)
@@ -420,7 +424,7 @@ def cross_bound(size: int, leverage: Any) -> float:
 
     The true sum is often a fifth smaller. Source: `docs/proofs/aggregation.md`, by the Cauchy-Schwarz inequality.
     """
-    whole(size, "size", 1 << 50)
+    size = check_integer(size, "size", most=1 << 50)
     share = _share(leverage)
     return math.sqrt(share * (1 - share) * (size - 1)) * _UP
 
@@ -448,8 +452,8 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
         >>> 0.9e-6 < lba_delta(bag, 1) < 1e-6
         True
     """
-    one_of(end, "end", ENDS)
-    return _read(bag, at_epsilon(epsilon), ENDS.index(end))
+    check_choice(end, "end", ENDS)
+    return _read(bag, check_epsilon(epsilon), ENDS.index(end))
 
 
 def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
@@ -472,7 +476,7 @@ def lba_required_residual(
 
     Source: `docs/proofs/aggregation.md`: noise on the sum is one more label with no features.
     """
-    aim, at = target(delta), at_epsilon(epsilon)
+    aim, at = check_delta(delta), check_epsilon(epsilon)
 
     def bag(residual: float) -> HiddenBag:
         return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)

@@ -20,19 +20,20 @@ from labeldp.privacy import (
     PrivacyLoss,
     all_digits,
     as_bound,
-    at_epsilon,
     bag_ends,
     binomial,
+    check_choice,
+    check_delta,
+    check_epsilon,
+    check_integer,
     decimal,
+    exact_positive,
     falls_below,
     float_within,
     integer_below,
     label_width,
-    one_of,
-    positive,
+    set_fields,
     shortest_float,
-    target,
-    whole,
 )
 from labeldp.sampling import (
     MAX_STDDEV,
@@ -128,11 +129,11 @@ class NoisyBags:
     records: int | None = None
 
     def __post_init__(self) -> None:
-        whole(self.size, "size", MAX_BAG)
-        positive(self.stddev, "stddev")
+        set_fields(self, size=check_integer(self.size, "size", most=MAX_BAG))
+        exact_positive(self.stddev, "stddev")
         label_width(self.label_range)
-        one_of(self.weights, "weights", WEIGHTS)
-        one_of(self.noisy_set, "noisy_set", NOISY_SETS)
+        check_choice(self.weights, "weights", WEIGHTS)
+        check_choice(self.noisy_set, "noisy_set", NOISY_SETS)
         if not 0 < decimal(self.noisy_fraction, "noisy_fraction") <= 1:
             raise InputError("noisy_fraction must lie in (0, 1]: without noisy labels a bag reveals its labels")
         if self.records is not None:
@@ -143,7 +144,7 @@ class NoisyBags:
     def _check_records(self, records: int) -> None:
         if self.noisy_set != "fixed":
             raise InputError('records is for noisy_set="fixed": a stratified set promises the same for any number')
-        if whole(records, "records", MAX_RECORDS) < self.size:
+        if check_integer(records, "records", most=MAX_RECORDS) < self.size:
             raise InputError(f"records must be at least size = {self.size}: a bag holds so many labels")
 
     @property
@@ -169,7 +170,7 @@ class NoisyBags:
     @property
     def ratio(self) -> Fraction:
         """Width of the label range over the standard deviation."""
-        return label_width(self.label_range) / positive(self.stddev, "stddev")
+        return label_width(self.label_range) / exact_positive(self.stddev, "stddev")
 
     @property
     def each(self) -> int | None:
@@ -245,12 +246,13 @@ class NoisyWeightedLLP(Bagged):
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
         own = "gaussian" if self.paper_faithful else "rademacher"
-        object.__setattr__(self, "weights", own if self.weights is None else one_of(self.weights, "weights", WEIGHTS))
+        set_fields(self, weights=own if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
         if self.paper_faithful and self.weights != own:
             raise InputError('weights must be "gaussian" with paper_faithful=True: those are the weights of the paper')
         if isinstance(self.noisy, int) and self.noisy < 1:
             raise InputError("noisy must be at least 1: a bag without a noisy label reveals its labels")
-        if whole(self.noisy, "noisy", 1 << 40) > self.size:
+        set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
+        if self.noisy > self.size:
             raise InputError("noisy must be at most size: so many labels does a bag hold")
         self._settle()
         most = int(self.sizes.max())
@@ -263,20 +265,23 @@ class NoisyWeightedLLP(Bagged):
         if self.stddev != "auto":
             if any(value is not None for value in asked.values()):
                 raise InputError('epsilon and delta are for stddev="auto": a given noise decides them')
-            object.__setattr__(self, "stddev", float(positive(self.stddev, "stddev")))
+            set_fields(self, stddev=float(exact_positive(self.stddev, "stddev")))
             return
         if None in asked.values():
             raise InputError('epsilon and delta must be given with stddev="auto"')
-        target(self.delta)
-        object.__setattr__(self, "epsilon", float_within(positive(self.epsilon, "epsilon")))
-        object.__setattr__(self, "delta", float_within(decimal(self.delta, "delta")))
+        check_delta(self.delta)
+        set_fields(
+            self,
+            epsilon=float_within(exact_positive(self.epsilon, "epsilon")),
+            delta=float_within(decimal(self.delta, "delta")),
+        )
         rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
         if rest <= 0:
             raise InputError(f"delta must be above {float(self.failure + WEIGHT_FAILURE):.3g} here")
         design = {part.name: getattr(self._law(self.width), part.name) for part in fields(NoisyBags)}
         design = {name: value for name, value in design.items() if name != "stddev"}
         found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
-        object.__setattr__(self, "stddev", float(found.stddev) * (1 + 1e-9))
+        set_fields(self, stddev=float(found.stddev) * (1 + 1e-9))
 
     @property
     def bound_of_a_sum(self) -> int:
@@ -287,12 +292,12 @@ class NoisyWeightedLLP(Bagged):
     @property
     def step_ratio(self) -> Fraction:
         """The standard deviation of one label's noise in steps, exactly."""
-        return positive(self.stddev, "stddev") / self.step * UNIT
+        return exact_positive(self.stddev, "stddev") / self.step * UNIT
 
     @cached_property
     def law(self) -> NoisyBags:
         """The bags in real numbers, whose loss this release has."""
-        return self._law(positive(self.stddev, "stddev"))
+        return self._law(exact_positive(self.stddev, "stddev"))
 
     def _law(self, stddev: Fraction) -> NoisyBags:
         fixed = self.paper_faithful
@@ -455,8 +460,8 @@ def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
         >>> round(llp_delta(paper, 1), 3)
         0.966
     """
-    one_of(end, "end", ENDS)
-    return _read(bags, at_epsilon(epsilon), ENDS.index(end))
+    check_choice(end, "end", ENDS)
+    return _read(bags, check_epsilon(epsilon), ENDS.index(end))
 
 
 def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
@@ -473,7 +478,7 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
 
     Guarantee: at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
-    aim, least = target(delta), 1e-9
+    aim, least = check_delta(delta), 1e-9
     found = falls_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
     if found == least and _read(bags, 0.0) <= aim:
         return 0.0
@@ -499,8 +504,8 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
         >>> llp_calibrate("size", epsilon=1, delta=1e-6, stddev=1, label_range=(-1, 1)).size
         72
     """
-    one_of(solve_for, "solve_for", UNKNOWNS)
-    aim, at = target(delta), at_epsilon(epsilon)
+    check_choice(solve_for, "solve_for", UNKNOWNS)
+    aim, at = check_delta(delta), check_epsilon(epsilon)
     if solve_for in design:
         raise InputError(f"{solve_for} is what is to be found: leave it out")
     finder = {"size": _smallest_size, "stddev": _smallest_stddev, "noisy_fraction": _smallest_fraction}[solve_for]
@@ -517,7 +522,7 @@ Reader = Callable[[NoisyBags], float]
 
 def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     records = design.get("records")
-    most = MAX_BAG if records is None else min(MAX_BAG, whole(records, "records", MAX_RECORDS))
+    most = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", most=MAX_RECORDS))
     stratified = design.get("noisy_set", "stratified") == "stratified"
     widest = _bags(design, size=most)
     size = integer_below(

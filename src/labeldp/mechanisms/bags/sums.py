@@ -17,13 +17,14 @@ from labeldp.privacy import (
     Trust,
     all_digits,
     as_bound,
+    check_choice,
+    check_integer,
     decimal,
     float_within,
     label_width,
-    one_of,
     positive_epsilon,
+    set_fields,
     shortest_float,
-    whole,
 )
 from labeldp.sampling import (
     MIN_RATE,
@@ -82,10 +83,10 @@ class BagSum(Bagged):
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
-        object.__setattr__(self, "epsilon", float_within(positive_epsilon(self.epsilon)))
-        one_of(self.noise, "noise", NOISES)
+        set_fields(self, epsilon=float_within(positive_epsilon(self.epsilon)))
+        check_choice(self.noise, "noise", NOISES)
         delta = decimal(self.delta, "delta")
-        object.__setattr__(self, "delta", float_within(delta) if delta > 0 else float(delta))
+        set_fields(self, delta=float_within(delta) if delta > 0 else float(delta))
         if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
             raise InputError('delta must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"')
         self._calibrate()
@@ -221,7 +222,7 @@ class NaiveBags(Mechanism):
 
     def __post_init__(self) -> None:
         for name in ("size", "count", "population"):
-            whole(getattr(self, name), name, MAX_RECORDS)
+            set_fields(self, **{name: check_integer(getattr(self, name), name, most=MAX_RECORDS)})
         if self.size * self.count > self.population:
             raise InputError("bags must not overlap: count times size is at most the number of records")
 

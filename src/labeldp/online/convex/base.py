@@ -8,7 +8,16 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, Trust, positive_number, whole_number
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    Trust,
+    check_integer,
+    exact_positive,
+    set_fields,
+)
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +73,7 @@ class Space(Body):
 
     def __post_init__(self) -> None:
         _check_size(self.dimension)
-        object.__setattr__(self, "radius", real("radius", self.radius))
+        set_fields(self, radius=real(self.radius, "radius"))
 
     @property
     def center(self) -> Floats:
@@ -96,7 +105,7 @@ class Ball(Body):
 
     def __post_init__(self) -> None:
         _check_size(self.dimension)
-        object.__setattr__(self, "radius", real("radius", self.radius))
+        set_fields(self, radius=real(self.radius, "radius"))
 
     @property
     def center(self) -> Floats:
@@ -124,7 +133,7 @@ class Box(Body):
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             ends = finite_array(getattr(self, name), name, 1)
-            object.__setattr__(self, name, tuple(float(end) for end in ends))
+            set_fields(self, **{name: tuple(float(end) for end in ends)})
         _check_size(len(self.low))
         if len(self.low) != len(self.high) or any(a >= b for a, b in zip(self.low, self.high, strict=True)):
             raise InputError("low and high must be as long as each other, low below high in every coordinate")
@@ -271,18 +280,18 @@ def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
     return array
 
 
-def real(name: str, value: Any) -> float:
+def real(value: Any, name: str) -> float:
     """A positive number as a double.
 
     Raises:
         InputError: another value, or one beyond doubles.
     """
-    number = float(positive_number(name, value)) if not isinstance(value, float) or math.isfinite(value) else math.inf
+    number = float(exact_positive(value, name)) if not isinstance(value, float) or math.isfinite(value) else math.inf
     if not 1e-150 < number < 1e150:
         raise InputError(f"{name} must be a positive number between 1e-150 and 1e150")
     return number
 
 
 def _check_size(dimension: Any) -> None:
-    if whole_number("dimension", dimension, 1) > MAX_DIMENSION:
+    if check_integer(dimension, "dimension") > MAX_DIMENSION:
         raise InputError(f"dimension must be at most {MAX_DIMENSION:,}")

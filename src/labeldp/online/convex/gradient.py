@@ -9,7 +9,15 @@ import numpy as np
 from labeldp.online.convex.base import Body, ConvexKernel, Floats, real
 from labeldp.online.noisy_sums import HasRounds, NoisySums
 from labeldp.online.tree import LaplaceTree
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, one_loss, whole_number
+from labeldp.privacy import (
+    InputError,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    check_integer,
+    check_loss_neighbors,
+    set_fields,
+)
 
 S = TypeVar("S", bound=HasRounds)
 
@@ -67,8 +75,8 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
 
     def __post_init__(self) -> None:
         for name in ("lipschitz", "rate"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+            set_fields(self, **{name: real(getattr(self, name), name)})
+        set_fields(self, neighbors=check_loss_neighbors(self.neighbors))
         if self.sums.width != self.body.dimension:
             raise InputError(f"sums must have a width of {self.body.dimension}, the dimension of the body")
         if isinstance(self.sums, LaplaceTree):
@@ -172,10 +180,9 @@ class OnlineGradientDescent(ConvexKernel[DescentState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        object.__setattr__(self, "lipschitz", real("lipschitz", self.lipschitz))
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), lipschitz=real(self.lipschitz, "lipschitz"))
         best = self.body.radius / (self.lipschitz * math.sqrt(self.horizon))
-        object.__setattr__(self, "rate", real("rate", self.rate) if self.rate else best)
+        set_fields(self, rate=real(self.rate, "rate") if self.rate else best)
 
     def init(self, *, rng: Randomness) -> DescentState:
         """The center."""

@@ -24,7 +24,7 @@ from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.planning import NEIGHBORS
 from labeldp.online.noisy_sums import NoisySums, ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree
-from labeldp.privacy import InputError, decimal, exp_bounds, positive_epsilon, shortest_float, whole_number
+from labeldp.privacy import InputError, check_integer, decimal, exp_bounds, positive_epsilon, shortest_float
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -165,7 +165,7 @@ def _checked(
     if not 0 < share < 1:
         raise InputError("delta must lie between 0 and 1: no method for convex losses is pure")
     exact = positive_epsilon(epsilon), share
-    rounds, lipschitz = whole_number("horizon", horizon, 1), real("lipschitz", lipschitz)
+    rounds, lipschitz = check_integer(horizon, "horizon"), real(lipschitz, "lipschitz")
     return _Question(body, rounds, lipschitz, *exact, NEIGHBORS[neighbors], losses == "linear", sampler)
 
 

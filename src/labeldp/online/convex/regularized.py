@@ -29,11 +29,12 @@ from labeldp.privacy import (
     Randomness,
     all_digits,
     as_successive,
+    check_integer,
+    check_loss_neighbors,
     decimal,
+    exact_share,
     exp_bounds,
-    one_loss,
-    share,
-    whole_number,
+    set_fields,
 )
 
 COST_BITS = 30
@@ -161,12 +162,10 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     tail: float = 2.0**-40
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        whole_number("batch", self.batch, 1)
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), batch=check_integer(self.batch, "batch"))
         for name in ("lipschitz", "beta", "strength"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
-        object.__setattr__(self, "redraw", share("redraw", self.redraw))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+            set_fields(self, **{name: real(getattr(self, name), name)})
+        set_fields(self, redraw=exact_share(self.redraw, "redraw"), neighbors=check_loss_neighbors(self.neighbors))
         if not 0 < self.tail < 1:
             raise InputError("tail must lie between 0 and 1")
         if self.redraw < 1 and not self.body.bounded:
@@ -339,11 +338,10 @@ class SampledWeights(ConvexKernel[SampledState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        whole_number("horizon", self.horizon, 1)
-        whole_number("batch", self.batch, 1)
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), batch=check_integer(self.batch, "batch"))
         for name in ("lipschitz", "beta", "strength", "epsilon"):
-            object.__setattr__(self, name, real(name, getattr(self, name)))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+            set_fields(self, **{name: real(getattr(self, name), name)})
+        set_fields(self, neighbors=check_loss_neighbors(self.neighbors))
         if getattr(self.sampler, "distance", None) is None or not callable(getattr(self.sampler, "draw", None)):
             raise InputError(REFUSED)
         if not 0 <= self.distance < 1:

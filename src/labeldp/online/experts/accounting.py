@@ -17,11 +17,11 @@ from labeldp.privacy import (
     Neighbors,
     PrivacyLoss,
     Switching,
-    one_loss,
-    positive_number,
-    share,
+    check_integer,
+    check_loss_neighbors,
+    exact_positive,
+    exact_share,
     switching_rdp,
-    whole_number,
 )
 
 Floats = NDArray[np.float64]
@@ -82,10 +82,11 @@ def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbo
 
 def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
     """One atom, its rate rounded up to a double; nothing where one batch alone can be seen."""
-    swing, above, exact = _swing(neighbors), float(positive_number("rate", rate)), share("redraw", redraw)
-    if Fraction(above) < positive_number("rate", rate):
+    swing, above, exact = _swing(neighbors), float(exact_positive(rate, "rate")), exact_share(redraw, "redraw")
+    if Fraction(above) < exact_positive(rate, "rate"):
         above = math.nextafter(above, math.inf)
-    batches = batches_seen(rounds, whole_number("batch", batch, 1))
+    batch = check_integer(batch, "batch")
+    batches = batches_seen(rounds, batch)
     if batches < 2:
         return PrivacyLoss.zero()
     if above > MAX_RATE:
@@ -94,7 +95,7 @@ def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors,
 
 
 def _swing(neighbors: Neighbors) -> int:
-    return SWINGS[one_loss(neighbors)]
+    return SWINGS[check_loss_neighbors(neighbors)]
 
 
 def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> float:

@@ -13,9 +13,10 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     as_successive,
-    one_loss,
+    check_integer,
+    check_loss_neighbors,
     positive_epsilon,
-    whole_number,
+    set_fields,
 )
 from labeldp.sampling import Integers, draw_index
 
@@ -65,11 +66,10 @@ class DoublingExponential(Kernel[DoublingState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        whole_number("experts", self.experts, 2)
+        set_fields(self, experts=check_integer(self.experts, "experts", 2))
         if self.levels not in LEVELS:
             raise InputError("levels must be 255 or 65535")
-        object.__setattr__(self, "epsilon", positive_epsilon(self.epsilon))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        set_fields(self, epsilon=positive_epsilon(self.epsilon), neighbors=check_loss_neighbors(self.neighbors))
 
     @property
     def rate(self) -> Fraction:
@@ -161,7 +161,7 @@ class BetterOfTwo(Kernel[BothState]):
         if len({(one.levels, one.neighbors) for one in (self.first, self.second, self.chooser)}) > 1:
             raise InputError("first, second and chooser must have the same levels and neighbors")
         for name in ("experts", "levels", "neighbors"):
-            object.__setattr__(self, name, getattr(self.first, name))
+            set_fields(self, **{name: getattr(self.first, name)})
 
     def init(self, *, rng: Randomness) -> BothState:
         """All three before their first round."""

@@ -16,10 +16,11 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     as_successive,
-    one_loss,
-    positive_number,
-    share,
-    whole_number,
+    check_integer,
+    check_loss_neighbors,
+    exact_positive,
+    exact_share,
+    set_fields,
 )
 from labeldp.sampling import draw_index, keep_coins
 
@@ -188,8 +189,7 @@ class MultiplicativeWeightsMeasure:
     levels: int
 
     def __post_init__(self) -> None:
-        whole_number("experts", self.experts, 2)
-        object.__setattr__(self, "rate", positive_number("rate", self.rate))
+        set_fields(self, experts=check_integer(self.experts, "experts", 2), rate=exact_positive(self.rate, "rate"))
         if self.levels not in LEVELS:
             raise InputError("levels must be 255 or 65535")
 
@@ -260,11 +260,14 @@ class L2P(Kernel[LazyState[Any]]):
     def __post_init__(self) -> None:
         if self.measure.failure:
             raise InputError("measure must have a bound that never fails: what coins reveal where it can is not proved")
-        whole_number("batch", self.batch, 1)
-        object.__setattr__(self, "redraw", share("redraw", self.redraw))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
-        object.__setattr__(self, "experts", self.measure.experts)
-        object.__setattr__(self, "levels", self.measure.levels)
+        set_fields(
+            self,
+            batch=check_integer(self.batch, "batch"),
+            redraw=exact_share(self.redraw, "redraw"),
+            neighbors=check_loss_neighbors(self.neighbors),
+            experts=self.measure.experts,
+            levels=self.measure.levels,
+        )
 
     def init(self, *, rng: Randomness) -> LazyState[Any]:
         """Action and reference, drawn independently."""
@@ -328,10 +331,13 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        whole_number("batch", self.batch, 1)
-        object.__setattr__(self, "rate", self.measure.rate)
-        object.__setattr__(self, "redraw", share("redraw", self.redraw))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        set_fields(
+            self,
+            batch=check_integer(self.batch, "batch"),
+            rate=self.measure.rate,
+            redraw=exact_share(self.redraw, "redraw"),
+            neighbors=check_loss_neighbors(self.neighbors),
+        )
 
     @cached_property
     def measure(self) -> MultiplicativeWeightsMeasure:
@@ -403,8 +409,7 @@ class MultiplicativeWeights(Kernel[WeightsState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rate", self.measure.rate)
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        set_fields(self, rate=self.measure.rate, neighbors=check_loss_neighbors(self.neighbors))
 
     @cached_property
     def measure(self) -> MultiplicativeWeightsMeasure:

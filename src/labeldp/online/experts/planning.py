@@ -27,7 +27,7 @@ from labeldp.online.experts.lazy import L2P, BatchedDartboard, MultiplicativeWei
 from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
 from labeldp.online.noisy_sums import ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree, nodes
-from labeldp.privacy import InputError, Neighbors, decimal, positive_epsilon, shortest_float, whole_number
+from labeldp.privacy import InputError, Neighbors, check_integer, decimal, positive_epsilon, shortest_float
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """What may become of one round's losses: any others, or none at all."""
@@ -196,7 +196,8 @@ def _checked(
     d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str, loss_bits: int
 ) -> tuple[Promise, Neighbors]:
     """The numbers of a question, or one sentence that says what would be right."""
-    if whole_number("d", d, 2) > MAX_EXPERTS or whole_number("horizon", horizon, 1) > MAX_HORIZON:
+    d, horizon = check_integer(d, "d", 2), check_integer(horizon, "horizon")
+    if d > MAX_EXPERTS or horizon > MAX_HORIZON:
         raise InputError("d must be at most 10^9 and horizon at most 10^12")
     share = decimal(delta, "delta")
     if not 0 <= share < 1 or 0 < share < LEAST_DELTA:

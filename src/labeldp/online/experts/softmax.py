@@ -19,9 +19,10 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     as_successive,
-    one_loss,
-    positive_number,
-    whole_number,
+    check_integer,
+    check_loss_neighbors,
+    exact_positive,
+    set_fields,
 )
 from labeldp.sampling import fresh_words
 
@@ -89,12 +90,12 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
 
     def _check(self) -> None:
         """Refuse public parameters out of range, and keep the others exactly as they were written."""
-        whole_number("experts", self.experts, 2)
-        whole_number("horizon", self.horizon, 1)
+        set_fields(
+            self, experts=check_integer(self.experts, "experts", 2), horizon=check_integer(self.horizon, "horizon")
+        )
         if self.levels not in LEVELS:
             raise InputError("levels must be 255 or 65535")
-        object.__setattr__(self, "rate", positive_number("rate", self.rate))
-        object.__setattr__(self, "neighbors", one_loss(self.neighbors))
+        set_fields(self, rate=exact_positive(self.rate, "rate"), neighbors=check_loss_neighbors(self.neighbors))
 
 
 def softmax_draws(sums: Floats, rate: float, *, rng: Randomness) -> Actions:
@@ -153,7 +154,7 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
 
     def __post_init__(self) -> None:
         self._check()
-        object.__setattr__(self, "stddev", self.sums.stddev)
+        set_fields(self, stddev=self.sums.stddev)
 
     @cached_property
     def sums(self) -> ToeplitzSums:
@@ -202,7 +203,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
         if (self.epsilon is None) == (self.stddev is None):
             raise InputError("give one of epsilon, for Laplace noise, and stddev, for Gaussian noise")
         if self.epsilon is not None:
-            object.__setattr__(self, "epsilon", positive_number("epsilon", self.epsilon))
+            set_fields(self, epsilon=exact_positive(self.epsilon, "epsilon"))
         self.sums  # refuses noise that does not fit  # noqa: B018
 
     @cached_property
@@ -210,7 +211,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
         """The noisy sums of losses, in units of 1."""
         if self.stddev is not None:
             return GaussianTree(self.horizon, self.experts, self.stddev)
-        share = positive_number("epsilon", self.epsilon) / (self.experts * nodes(self.horizon))
+        share = exact_positive(self.epsilon, "epsilon") / (self.experts * nodes(self.horizon))
         return LaplaceTree(self.horizon, self.experts, share, self.levels)
 
     def _step(self, state: TreeState, vectors: NDArray[Any], rng: Randomness) -> tuple[TreeState, Floats]:
