@@ -126,7 +126,7 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
 
 def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.csv", "--method", "dartboard")
-    keep = online_run.Unfinished.keep
+    keep = online_run.RunState.keep
 
     def interrupted(*arguments: object) -> None:
         keep(*arguments)
@@ -135,7 +135,7 @@ def test_ctrl_c_and_the_same_command_again(labeldp: Callable, losses: Path, monk
     monkeypatch.setattr(online_run, "BLOCK_CELLS", 30)
     for _ in range(3):
         with monkeypatch.context() as patch:
-            patch.setattr(online_run.Unfinished, "keep", interrupted)
+            patch.setattr(online_run.RunState, "keep", interrupted)
             ran = labeldp(*command)
         assert ran.status == 130 and "Running the same command again finishes it" in ran.err
         assert Path("out.csv.unfinished").is_dir() and not Path("out.csv").exists()

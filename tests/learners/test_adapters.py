@@ -17,7 +17,7 @@ from labeldp.learners import (
     NoisyNumberRegressor,
     boosted_regression,
     debiased_scorer,
-    judged,
+    evaluate,
     tune,
 )
 from labeldp.learners.evidence import Evidence
@@ -186,7 +186,7 @@ def test_what_tuning_holds_out_is_an_evaluation() -> None:
     features, labels, release = numbers(3000)
     tuned = tune([NoisyNumberRegressor(LinearRegression()), NoisyNumberRegressor()], features, release)
     assert tuned.held_out.shape == (3000,) and tuned.scores[0] > tuned.scores[1]
-    seen = judged(release, tuned.held_out, "held out", np.arange(3000))
+    seen = evaluate(release, tuned.held_out, "held out", np.arange(3000))
     found = seen.squared_error(1 - 1e-12)  # type: ignore[union-attr]
     assert found.low < np.mean((labels - tuned.held_out) ** 2) < found.high
 

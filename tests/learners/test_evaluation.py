@@ -14,8 +14,8 @@ from labeldp.learners import (
     debiased_log_loss,
     debiased_share,
     debiased_squared_error,
-    judged,
-    measuring,
+    evaluate,
+    evaluation_mechanism,
 )
 from labeldp.learners.evaluation import auc_estimate, clopper_pearson
 from labeldp.mechanisms import Mechanism
@@ -228,7 +228,7 @@ def test_what_a_model_gains_over_a_constant_is_known_far_better_than_its_error()
     rng = np.random.default_rng(6)
     signal = rng.uniform(0, 4, 4000)
     labels = signal + rng.uniform(-1, 1, 4000)
-    seen = judged(noisy_numbers(labels, 1.0), signal, "signal", np.arange(4000))
+    seen = evaluate(noisy_numbers(labels, 1.0), signal, "signal", np.arange(4000))
     assert isinstance(seen, NumberEvaluation)
     gain, error = seen.gain(TINY), seen.squared_error(TINY)
     assert gain.low < signal.var() < gain.high and gain.high - gain.low < 0.4 * (error.high - error.low)
@@ -276,11 +276,11 @@ def test_residuals_are_unbiased_and_parts_can_be_taken() -> None:
 
 
 def test_numbers_get_numbers_and_classes_get_classes() -> None:
-    numbers, classes = measuring(ldp.Interval(0, 1), 1.0), measuring(ldp.Classes(3), 1.0)
+    numbers, classes = evaluation_mechanism(ldp.Interval(0, 1), 1.0), evaluation_mechanism(ldp.Classes(3), 1.0)
     assert isinstance(numbers, ldp.DiscreteLaplace) and isinstance(classes, ldp.RandomizedResponse)
-    seen = judged(held([0.5, 0.2], numbers), np.array([-3.0, 0.5]), "", np.arange(2))
+    seen = evaluate(held([0.5, 0.2], numbers), np.array([-3.0, 0.5]), "", np.arange(2))
     assert isinstance(seen, NumberEvaluation) and seen.predictions.tolist() == [0.0, 0.5]
-    assert isinstance(judged(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Evaluation)
+    assert isinstance(evaluate(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Evaluation)
 
 
 def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learnt_from() -> None:

@@ -13,7 +13,7 @@ import pytest
 from labeldp.privacy import InputError
 from labeldp.report import render_report
 from labeldp.report.svg import Axis
-from labeldp.workflows import Across, FitSummary, Picture, amount
+from labeldp.workflows import Across, FitSummary, Picture, format_number
 from report.test_render import Page
 
 Samples = dict[str, Callable[[], FitSummary]]
@@ -96,4 +96,4 @@ def test_summaries_of_numbers_survive_json_and_refuse_what_cannot_be_shown(sampl
     [(0.0, "0"), (12.3456, "12.35"), (-0.5, "-0.5000"), (123456.0, "123,456"), (7.6e9, "7.6e+09"), (3e-7, "3e-07")],
 )
 def test_amounts_have_four_digits_or_all_before_the_point(value: float, text: str) -> None:
-    assert amount(value) == text
+    assert format_number(value) == text

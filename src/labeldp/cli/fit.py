@@ -13,10 +13,10 @@ from labeldp.cli.options import FILE, PATH, domain_options, note, private, sayin
 from labeldp.cli.options import progress as _progress
 
 if TYPE_CHECKING:
-    from labeldp.workflows import FitSummary, Numbers
+    from labeldp.workflows import Estimated, FitSummary, Numbers
 
 
-def spoken_lines(summary: FitSummary) -> Iterator[str]:
+def summary_lines(summary: FitSummary) -> Iterator[str]:
     """The certificate's sentence, how good the model is, and what to know before believing that."""
     yield summary.sentence
     if summary.numbers is not None:
@@ -31,26 +31,26 @@ def spoken_lines(summary: FitSummary) -> Iterator[str]:
 
 
 def _errors(numbers: Numbers) -> Iterator[str]:
-    """How far off predicted numbers are."""
-    from labeldp.workflows import amount
+    """Yield the errors of predicted numbers, a sentence each."""
+    from labeldp.workflows import format_number
 
-    test, error, constant, gain = numbers.test, numbers.error, numbers.constant, numbers.gain
+    def interval(estimate: Estimated) -> str:
+        value, low, high = map(format_number, (estimate.value, estimate.low, estimate.high))
+        return f"{value} ({low} to {high})"
+
+    test, error = numbers.test, numbers.error
     if test is not None:
+        square, absolute = format_number(test.error), format_number(test.absolute)
         explained = "" if test.explained is None else f", R² {test.explained:.3f}"
-        yield (
-            f"Error on {test.file}: {amount(test.error)} (root mean square), {amount(test.absolute)} (mean absolute)"
-            f"{explained}."
-        )
-    found = f"{amount(error.value)} ({amount(error.low)} to {amount(error.high)})"
-    found = found if error.low > 0 else f"below {amount(error.high)}, too noisy to say how much"
+        yield f"Error on {test.file}: {square} (root mean square), {absolute} (mean absolute){explained}."
+    found = interval(error)
+    if error.low <= 0:
+        found = f"below {format_number(error.high)}, too noisy to say how much"
     yield (
         f"Error (root mean square), estimated from released labels: {found}; always answering the mean: "
-        f"{amount(constant.value)} ({amount(constant.low)} to {amount(constant.high)})."
+        f"{interval(numbers.constant)}."
     )
-    yield (
-        f"Squared error below that of always answering the mean: {amount(gain.value)} ({amount(gain.low)} to "
-        f"{amount(gain.high)})."
-    )
+    yield f"Squared error below that of always answering the mean: {interval(numbers.gain)}."
 
 
 FIT_EXAMPLES = """\b
@@ -165,7 +165,7 @@ def fit(data: str, **options: Any) -> None:
             note=note,
             progress=progress,
         )
-    for line in spoken_lines(summary):
+    for line in summary_lines(summary):
         click.echo(line)
     click.echo(describe_budget(files["ledger"], settings.dataset))
     click.echo(f"Report: {files['out'].rstrip('/')}/report.html")

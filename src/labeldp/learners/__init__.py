@@ -1,5 +1,8 @@
 """What can be learned from released labels: multi-stage training, noise-aware models, scores without true labels."""
 
+import warnings
+from typing import Any
+
 from labeldp.learners.adapters import NoisyLabelClassifier, NoisyNumberRegressor, debiased_scorer
 from labeldp.learners.bags import BagRegressor, BagRows, bag_product, bag_rows, fit_bags
 from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, default_cells, fit_cells
@@ -28,8 +31,8 @@ from labeldp.learners.evaluation import (
     debiased_log_loss,
     debiased_share,
     debiased_squared_error,
-    judged,
-    measuring,
+    evaluate,
+    evaluation_mechanism,
 )
 from labeldp.learners.evidence import Evidence, tempered
 from labeldp.learners.features import intrinsic_dimension
@@ -49,7 +52,7 @@ from labeldp.learners.sgd import (
     printed_moment,
     response_moment,
 )
-from labeldp.learners.training import Training, fit_noisy, posterior, rehearse
+from labeldp.learners.training import Training, dry_run, fit_noisy, posterior
 from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbors, tune
 from labeldp.learners.whitening import CHOSEN
 
@@ -111,7 +114,10 @@ __all__ = [
     "default_clusters",
     "default_epsilon",
     "distances",
+    "dry_run",
+    "evaluate",
     "evaluated",
+    "evaluation_mechanism",
     "fit_bags",
     "fit_cells",
     "fit_full_cells",
@@ -120,16 +126,13 @@ __all__ = [
     "fit_noisy",
     "indicators",
     "intrinsic_dimension",
-    "judged",
     "kind_of",
     "lp_normal_sgd",
     "lp_rr_sgd",
-    "measuring",
     "neighbors",
     "normal_moment",
     "posterior",
     "printed_moment",
-    "rehearse",
     "response_moment",
     "round_loss",
     "round_moment",
@@ -137,3 +140,15 @@ __all__ = [
     "tempered",
     "tune",
 ]
+
+
+_RENAMED = {"judged": evaluate, "measuring": evaluation_mechanism, "rehearse": dry_run}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the function that has the old name `name`."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    message = f"labeldp.learners.{name} is now labeldp.learners.{_RENAMED[name].__name__}"
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return _RENAMED[name]

@@ -359,14 +359,14 @@ class NumberEvaluation:
         return _squares(self.release, self.constant()) - _squares(self.release, self.predictions)
 
 
-def measuring(domain: Any, epsilon: float) -> RandomizedResponse | DiscreteLaplace:
+def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | DiscreteLaplace:
     """What answers records that a model is measured on: plain randomized response, or for numbers noise on the grid."""
     if isinstance(domain, Interval):
         return DiscreteLaplace(domain=domain, epsilon=epsilon)
     return RandomizedResponse(domain=domain, epsilon=epsilon)
 
 
-def judged(release: Release[Any], predicted: Any, of: str, rows: NDArray[np.intp]) -> Evaluation | NumberEvaluation:
+def evaluate(release: Release[Any], predicted: Any, of: str, rows: NDArray[np.intp]) -> Evaluation | NumberEvaluation:
     """The evaluation of class probabilities, or of predictions, kept in range, on records with released labels."""
     domain = release.mechanism.domain
     if isinstance(domain, Interval):

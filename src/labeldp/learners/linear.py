@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from labeldp.learners.features import check_rows, number_table, row_table
 from labeldp.learners.model import Model, _refuse_evaluation, evaluated
-from labeldp.learners.representations import Mapped, TableMap, mapped_by
+from labeldp.learners.representations import EncodedFeatures, TableMap, encode
 from labeldp.learners.whitening import (
     EXPLAINED,
     MAX_DIMENSION,
@@ -165,7 +165,7 @@ def fit_linear(
     task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
     _refuse_evaluation(evaluation, source)
     unfitted = TableMap() if representation is None else representation
-    fitted = mapped_by(unfitted, features, source)
+    fitted = encode(unfitted, features, source)
     if not evaluation:
         return task.rounds(fitted, features, slice(None), curator, rng, refine)[0]
 
@@ -304,13 +304,13 @@ class Task:
 
     def rounds(
         self,
-        mapped: Mapped,
+        mapped: EncodedFeatures,
         features: Any,
         rows: Any,
         curator: CuratorLike,
         rng: Any,
         refine: Sequence[Refinement],
-    ) -> tuple[Release[Model], Mapped]:
+    ) -> tuple[Release[Model], EncodedFeatures]:
         """The model of the last round, and the features as it sees them."""
         curator.require(self.steps(1 + len(refine)))
         model, sums = self.learn(mapped.take(rows), curator, rng, (), _step(1))
@@ -324,7 +324,7 @@ class Task:
         return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT, 1.0).privacy_loss())
 
     def learn(
-        self, mapped: Mapped, curator: CuratorLike, rng: Any, earlier: "tuple[Sums, ...]", step: str
+        self, mapped: EncodedFeatures, curator: CuratorLike, rng: Any, earlier: "tuple[Sums, ...]", step: str
     ) -> "tuple[Release[Model], tuple[Sums, ...]]":
         """Everything public, then the release, then the model; and what was released so far."""
         directions = Directions.of(mapped.table, self)

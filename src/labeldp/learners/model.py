@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners.evaluation import HELD_OUT, Evaluation, NumberEvaluation, judged, measuring
+from labeldp.learners.evaluation import HELD_OUT, Evaluation, NumberEvaluation, evaluate, evaluation_mechanism
 from labeldp.learners.evidence import Probabilities, expanded, unmixed
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
@@ -65,7 +65,7 @@ def evaluated(
     seed: int,
     rng: Any,
 ) -> Release[Model]:
-    """A model with an evaluation on records that it was not learned from, answered one by one (see `measuring`).
+    """A model with an evaluation on records that it was not learned from, answered one by one.
 
     Args:
         curator: of all labels.
@@ -84,11 +84,11 @@ def evaluated(
         raise InputError("labels must hold more records: the training or the evaluation part would be empty")
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
-    response = measuring(kept.domain, epsilon)
+    response = evaluation_mechanism(kept.domain, epsilon)
     kept.require({"evaluation": response.privacy_loss()})
     model, predicted = learn(training, held)
     release = kept.release(response, rng=rng, step="evaluation")
-    seen = judged(release, predicted, HELD_OUT, np.flatnonzero(held))
+    seen = evaluate(release, predicted, HELD_OUT, np.flatnonzero(held))
     return gather([model, release], lambda learnt, _: replace(learnt, evaluation=seen))
 
 

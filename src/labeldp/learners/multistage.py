@@ -21,13 +21,13 @@ from labeldp.learners.training import (
     Guess,
     Method,
     Training,
+    dry_run,
     first_guess,
-    knows_noise,
+    is_noise_aware,
     learn,
     prior_rows,
-    rehearse,
     released_anyway,
-    resting_on,
+    with_initial_certificate,
 )
 from labeldp.mechanisms import Classes, LaplaceHistogram, RandomizedResponse, RandomizedResponseWithPrior
 from labeldp.privacy import (
@@ -115,21 +115,21 @@ def fit_multistage(
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
     plan = _Plan(features, curator.domain, epsilon, temperature, Training.of(training), rng, rows, prior)
     _refuse_early(plan, candidates, stages, evaluation)
-    cross_validated = stages == 1 and prior is None and not knows_noise(candidates[0])
+    cross_validated = stages == 1 and prior is None and not is_noise_aware(candidates[0])
     share = 0.0 if cross_validated else evaluation
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
     if np.count_nonzero(parts == 0) < 2:
         raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
     fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, cross_validated)
-    rehearse(candidates, features, plan.training, plan.plain(), records=fewest)
+    dry_run(candidates, features, plan.training, plan.plain(), records=fewest)
     if not parts.any():
         model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
-        return resting_on(model, candidates[0])
+        return with_initial_certificate(model, candidates[0])
     why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
     curators = curator.split(Public(parts, why=why))
     places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
     held = places[stages] if len(places) > stages else None
-    return resting_on(plan.run(places[:stages], candidates, held, False), candidates[0])
+    return with_initial_certificate(plan.run(places[:stages], candidates, held, False), candidates[0])
 
 
 _Part = tuple[CuratorLike, NDArray[np.intp]]
@@ -214,7 +214,7 @@ class _Plan:
 
     def _takes_for_true(self, classifier: Any) -> bool:
         """Whether released labels are learned from as if they were true: then unlikely ones are dropped."""
-        if knows_noise(classifier):
+        if is_noise_aware(classifier):
             return bool(classifier.loss == "cross-entropy")
         return self.training.method == "plain"
 
@@ -288,7 +288,7 @@ def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: f
         raise InputError("stages must be a positive integer")
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-    losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if knows_noise(each))
+    losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if is_noise_aware(each))
     if "debiased" in losses and (stages != 1 or plan.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
 

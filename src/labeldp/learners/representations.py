@@ -271,17 +271,17 @@ WHY = "rows computed from public features alone, by a rule that was fixed withou
 
 
 @dataclass(frozen=True)
-class Mapped:
+class EncodedFeatures:
     """Features as their fitted transformer sees them, shape (n, p), and the release that they came from, if any."""
 
     transformer: Any
     table: AnyFloats = field(repr=False)
     source: Release[Any] | None = None
 
-    def take(self, rows: Any) -> "Mapped":
-        return Mapped(self.transformer, self.table[rows], self.source)
+    def take(self, rows: Any) -> "EncodedFeatures":
+        return EncodedFeatures(self.transformer, self.table[rows], self.source)
 
-    def refined(self, transformer: Release[Any], features: Any) -> "Mapped":
+    def refined(self, transformer: Release[Any], features: Any) -> "EncodedFeatures":
         """The features as another fitted transformer sees them, which was released.
 
         Raises:
@@ -290,14 +290,14 @@ class Mapped:
         if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
             raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
         source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
-        return Mapped(transformer.value, _table(transformer.value, features, "refine"), source)
+        return EncodedFeatures(transformer.value, _table(transformer.value, features, "refine"), source)
 
     def wrapped(self, rows: AnyFloats) -> Public[AnyFloats] | Release[AnyFloats]:
         """Rows that were computed from the table, as public or as released as it is."""
         return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
 
 
-def mapped_by(representation: Any, features: Any, source: Release[Any] | None) -> Mapped:
+def encode(representation: Any, features: Any, source: Release[Any] | None) -> EncodedFeatures:
     """Fit a transformer on features alone.
 
     Raises:
@@ -307,7 +307,7 @@ def mapped_by(representation: Any, features: Any, source: Release[Any] | None) -
         raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
     with _taking(representation):
         transformer = clone(representation).fit(features)
-    return Mapped(transformer, _table(transformer, features, "representation"), source)
+    return EncodedFeatures(transformer, _table(transformer, features, "representation"), source)
 
 
 def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:

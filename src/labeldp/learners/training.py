@@ -112,7 +112,7 @@ def fit_noisy(
         guess = first_guess(features, evidence, candidates, recipe, prior=rows)
         return learn(features, evidence, guess, recipe, domain)
 
-    return resting_on(gather([release, *known], build), candidates[0])
+    return with_initial_certificate(gather([release, *known], build), candidates[0])
 
 
 def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
@@ -153,7 +153,7 @@ def first_guess(
     always: bool = False,
 ) -> Guess:
     """Cross-fit every candidate, and keep the one that explains the held-out released labels best."""
-    if any(map(knows_noise, candidates)):
+    if any(map(is_noise_aware, candidates)):
         known = evidence.class_prior()[None, :] if prior is None else prior
         return Guess(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
     if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
@@ -162,14 +162,14 @@ def first_guess(
     return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
 
 
-def knows_noise(classifier: Any) -> bool:
+def is_noise_aware(classifier: Any) -> bool:
     """Whether a classifier learns from released labels and their law itself, by a method `fit_released`."""
     return hasattr(classifier, "fit_released")
 
 
-def resting_on(model: Release[Model], classifier: Any) -> Release[Model]:
+def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[Model]:
     """A model with what its classifier's first weights cost, or under the condition that they are public."""
-    first = getattr(classifier, "init", None) if knows_noise(classifier) else None
+    first = getattr(classifier, "init", None) if is_noise_aware(classifier) else None
     if isinstance(first, Release):
         return gather([model, first], lambda learnt, _: learnt)
     if not isinstance(first, Public):
@@ -196,7 +196,7 @@ def learn(
         start: the fitted classifier of the stage before, for one that knows the noise.
         stage: 1, 2, …, likewise.
     """
-    if knows_noise(guess.classifier):
+    if is_noise_aware(guess.classifier):
         unfitted, prior = clone(guess.classifier), guess.probabilities
         return Model(domain, unfitted.fit_released(features, evidence, start=start, prior=prior, stage=stage))
     if recipe.method == "plain":
@@ -295,7 +295,7 @@ def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
     return np.linalg.inv(evidence.matrix)[evidence.codes]
 
 
-def rehearse(
+def dry_run(
     candidates: Sequence[Any],
     features: Any,
     recipe: Training,
@@ -321,26 +321,26 @@ def rehearse(
     Raises:
         InputError: nothing was charged, because no label was needed.
     """
-    if len(candidates) > 1 and any(map(knows_noise, candidates)):
+    if len(candidates) > 1 and any(map(is_noise_aware, candidates)):
         raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")
     size, count = response.domain.size, rows_of(features)
     most = min(count if records is None else records, max(RETRIED // size, 1))
     told: Telling | None = None
     for each in candidates:
-        if knows_noise(each):
-            each.rehearse(features, size)
+        if is_noise_aware(each):
+            each.dry_run(features, size)
             continue
         told = told or telling_rows(features, recipe.seed)
         try:
-            _rehearsed(each, features, told, recipe, response)
+            _dry_run_of(each, features, told, recipe, response)
         except InputError:
             if most <= len(told.rows):
                 raise
-            _rehearsed(each, features, told.among(count, most, recipe.seed), recipe, response)
+            _dry_run_of(each, features, told.among(count, most, recipe.seed), recipe, response)
 
 
-def _rehearsed(each: Any, features: Any, told: Telling, recipe: Training, response: RandomizedResponse) -> None:
-    """Try a classifier on some records; see `rehearse`."""
+def _dry_run_of(each: Any, features: Any, told: Telling, recipe: Training, response: RandomizedResponse) -> None:
+    """Try a classifier on some records; see `dry_run`."""
     domain, rng, rows = response.domain, np.random.default_rng(recipe.seed), told.rows
     assert isinstance(domain, Classes)
     table, each_row = _safe_indexing(features, rows), np.arange(len(rows))

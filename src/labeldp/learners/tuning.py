@@ -165,7 +165,7 @@ class Tuned:
         learner: the best one, fitted to all records.
         scores: of each candidate, larger is better: estimates of what true labels would show, up to the same constant.
         held_out: what the best one predicted for each record without its label: numbers, shape (n,), or class
-            probabilities, shape (n, K). `judged` makes an evaluation of them.
+            probabilities, shape (n, K). `evaluate` makes an evaluation of them.
     """
 
     learner: Any

@@ -99,7 +99,7 @@ def fit_best(
     mapping = Remembered(default_representation(features) if representation is None else representation)
     net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
     plan = _Plan(features, curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed)
-    plan.rehearse()
+    plan.dry_run()
     if not evaluation:
         return plan.learn(curator, np.arange(curator.records))
 
@@ -171,9 +171,9 @@ class _Plan:
     told: Told
     seed: int
 
-    def rehearse(self) -> None:
+    def dry_run(self) -> None:
         """Refuse before anything is charged what could not be finished after it."""
-        self.network.rehearse(self.features, self.domain.size)
+        self.network.dry_run(self.features, self.domain.size)
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         """All steps, on the labels of some of the records."""

@@ -115,7 +115,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.loss_ = loss
         return self
 
-    def rehearse(self, X: Any, classes: int) -> None:
+    def dry_run(self, X: Any, classes: int) -> None:
         """Refuse what could not be trained: one step of each stage on made-up labels.
 
         Raises:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from labeldp.report.svg import BESIDE, BOTTOM, LEFT, RIGHT, TOP, Axis, Scale, apart, figure, round_ticks, tag
 from labeldp.report.words import percent, shortened, signed, spent
-from labeldp.workflows import Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, amount
+from labeldp.workflows import Bin, BudgetUse, Confusion, Curve, Estimated, Importance, Picture, format_number
 
 CURVE_WIDTH, HEIGHT = 680.0, 360.0
 
@@ -215,13 +215,15 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
         ends = [end for each in picture.seen for end in (each.low, each.high)]
         y = Axis.of_numbers(label, [*picture.answers[0], *ends], BOTTOM, TOP)
     words = "What the model answers along its feature"
-    words += f", from {amount(min(picture.answers[0]))} to {amount(max(picture.answers[0]))}." if not classes else "."
+    if not classes:
+        low, high = (format_number(end(picture.answers[0])) for end in (min, max))
+        words += f", from {low} to {high}"
     lines = [piece for hue, row in enumerate(chosen) for piece in _line(picture.answers[row], x, y, across, hue)]
     seen = [each for each in picture.seen if across.places[0] <= each.middle <= across.places[-1]]
     height = TALL if x.slanted else PLAIN
     marks = _keys([(hue, classes[row]) for hue, row in enumerate(chosen)]) if len(classes) > 2 else []
     pieces = [y.beside(LEFT, right), x.below(BOTTOM), *_whiskers(seen, x, y), *lines, *marks]
-    return figure(words, WIDTH, height, *pieces, class_="plot spare")
+    return figure(f"{words}.", WIDTH, height, *pieces, class_="plot spare")
 
 
 def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) -> list[Markup]:

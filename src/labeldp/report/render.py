@@ -53,7 +53,7 @@ def _environment() -> Environment:
     environment.filters.update(
         letter=words.letter,
         sentence=words.sentence,
-        amount=words.signed,
+        signed=words.signed,
         between=words.between,
         declared=words.declared,
     )

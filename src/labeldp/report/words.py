@@ -7,7 +7,7 @@ import unicodedata
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from labeldp.workflows import BudgetUse, Estimated, Numbers, amount
+from labeldp.workflows import BudgetUse, Estimated, Numbers, format_number
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -57,9 +57,9 @@ def left(loss: float) -> str:
     return _six_digits(loss, ROUND_FLOOR)
 
 
-def upward(amount: float) -> str:
+def upward(margin: float) -> str:
     """A margin of error with two digits, rounded up."""
-    return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(amount))).normalize():f}"
+    return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(margin))).normalize():f}"
 
 
 def _six_digits(loss: float, rounding: str) -> str:
@@ -93,7 +93,7 @@ def comparison(accuracy: Estimated, baseline: Estimated) -> str:
 
 def signed(value: float) -> str:
     """A number in the unit of the labels, with a true minus sign."""
-    digits, power, exponent = amount(value).partition("e")
+    digits, power, exponent = format_number(value).partition("e")
     scaled = f" × 10{exponent_of(int(exponent))}" if power else ""
     return digits.replace("-", MINUS) + scaled
 

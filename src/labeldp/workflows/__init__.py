@@ -9,10 +9,19 @@ import lazy_loader
 _lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
+_MOVED = {
+    "Curator": "curator.Curator",
+    "DatasetLedger": "curator.DatasetLedger",
+    "Entry": "curator.Entry",
+    "LedgerFile": "curator.LedgerFile",
+    "amount": "workflows.format_number",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Names that lived here once."""
-    moved = {"Curator": "curator", "DatasetLedger": "curator", "Entry": "curator", "LedgerFile": "curator"}
-    if name not in moved:
+    """Return a name of the room; warn where it has another name or stands in another room now."""
+    if name not in _MOVED:
         return _lazy(name)
-    warnings.warn(f"labeldp.workflows.{name} is labeldp.{moved[name]}.{name} now", DeprecationWarning, stacklevel=2)
-    return getattr(import_module(f"labeldp.{moved[name]}"), name)
+    room, _, own = _MOVED[name].partition(".")
+    warnings.warn(f"labeldp.workflows.{name} is now labeldp.{_MOVED[name]}", DeprecationWarning, stacklevel=2)
+    return getattr(import_module(f"labeldp.{room}"), own)

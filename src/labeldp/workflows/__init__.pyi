@@ -19,7 +19,7 @@ from .fit.summary import NumberTest as NumberTest
 from .fit.summary import Picture as Picture
 from .fit.summary import PublicTest as PublicTest
 from .fit.summary import Stage as Stage
-from .fit.summary import amount as amount
+from .fit.summary import format_number as format_number
 from .online import OnlineRun as OnlineRun
 from .online import run_online as run_online
 from .parsing import classes_of as classes_of

@@ -193,7 +193,7 @@ def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Le
 
 
 @final
-class Unfinished:
+class RunState:
     """The folder OUT.unfinished of one run: for its owner alone, since the state is as secret as the losses.
 
     Args:
@@ -263,7 +263,7 @@ class Unfinished:
 
 
 def _course(
-    account: Ledger | DatasetLedger, place: Unfinished, plan: Plan, rounds: int, digest: bytes, block_rows: int
+    account: Ledger | DatasetLedger, place: RunState, plan: Plan, rounds: int, digest: bytes, block_rows: int
 ) -> tuple[Course, KeyedRandomness]:
     """What is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
 
@@ -319,7 +319,7 @@ class LossFile:
             raise refused[0]
         return digests, rows
 
-    def play(self, course: Course, place: Unfinished, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
+    def play(self, course: Course, place: RunState, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
 
         A block is compared with the first look before it is played: the coins are of the losses that were charged.
@@ -347,7 +347,7 @@ class LossFile:
         if next(known, None) is not None:
             raise self._changed(place)
 
-    def _changed(self, place: Unfinished) -> LabelDPError:
+    def _changed(self, place: RunState) -> LabelDPError:
         """What was played on other losses is dropped: the coins are of those that were charged."""
         place.forget()
         return self.changed()
@@ -385,7 +385,7 @@ def keyed(key: bytes, digest: bytes) -> str:
     return hmac.digest(key, digest, hashlib.sha256).hex()
 
 
-def publish(place: Unfinished, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
+def publish(place: RunState, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
     """Write the decisions: the number of each round, and the name of the expert that was played."""
     experts, start = pa.array(names, pa.string()), 1
     for actions in place.actions(rows, BLOCK_CELLS):
@@ -478,7 +478,7 @@ KIND = np.dtype("<i4")
 
 
 @contextmanager
-def unfinished(out: Path, request: str) -> Iterator[Unfinished]:
+def unfinished(out: Path, request: str) -> Iterator[RunState]:
     """The folder OUT.unfinished, found again or made; gone when the body ends well, or is refused before a charge.
 
     Args:
@@ -520,18 +520,18 @@ def _locked(folder: Path, out: Path) -> int:
     return handle
 
 
-def _found(folder: Path, request: str) -> Unfinished:
+def _found(folder: Path, request: str) -> RunState:
     """The run that waits here, or a new one, whose name is on disk before it is charged."""
     place = folder / RUN
     if place.exists():
-        waiting = Unfinished(folder, **json.loads(place.read_text(encoding="utf-8")))
+        waiting = RunState(folder, **json.loads(place.read_text(encoding="utf-8")))
         if waiting.request == request:
             return waiting
         if waiting.losses is not None:
             raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
     elif any(left.name != _hidden(place).name for left in folder.iterdir()):
         raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
-    new = Unfinished(folder, request, secrets.token_hex(8), secrets.token_hex(32))
+    new = RunState(folder, request, secrets.token_hex(8), secrets.token_hex(32))
     new.note()
     return new
 

@@ -11,8 +11,8 @@ import labeldp as ldp
 from labeldp.cli.fit import fit
 from labeldp.privacy import Charge, PrivacyLoss, Trust, total_loss
 from labeldp.workflows import FitSettings
-from labeldp.workflows.fit.recipe import Bench
-from labeldp.workflows.fit.registry import IMAGE_PLANS, PLANS, plan_of
+from labeldp.workflows.fit.recipe import TrainingContext
+from labeldp.workflows.fit.registry import IMAGE_PLANS, PLANS, recipe_of
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
 
@@ -27,17 +27,17 @@ def test_the_command_line_names_every_model() -> None:
 @pytest.mark.parametrize("images", [False, True])
 @pytest.mark.parametrize("trust", ["local", "central", "none"])
 def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
-    for model, plans in (IMAGE_PLANS if images else PLANS).items():
+    for model, recipes in (IMAGE_PLANS if images else PLANS).items():
         settings = replace(LOCAL, model=model, trust=trust)
-        if any(plan.trust.name.lower() == trust and ldp.Classes in plan.domains for plan in plans):
-            assert plan_of(settings, images=images).settings is settings
+        if any(recipe.trust.name.lower() == trust and ldp.Classes in recipe.domains for recipe in recipes):
+            assert recipe_of(settings, images=images).settings is settings
             continue
         if (model, trust, images) == ("auto", "central", False):
-            assert plan_of(settings).settings.model == "cells"
-            assert plan_of(replace(settings, delta=1e-6)).settings.model == "linear"
+            assert recipe_of(settings).settings.model == "cells"
+            assert recipe_of(replace(settings, delta=1e-6)).settings.model == "linear"
             continue
         with pytest.raises(ldp.InputError, match=r"--trust"):
-            plan_of(settings, images=images)
+            recipe_of(settings, images=images)
 
 
 @pytest.mark.parametrize(
@@ -62,36 +62,39 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
 )
 def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], images: bool, words: str) -> None:
     with pytest.raises(ldp.InputError, match=words):
-        plan_of(replace(LOCAL, **changes), images=images)
+        recipe_of(replace(LOCAL, **changes), images=images)
 
 
 def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:
-    plan = plan_of(LINEAR)
-    assert plan.trust is Trust.CENTRAL and [step.name for step in plan.steps(100)] == ["linear", "evaluation"]
-    rest = total_loss(plan.rest({}, 100))
+    recipe = recipe_of(LINEAR)
+    assert recipe.trust is Trust.CENTRAL and [step.name for step in recipe.steps(100)] == ["linear", "evaluation"]
+    rest = total_loss(recipe.remaining_charges({}, 100))
     assert rest.within(0.5, 1e-6) and not rest.within(0.4999, 1e-6) and not rest.within(0.5, 0.9e-6)
-    assert total_loss(plan_of(replace(LINEAR, delta=0.0)).rest({}, 100)).max_loss == PrivacyLoss.pure(0.5).max_loss
+    assert (
+        total_loss(recipe_of(replace(LINEAR, delta=0.0)).remaining_charges({}, 100)).max_loss
+        == PrivacyLoss.pure(0.5).max_loss
+    )
 
 
 def test_what_is_left_lies_in_the_split_that_was_charged() -> None:
-    plan = plan_of(LINEAR)
-    linear, evaluation = plan.steps(100)
+    recipe = recipe_of(LINEAR)
+    linear, evaluation = recipe.steps(100)
     done = Charge("1", (("split of the records", 0),), linear.loss, {})
-    (left,) = plan.rest({"linear": done}, 100)
+    (left,) = recipe.remaining_charges({"linear": done}, 100)
     assert left.path == (("split of the records", 1),) and left.loss == evaluation.loss
     assert total_loss([done, left]).within(0.5, 1e-6)
-    assert plan.rest({"linear": done, "evaluation": left}, 100) == ()
+    assert recipe.remaining_charges({"linear": done, "evaluation": left}, 100) == ()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("records", [30, 3000])
 def test_what_sums_cost_is_known_before_their_rows_are(epsilon: float, records: int) -> None:
     """The step's loss agrees with the charge of the release in the fourth digit, and both keep the promise."""
-    plan = plan_of(replace(LINEAR, epsilon=epsilon))
+    recipe = recipe_of(replace(LINEAR, epsilon=epsilon))
     rows = np.random.default_rng(0).normal(size=(records, 7))
     curator = ldp.Curator(np.arange(records) % 3, domain=LINEAR.domain, budget=ldp.Budget(epsilon, 1e-6))
     release = ldp.fit_linear(rows, curator, epsilon=epsilon, delta=1e-6, rng=np.random.default_rng(1))
-    charged, foreseen = release.certificate.loss, plan.steps(records)[0].loss
+    charged, foreseen = release.certificate.loss, recipe.steps(records)[0].loss
     assert charged.within(epsilon, 1e-6) and foreseen.within(epsilon, 1e-6)
     assert charged.epsilon(1e-6) == pytest.approx(foreseen.epsilon(1e-6), rel=1e-3)
 
@@ -102,28 +105,28 @@ def test_what_sums_cost_is_known_before_their_rows_are(epsilon: float, records: 
 )
 def test_options_of_other_models_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ldp.InputError, match=words):
-        plan_of(replace(LINEAR, **changes))
+        recipe_of(replace(LINEAR, **changes))
     with pytest.raises(ldp.InputError, match="--delta goes with --trust central"):
-        plan_of(replace(LOCAL, delta=1e-6))
+        recipe_of(replace(LOCAL, delta=1e-6))
 
 
 @pytest.mark.parametrize(("images", "model"), [(False, "auto"), (False, "boosting"), (False, "kernel"), (True, "cnn")])
 def test_a_prior_of_counts_takes_somebody_who_counts(images: bool, model: str) -> None:
     settings = replace(LOCAL, model=model, prior="clusters")
     with pytest.raises(ldp.InputError, match="--prior clusters goes with --trust central: the labels of each cluster"):
-        plan_of(settings, images=images)
-    plan = plan_of(replace(settings, trust="central"), images=images)
-    assert plan.settings.model == model and plan.steps(1000)[0].name == "cluster prior"
+        recipe_of(settings, images=images)
+    recipe = recipe_of(replace(settings, trust="central"), images=images)
+    assert recipe.settings.model == model and recipe.steps(1000)[0].name == "cluster prior"
     with pytest.raises(ldp.InputError, match="--delta does not go with --prior clusters"):
-        plan_of(replace(settings, trust="central", delta=1e-6), images=images)
+        recipe_of(replace(settings, trust="central", delta=1e-6), images=images)
     without = replace(settings, trust="central", prior="none", model="cnn" if images else "kernel")
     with pytest.raises(ldp.InputError, match="goes with --trust local"):
-        plan_of(without, images=images)
+        recipe_of(without, images=images)
 
 
 def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
     seen: list[tuple[str, float]] = []
-    watch = Bench(show=lambda text, share: seen.append((text, share))).watch(2)
+    watch = TrainingContext(show=lambda text, share: seen.append((text, share))).watch(2)
     for step, epoch in [("stage 1", 1), ("stage 1", 2), ("stage 2", 1), ("stage 2", 2), ("one more", 1)]:
         watch(step, SimpleNamespace(epoch=epoch, loss=0.5), 2)
     assert [share for _, share in seen] == [0.25, 0.5, 0.75, 1.0, 1.0]
@@ -132,9 +135,9 @@ def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
 
 def test_noise_is_told_in_words() -> None:
     four = replace(LOCAL, domain=ldp.Classes(4))
-    assert "a probability of 0.355 " in plan_of(four).noise(100)  # e^0.5 / (e^0.5 + 3)
-    assert plan_of(LINEAR).noise(100).startswith("Gaussian noise was added to every sum")
-    assert "2.83 times" in plan_of(replace(LINEAR, delta=0.0)).noise(100)  # sqrt(2) / 0.5
+    assert "a probability of 0.355 " in recipe_of(four).describe_noise(100)  # e^0.5 / (e^0.5 + 3)
+    assert recipe_of(LINEAR).describe_noise(100).startswith("Gaussian noise was added to every sum")
+    assert "2.83 times" in recipe_of(replace(LINEAR, delta=0.0)).describe_noise(100)  # sqrt(2) / 0.5
 
 
 NUMBERS = replace(LOCAL, domain=ldp.Interval(0, 10))
@@ -152,32 +155,32 @@ NUMBERS = replace(LOCAL, domain=ldp.Interval(0, 10))
     ],
 )
 def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, model: str) -> None:
-    plan = plan_of(replace(NUMBERS, **changes))
-    assert type(plan).__name__ == kind and plan.settings.model == model
-    losses = [step.loss for step in plan.steps(100)]
-    assert total_loss(plan.rest({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (1, 2)
+    recipe = recipe_of(replace(NUMBERS, **changes))
+    assert type(recipe).__name__ == kind and recipe.settings.model == model
+    losses = [step.loss for step in recipe.steps(100)]
+    assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (1, 2)
 
 
 def test_many_classes_are_released_as_bits_and_few_as_one_answer() -> None:
     """The noise of a debiased class is less with one answer up to e^(eps/2) (e^(eps/2) + 1)^2 - e^eps + 2 classes."""
     for classes, epsilon, name in [(2, 1.0, "Response"), (10, 1.0, "Response"), (11, 1.0, "Unary"), (40, 1.0, "Unary")]:
         settings = replace(LOCAL, domain=ldp.Classes(classes), epsilon=epsilon, model="cells")
-        mechanism = plan_of(settings).mechanism  # type: ignore[attr-defined]
+        mechanism = recipe_of(settings).mechanism  # type: ignore[attr-defined]
         assert name in type(mechanism).__name__
         assert mechanism.privacy_loss().within(epsilon, 0)
 
 
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
-    assert "noise of scale 20.00, in the unit of the labels" in plan_of(NUMBERS).noise(100)
-    assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in plan_of(
+    assert "noise of scale 20.00, in the unit of the labels" in recipe_of(NUMBERS).describe_noise(100)
+    assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in recipe_of(
         replace(NUMBERS, trust="central")
-    ).noise(100)
+    ).describe_noise(100)
     many = replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0)
-    assert "turned over with a probability of 0.378" in plan_of(many).noise(100)  # 1 / (e^0.5 + 1)
+    assert "turned over with a probability of 0.378" in recipe_of(many).describe_noise(100)  # 1 / (e^0.5 + 1)
 
 
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:
     images = replace(NUMBERS, trust="central", model="linear")
-    assert type(plan_of(images, images=True)).__name__ == "NoisySums"
+    assert type(recipe_of(images, images=True)).__name__ == "NoisySums"
     with pytest.raises(ldp.InputError, match="--model cnn does not learn numbers"):
-        plan_of(replace(NUMBERS, model="cnn"), images=True)
+        recipe_of(replace(NUMBERS, model="cnn"), images=True)

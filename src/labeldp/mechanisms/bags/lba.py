@@ -138,7 +138,7 @@ class Leverages:
         for rows in np.split(order, np.cumsum(sizes)[:-1]):
             basis, outside = span(table[rows])
             shares = (basis**2).sum(axis=1)
-            own = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_UP + 2.0**-40)
+            own = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-40)
             largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
             cross, lost = max(cross, _row_sum(basis, shares, own)), max(lost, outside)
         return cls(largest, cross, full, lost)
@@ -500,7 +500,7 @@ _NULL = 2.0**-46
 _ASKEW = 2.0**-36
 """So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
 
-_LEVERAGE_UP = 1 + 2.0**-30
+_LEVERAGE_MARGIN = 1 + 2.0**-30
 
 
 def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
@@ -509,7 +509,7 @@ def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
     if size > WHOLE:
         # h (1 - h) is largest at 1/2.
         return cross_bound(size, min(largest, 0.5))
-    return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _LEVERAGE_UP + 2.0**-30
+    return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-30
 
 
 def span(rows: Floats) -> tuple[Floats, float]:

@@ -9,17 +9,17 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners import MedianPartition, Model, fit_cells, fit_linear, measuring, round_moment
+from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_cells, fit_linear, round_moment
 from labeldp.mechanisms import Classes, CrossMoment, Domain, Interval
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, Trust
 from labeldp.workflows.fit.data import Rows
-from labeldp.workflows.fit.recipe import EVALUATED, MIN_RECORDS, Bench, Plan, Step, check_size
-from labeldp.workflows.fit.summary import amount
+from labeldp.workflows.fit.recipe import EVALUATED, MIN_RECORDS, Recipe, Step, TrainingContext, check_size
+from labeldp.workflows.fit.summary import format_number
 
 
 @final
 @dataclass(frozen=True)
-class NoisyCells(Plan):
+class NoisyCells(Recipe):
     """Trees that learn from the noisy sums of many small cells of records, by somebody who may see the labels."""
 
     trust: ClassVar[Trust] = Trust.CENTRAL
@@ -40,11 +40,11 @@ class NoisyCells(Plan):
 
     def steps(self, records: int) -> tuple[Step, ...]:
         """The sums of the cells of most records, and the labels of the others one by one."""
-        answers = measuring(self.settings.domain, self.settings.epsilon)
+        answers = evaluation_mechanism(self.settings.domain, self.settings.epsilon)
         sums = PrivacyLoss.pure(self.settings.epsilon)
         return Step("cells", sums, 0), Step("evaluation", answers.privacy_loss(), 1)
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """Enough records for a cell and an evaluation.
 
         Raises:
@@ -54,7 +54,7 @@ class NoisyCells(Plan):
             raise InputError(f"--model cells needs at least {MIN_RECORDS} records")
         check_size("--cells", self.settings.cells, len(rows.features))
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """See `fit_cells`: on one thread, since the same cells are found again by rows that are the same to the bit."""
         partition = MedianPartition(self.settings.cells) if self.settings.cells else None
         with threadpool_limits(1):
@@ -67,19 +67,19 @@ class NoisyCells(Plan):
                 evaluation=EVALUATED,
             )
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """The cells and the one release."""
         if self.settings.cells:
             return f"one noisy sum for each of {self.settings.cells:,} cells, cut at medians of features"
         return "boosted trees, learnt from one noisy sum for each of many small cells of similar records"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """The scale of the noise, in units of what one label can do."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
         if isinstance(domain, Interval):
-            scale = f"{amount((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
+            scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
             return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
-        scale = amount((1 if domain.size == 2 else 2) / epsilon)
+        scale = format_number((1 if domain.size == 2 else 2) / epsilon)
         return f"Two-sided geometric noise of scale {scale} was added to how often a class occurs in each cell."
 
 
@@ -95,7 +95,7 @@ MAPPED = {
 
 @final
 @dataclass(frozen=True)
-class NoisySums(Plan):
+class NoisySums(Recipe):
     """A linear model of one noisy sum of rows times labels, by somebody who may see the labels."""
 
     trust: ClassVar[Trust] = Trust.CENTRAL
@@ -104,7 +104,7 @@ class NoisySums(Plan):
         "The sums as they were before noise was added.",
         "Which of the randomized labels of the evaluation are true.",
     )
-    simulated: ClassVar[str] = (
+    simulation: ClassVar[str] = (
         "summed with fresh noise at each epsilon and the same delta, and learnt from as this model was"
     )
 
@@ -115,14 +115,14 @@ class NoisySums(Plan):
     def steps(self, records: int) -> tuple[Step, ...]:
         """The sums of most records, and the labels of the others one by one."""
         settings = self.settings
-        answers = measuring(settings.domain, settings.epsilon)
+        answers = evaluation_mechanism(settings.domain, settings.epsilon)
         return Step("linear", self._moment().privacy_loss(), 0), Step("evaluation", answers.privacy_loss(), 1)
 
     def _moment(self) -> CrossMoment:
         """Sums of a single row: any sums cost the same, as their noise is set to keep epsilon and delta."""
         return round_moment(self.settings.domain, epsilon=self.settings.epsilon, delta=self.settings.delta)
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """Features of images need images of some size and number; an error of numbers has an interval from two on.
 
         Raises:
@@ -132,7 +132,7 @@ class NoisySums(Plan):
         if isinstance(self.settings.domain, Interval) and len(rows.features) < MIN_RECORDS:
             raise InputError(f"--model linear needs at least {MIN_RECORDS} records")
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """See `fit_linear`: on one thread, since the same sums are found again by rows that are the same to the bit."""
         with threadpool_limits(1):
             return fit_linear(
@@ -145,24 +145,24 @@ class NoisySums(Plan):
                 evaluation=EVALUATED,
             )
 
-    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """The widest directions of the features as they were mapped: found once, not at each epsilon."""
         table = model.estimator.representation.transform(features)
         return np.asarray(PCA(min(DIRECTIONS, *table.shape), svd_solver="covariance_eigh").fit_transform(table))
 
-    def relearn(
+    def learn_simulated(
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
     ) -> Model:
         """The same at another epsilon, without an evaluation."""
         delta, plain = self.settings.delta, FunctionTransformer()
         return fit_linear(features, curator, epsilon=epsilon, delta=delta, rng=rng, representation=plain).value
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """The model and the one release."""
         known = MAPPED[type(model.estimator.representation).__name__]
         return f"a linear model of {known}, learnt from one release of noisy sums"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """The standard deviation, in units of what one label can do."""
         moment = self._moment()
         kind, most, move = "Gaussian", "the length", moment.sensitivity_square**0.5

@@ -23,13 +23,13 @@ from labeldp.learners import (
     classifiers_of,
     cluster_prior,
     distances,
+    dry_run,
+    evaluate,
+    evaluation_mechanism,
     fit_multistage,
     fit_noisy,
     indicators,
-    judged,
     kind_of,
-    measuring,
-    rehearse,
     tune,
 )
 from labeldp.mechanisms import Classes, DiscreteLaplace, Domain, Interval, Mechanism, RandomizedResponse, UnaryEncoding
@@ -37,18 +37,18 @@ from labeldp.privacy import CuratorLike, InputError, Release, Trust
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
     MIN_RECORDS,
-    Bench,
-    Plan,
+    Recipe,
     Step,
+    TrainingContext,
     check_size,
+    describe_keep_probability,
     in_stages,
-    kept_label,
     prior_shares,
     refuse_delta,
     refuse_local_prior,
     stage_steps,
 )
-from labeldp.workflows.fit.summary import amount
+from labeldp.workflows.fit.summary import format_number
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """Cells of about so many records are tried."""
@@ -68,7 +68,7 @@ CHOSEN = "; of {} learners the one with the best score on these labels, which fl
 
 @final
 @dataclass(frozen=True)
-class ReleasedLabels(Plan):
+class ReleasedLabels(Recipe):
     """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best.
 
     For numbers, `auto` chooses among trees and cells of all sizes, of which one cell is the mean of all labels.
@@ -91,7 +91,7 @@ class ReleasedLabels(Plan):
         """What answers every record: noise on the grid, or for classes the less noisy of one answer and K bits."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
         if isinstance(domain, Interval):
-            return measuring(domain, epsilon)
+            return evaluation_mechanism(domain, epsilon)
         half = float(np.exp(epsilon / 2))
         one = (domain.size - 2 + half**2) / (half**2 - 1) ** 2
         bits = half / (half - 1) ** 2
@@ -102,7 +102,7 @@ class ReleasedLabels(Plan):
         mechanism = self.mechanism
         return (Step("labels", mechanism.privacy_loss(), mechanism=mechanism.specification()),)
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """Enough records to hold some out, and features that distances can be told from.
 
         Raises:
@@ -114,14 +114,14 @@ class ReleasedLabels(Plan):
             check_size(f"--{name}", count, len(rows.features))
         self._learners(rows)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """One release, then whatever predicts best which it did not see: see `tune`."""
         release = curator.release(self.mechanism, rng=rng, step="labels")
         with threadpool_limits(1):  # sums in another order would choose another size
             found = tune(self._likely(rows, release), rows.features, _coded(release), folds=FOLDS)
         tried = len(self._learners(rows))
         of = CROSS_VALIDATED + (CHOSEN.format(tried) if tried > 1 else "")
-        seen = judged(release, found.held_out, of, np.arange(curator.records))
+        seen = evaluate(release, found.held_out, of, np.arange(curator.records))
         return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=seen))
 
     def _likely(self, rows: Rows, release: Release[Any]) -> list[Any]:
@@ -152,7 +152,7 @@ class ReleasedLabels(Plan):
         cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
         return cells if self.settings.model == "cells" else [*trees, *cells]
 
-    def learnt_from(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
+    def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
         """The chosen learner."""
         return Model(model.domain, clone(model.estimator).fit(features, _coded(release)))
 
@@ -160,20 +160,20 @@ class ReleasedLabels(Plan):
         """Neighbors are looked for among the records."""
         return self.settings.model == "neighbors"
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """What answers, and how it was learned."""
         return f"{_kind(model.estimator)}, learnt from one release of noisy labels"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """How far a released label is from the true one."""
         mechanism = self.mechanism
         if isinstance(mechanism, RandomizedResponse):
-            return kept_label(self.settings, records)
+            return describe_keep_probability(self.settings, records)
         if isinstance(mechanism, DiscreteLaplace):
             return (
-                f"Two-sided geometric noise of scale {amount(mechanism.scale)}, in the unit of the labels, was added "
-                "to each label and the sum kept inside of the range: one released label says little, a mean of many "
-                "a lot."
+                f"Two-sided geometric noise of scale {format_number(mechanism.scale)}, in the unit of the labels, was "
+                "added to each label and the sum kept inside of the range: one released label says little, a mean of "
+                "many a lot."
             )
         flip = float(np.exp(-self.settings.epsilon / 2) / (1 + np.exp(-self.settings.epsilon / 2)))
         return (
@@ -220,13 +220,13 @@ def _bare(learner: Any) -> Any:
 
 @final
 @dataclass(frozen=True)
-class NoisyLabels(Plan):
+class NoisyLabels(Recipe):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
     trust: ClassVar[Trust] = Trust.LOCAL
     priors: ClassVar[bool] = True
     secret: ClassVar[tuple[str, ...]] = ("Which of the randomized labels are true.",)
-    simulated: ClassVar[str] = (
+    simulation: ClassVar[str] = (
         "randomized anew at each epsilon and learnt from in one stage by plain training of the classifier that was "
         "chosen"
     )
@@ -243,7 +243,7 @@ class NoisyLabels(Plan):
             return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
         return stage_steps(settings, records)
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse before a cluster prior is released what `fit_multistage` would refuse after it.
 
         Raises:
@@ -254,14 +254,14 @@ class NoisyLabels(Plan):
                 raise InputError(f"--prior {self.settings.prior} needs at least {MIN_RECORDS} records")
             epsilon = prior_shares(self.settings, len(rows.features))[1]
             response = RandomizedResponse(domain=self.settings.domain, epsilon=epsilon)
-            rehearse(self._classifiers(rows), rows.features, Training(), response)
+            dry_run(self._classifiers(rows), rows.features, Training(), response)
 
     def _classifiers(self, rows: Rows) -> list[Any]:
         """What is tried on released labels."""
         assert isinstance(rows, PrivateRows)
         return classifiers_of(self.settings.model, rows.features, rows.encoder.categorical, self.settings.domain.size)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """See `fit_multistage`."""
         assert isinstance(rows, PrivateRows)
         settings, categorical = self.settings, rows.encoder.categorical
@@ -278,18 +278,18 @@ class NoisyLabels(Plan):
             rng=rng,
         )
 
-    def prepared(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
+    def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """As they are."""
         return features
 
-    def relearn(
+    def learn_simulated(
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
     ) -> Model:
         """The chosen classifier from one release of all labels."""
         release = curator.release(RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=rng)
-        return self.learnt_from(model, features, release)
+        return self.refit(model, features, release)
 
-    def learnt_from(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
+    def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
         """The chosen classifier."""
         return fit_noisy(features, release, classifier=clone(model.estimator), training="plain").value
 
@@ -297,10 +297,10 @@ class NoisyLabels(Plan):
         """A kernel's centers are records."""
         return isinstance(model.estimator, KernelClassifier)
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """The classifier that was chosen, and the stages."""
         return f"{kind_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """The chance that a released label is the true one."""
-        return kept_label(self.settings, records)
+        return describe_keep_probability(self.settings, records)

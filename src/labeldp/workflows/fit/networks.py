@@ -14,11 +14,11 @@ from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, network
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
     MIN_RECORDS,
-    Bench,
-    Plan,
+    Recipe,
     Step,
+    TrainingContext,
+    describe_keep_probability,
     in_stages,
-    kept_label,
     prior_shares,
     refuse_delta,
     refuse_local_prior,
@@ -46,7 +46,7 @@ WHICH = "Which of the randomized labels are true."
 
 @final
 @dataclass(frozen=True)
-class NetworkLabels(Plan):
+class NetworkLabels(Recipe):
     """A network that learns from labels that are randomized one by one, and knows their noise."""
 
     trust: ClassVar[Trust] = Trust.LOCAL
@@ -59,17 +59,17 @@ class NetworkLabels(Plan):
         refuse_local_prior(self.settings)
         refuse_delta(self.settings)
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """One step of training on made-up labels, and enough images for every stage."""
         settings = self.settings
-        self._network(bench).rehearse(rows.features, settings.domain.size)
+        self._network(context).dry_run(rows.features, settings.domain.size)
         _refuse_few(rows, settings, settings.stages + 1)
 
     def steps(self, records: int) -> tuple[Step, ...]:
         """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
         return stage_steps(self.settings, records)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """See `fit_multistage`."""
         settings = self.settings
         prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
@@ -79,7 +79,7 @@ class NetworkLabels(Plan):
         return fit_multistage(
             rows.features,
             curator,
-            classifier=self._network(bench),
+            classifier=self._network(context),
             epsilon=epsilon,
             stages=settings.stages,
             evaluation=EVALUATED,
@@ -88,7 +88,7 @@ class NetworkLabels(Plan):
             rng=rng,
         )
 
-    def _network(self, bench: Bench) -> Any:
+    def _network(self, context: TrainingContext) -> Any:
         """Unfitted, with a recipe for each stage."""
         room, settings = networks(), self.settings
         recipes = room.PRESETS[RECIPES[settings.model]]
@@ -97,24 +97,24 @@ class NetworkLabels(Plan):
         return room.NetworkClassifier(
             settings.model,
             recipe=recipes,
-            init=bench.init,
-            checkpoints=bench.checkpoints,
-            watch=bench.watch(settings.stages),
+            init=context.init,
+            checkpoints=context.checkpoints,
+            watch=context.watch(settings.stages),
         )
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """The network and the stages."""
         first = "" if self.settings.init is None else ", from the weights of an earlier model"
         return f"{KINDS[self.settings.model]}, learnt in {in_stages(self.settings.stages)}{first}"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """The chance that a released label is the true one."""
-        return kept_label(self.settings, records)
+        return describe_keep_probability(self.settings, records)
 
 
 @final
 @dataclass(frozen=True)
-class Best(Plan):
+class Best(Recipe):
     """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
 
     trust: ClassVar[Trust] = Trust.CENTRAL
@@ -138,7 +138,7 @@ class Best(Plan):
         """Which network is asked for."""
         return "cnn" if self.settings.model == "auto" else self.settings.model
 
-    def check(self, rows: Rows, bench: Bench) -> None:
+    def check(self, rows: Rows, context: TrainingContext) -> None:
         """Features for the head, and enough images; the network itself is rehearsed before anything is charged."""
         networks()
         rows.representation()
@@ -152,7 +152,7 @@ class Best(Plan):
         response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
         return (*found, Step("evaluation", response.privacy_loss(), 1))
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""
         trainings = len(self.steps(curator.records)) - 1
         with threadpool_limits(1, user_api="blas"):
@@ -165,15 +165,15 @@ class Best(Plan):
                 network=self.network,
                 representation=rows.representation(),
                 evaluation=EVALUATED,
-                checkpoints=bench.checkpoints,
-                watch=bench.watch(trainings),
+                checkpoints=context.checkpoints,
+                watch=context.watch(trainings),
             )
 
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """Both halves."""
         return f"the mean of a linear model of noisy sums and of {KINDS[self.network]} that learnt from it"
 
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """Whose two kinds there are."""
         settings = self.settings
         _, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
@@ -190,7 +190,7 @@ def _refuse_few(rows: Rows, settings: FitSettings, parts: int) -> None:
 
 
 @dataclass(frozen=True)
-class FirstWeights:
+class PretrainedModel:
     """Weights that were learned from other labels.
 
     Args:
@@ -202,7 +202,7 @@ class FirstWeights:
     digest: str
 
     @classmethod
-    def read(cls, path: str, account: DatasetLedger) -> "FirstWeights":
+    def read(cls, path: str, account: DatasetLedger) -> "PretrainedModel":
         """The network in a directory that `labeldp fit` wrote.
 
         Args:

@@ -48,7 +48,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Bench:
+class TrainingContext:
     """What a training is given beside rows and labels.
 
     Args:
@@ -74,14 +74,14 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class Recipe(ABC):
     """How a model is learned from private labels: a value, made before anything is read or charged.
 
     Args:
         settings: what was asked for.
 
     Raises:
-        InputError: settings that this plan does not know what to do with.
+        InputError: settings that this recipe does not know what to do with.
     """
 
     settings: FitSettings
@@ -93,8 +93,8 @@ class Plan(ABC):
     """What it learns: classes, numbers, or either."""
     secret: ClassVar[tuple[str, ...]]
     """What the releases do not tell, a sentence each."""
-    simulated: ClassVar[str] = ""
-    """How `relearn` learns from simulated labels, as the report goes on after "labels were drawn …, "; "" if not."""
+    simulation: ClassVar[str] = ""
+    """How `learn_simulated` learns, as the report goes on after "labels were drawn …, "; "" if it cannot."""
     notes: ClassVar[tuple[str, ...]] = ()
     """Sentences for the report."""
     resumable: ClassVar[bool] = False
@@ -104,7 +104,7 @@ class Plan(ABC):
     def steps(self, records: int) -> tuple[Step, ...]:
         """The releases for so many records, in order."""
 
-    def check(self, rows: Rows, bench: Bench) -> None:  # noqa: B027
+    def check(self, rows: Rows, context: TrainingContext) -> None:  # noqa: B027
         """Refuse what could not be learned from: nothing was charged yet.
 
         Raises:
@@ -112,18 +112,20 @@ class Plan(ABC):
         """
 
     @abstractmethod
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, bench: Bench) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
         """The releases, each under its step's name, and a model with an evaluation."""
 
-    def prepared(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
-        """The features as `relearn` and its models take them, shape (n, any); asked only where `simulated` says how."""
+    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+        """Return the features that `learn_simulated` and its models take; called only if there is a `simulation`."""
         raise NotImplementedError
 
-    def relearn(self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any) -> Model:
-        """The same kind of model from other labels at another epsilon, on prepared features; likewise."""
+    def learn_simulated(
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any
+    ) -> Model:
+        """Return the same kind of model from other labels at another epsilon; called only if there is a simulation."""
         raise NotImplementedError
 
-    def learnt_from(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
+    def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
         """The same kind of model from released labels; asked only where all records were evaluated by such models."""
         raise NotImplementedError
 
@@ -132,14 +134,14 @@ class Plan(ABC):
         return False
 
     @abstractmethod
-    def described(self, model: Model) -> str:
+    def describe(self, model: Model) -> str:
         """What the model is and how it was learned, as a phrase."""
 
     @abstractmethod
-    def noise(self, records: int) -> str:
+    def describe_noise(self, records: int) -> str:
         """How much noise hides a label, in a sentence."""
 
-    def rest(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
+    def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
         """What the steps that are not charged yet can come to.
 
         Args:
@@ -219,7 +221,7 @@ def in_stages(count: int) -> str:
     return "one stage" if count == 1 else f"{count} stages"
 
 
-def kept_label(settings: FitSettings, records: int) -> str:
+def describe_keep_probability(settings: FitSettings, records: int) -> str:
     """The chance that a released label is the true one, in a sentence."""
     response = RandomizedResponse(domain=settings.domain, epsilon=prior_shares(settings, records)[1])
     return (

@@ -9,14 +9,14 @@ from labeldp.privacy import InputError
 from labeldp.workflows.fit.central import NoisyCells, NoisySums
 from labeldp.workflows.fit.local import NoisyLabels, ReleasedLabels
 from labeldp.workflows.fit.networks import RECIPES, Best, NetworkLabels
-from labeldp.workflows.fit.recipe import Plan
+from labeldp.workflows.fit.recipe import Recipe
 from labeldp.workflows.fit.settings import FitSettings
 
-Kinds = tuple[type[Plan], ...]
+Kinds = tuple[type[Recipe], ...]
 """The ways to learn a model: the first that labels and trust go with is taken."""
 
 
-def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
+def recipe_of(settings: FitSettings, *, images: bool = False) -> Recipe:
     """How these settings are learned, on a table or on images.
 
     Raises:
@@ -52,8 +52,8 @@ def plan_of(settings: FitSettings, *, images: bool = False) -> Plan:
     return kind(settings)
 
 
-def _goes_with(kind: type[Plan], settings: FitSettings) -> bool:
-    """Whether a plan learns such labels under such trust; for a prior somebody counts labels who sees them."""
+def _goes_with(kind: type[Recipe], settings: FitSettings) -> bool:
+    """Whether a recipe learns such labels under such trust; for a prior somebody counts labels who sees them."""
     trusts = {kind.trust.name.lower()} | ({"central"} if kind.priors and settings.prior != "none" else set())
     return settings.trust in trusts and isinstance(settings.domain, kind.domains)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.curator import Curator, DatasetLedger, LedgerFile, WatchedCurator
-from labeldp.learners import Model, measuring
+from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
     Budget,
@@ -39,11 +39,11 @@ from labeldp.workflows.fit.bundle import (
     write_text,
 )
 from labeldp.workflows.fit.data import ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
-from labeldp.workflows.fit.networks import FirstWeights
-from labeldp.workflows.fit.recipe import Bench, Plan
-from labeldp.workflows.fit.registry import plan_of
+from labeldp.workflows.fit.networks import PretrainedModel
+from labeldp.workflows.fit.recipe import Recipe, TrainingContext
+from labeldp.workflows.fit.registry import recipe_of
 from labeldp.workflows.fit.settings import FitSettings
-from labeldp.workflows.fit.summarize import Job, summarize
+from labeldp.workflows.fit.summarize import FitRecord, summarize
 from labeldp.workflows.fit.summary import FitSummary, Stage
 
 UNREAD = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
@@ -106,43 +106,43 @@ def fit_file(
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
-        return _standing(_Asked.read(data, settings, ledger, out, test), Path(out))
+        return existing_result(FitJob.read(data, settings, ledger, out, test), Path(out))
     with whole_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
-        asked = _Asked.read(data, settings, ledger, out, test)
-        asked.require_budget()
-        if asked.account.is_new and note:
-            budget = asked.account.budget
+        job = FitJob.read(data, settings, ledger, out, test)
+        job.require_budget()
+        if job.account.is_new and note:
+            budget = job.account.budget
             note(f"{settings.dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
         if note:
-            _say_of_index(asked.private, note)
+            _say_of_index(job.private, note)
         stages: list[Stage] = []
         show("learning", 0.1)
-        with training_folder(out, asked.request, wanted=asked.plan.resumable) as checkpoints:
-            bench = Bench(checkpoints, asked.init and asked.init.network, lambda text, done: show(text, 0.1 + done / 2))
-            release = asked.certified(asked.learn(lambda *release: stages.append(Stage.of(*release)), bench))
+        with checkpoint_folder(out, job.request, wanted=job.recipe.resumable) as checkpoints:
+            context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
+            release = job.certified(job.learn(lambda *release: stages.append(Stage.of(*release)), context))
         show("evaluating", 0.6)
-        summary = summarize(asked.job(tuple(stages)), release, asked.public, show)
+        summary = summarize(job.record(tuple(stages)), release, job.public, show)
         digest = certificate_digest(release.certificate.to_json())
-        summary = replace(summary, request=asked.request, certificate_digest=digest)
-        _write(folder, release, asked.private.encoder, summary, render)
+        summary = replace(summary, request=job.request, certificate_digest=digest)
+        _write(folder, release, job.private.encoder, summary, render)
     return summary
 
 
 @dataclass(frozen=True)
-class _Asked:
+class FitJob:
     """A fit that was asked for, with everything read and nothing charged."""
 
-    plan: Plan
+    recipe: Recipe
     file: str
     command: str
     """All that identifies the fit; that test labels are public, which must be said beside it, does not."""
     private: Rows
     public: PublicRows | None
     account: DatasetLedger
-    init: FirstWeights | None
+    init: PretrainedModel | None
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "_Asked":
+    def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "FitJob":
         """Read and check the files, the settings first."""
         if not Path(data).exists():
             raise InputError(f"no such file or folder: {data}")
@@ -151,25 +151,30 @@ class _Asked:
                 f"{data} is neither a table (CSV or Parquet) nor a source of images: an .npz file, or a folder of "
                 "MNIST's or CIFAR's files or of a folder of pictures for each class"
             )
-        plan = plan_of(settings, images=names_images(data))
+        recipe = recipe_of(settings, images=names_images(data))
         private, public = _files(data, settings, test)
         budget = Budget(settings.epsilon, settings.delta)
         account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
-        init = None if settings.init is None else FirstWeights.read(settings.init, account)
-        plan.check(private, Bench(init=init and init.network))
-        command = plan.settings.command(data, ledger, out, test)
-        asked = cls(plan, Path(data).name, command, private, public, account, init)
-        if private.index and not asked.charged():
+        init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+        command = recipe.settings.command(data, ledger, out, test)
+        job = cls(recipe, Path(data).name, command, private, public, account, init)
+        recipe.check(private, job.context)
+        if private.index and not job.charged():
             private, public = _files(data, settings, test, index=True)
-            older = replace(asked, private=private, public=public)
+            older = replace(job, private=private, public=public)
             if older.charged():
                 return older
-        return asked
+        return job
 
     @property
     def settings(self) -> FitSettings:
         """What was asked for."""
-        return self.plan.settings
+        return self.recipe.settings
+
+    @property
+    def context(self) -> TrainingContext:
+        """What the training starts from."""
+        return TrainingContext(init=self.init and self.init.network)
 
     @cached_property
     def run(self) -> str:
@@ -183,7 +188,7 @@ class _Asked:
         With another sampler the ledger would not find the releases again, and would charge them.
         """
         test = "" if self.public is None else self.public.digest()
-        mechanism = measuring(self.settings.domain, self.settings.epsilon).specification()
+        mechanism = evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()
         return hashlib.sha256(json.dumps([self.command, self.run, test, mechanism]).encode()).hexdigest()
 
     def charged(self) -> dict[str, Charge]:
@@ -191,7 +196,7 @@ class _Asked:
         entries = [entry for entry in self.account.entries if entry.revision == self.account.revision]
         named = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
         found = {step: charge for (run, _, step), charge in named if run == self.run}
-        for step in self.plan.steps(len(self.private.features)):
+        for step in self.recipe.steps(len(self.private.features)):
             same = [charge for _, charge in named if not charge.path and charge.mechanism == step.mechanism]
             found.update(dict.fromkeys((step.name,) if same else (), *same[:1]))
         return found
@@ -199,7 +204,7 @@ class _Asked:
     def require_budget(self) -> None:
         """Refuse a fit whose later stages the budget would not admit, before the next of them is charged."""
         budget, charges = self.account.budget, self.account.charges
-        rest = self.plan.rest(self.charged(), len(self.private.features))
+        rest = self.recipe.remaining_charges(self.charged(), len(self.private.features))
         total = total_loss([*charges, *rest])
         if rest and not budget.admits(total):
             delta = budget.delta
@@ -214,14 +219,14 @@ class _Asked:
                 f"this fit would bring it to epsilon = {come} at that delta"
             )
 
-    def learn(self, told: Callable[[str, int, Mechanism], None], bench: Bench) -> Release[Model]:
+    def learn(self, told: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
         """The releases and the training."""
         settings, private, account = self.settings, self.private, self.account
         held = Curator.of_codes(
             lambda: private.codes, domain=settings.domain, ledger=account, ids=private.ids, run=self.run
         )
         watched = WatchedCurator(held, told, self.charged())
-        return self.plan.learn(private, watched, rng=account.randomness, bench=bench)
+        return self.recipe.learn(private, watched, rng=account.randomness, context=context)
 
     def certified(self, release: Release[Model]) -> Release[Model]:
         """The model under the condition that the test file brings along, where there is one."""
@@ -231,10 +236,10 @@ class _Asked:
         certificate = release.certificate
         return replace(release, certificate=replace(certificate, assumptions=(*certificate.assumptions, condition)))
 
-    def job(self, stages: tuple[Stage, ...]) -> Job:
+    def record(self, stages: tuple[Stage, ...]) -> FitRecord:
         """The public side."""
         said = f"{self.command} {PUBLIC}" if self.public else self.command
-        return Job(self.plan, self.file, said, self.private, self.account, stages)
+        return FitRecord(self.recipe, self.file, said, self.private, self.account, stages)
 
 
 def _files(
@@ -261,7 +266,7 @@ class _Recognized(BaseException):  # nothing that a learner raises, and nothing 
     """The first release of a fit was found again."""
 
 
-def _standing(asked: _Asked, folder: Path) -> FitSummary:
+def existing_result(job: FitJob, folder: Path) -> FitSummary:
     """The summary of a directory that holds this very fit; any other is refused, and nothing is charged."""
     refusal = InputError(f"the directory {folder} is not empty; choose another name or remove it first")
     try:
@@ -269,15 +274,15 @@ def _standing(asked: _Asked, folder: Path) -> FitSummary:
         summary = None if changed else FitSummary.from_json(read_json(folder / SUMMARY))
     except InputError:
         raise refusal from None
-    known = {charge.id for charge in certificate.entries} <= {charge.id for charge in asked.account.charges}
-    if summary is None or summary.request != asked.request or not known:
+    known = {charge.id for charge in certificate.entries} <= {charge.id for charge in job.account.charges}
+    if summary is None or summary.request != job.request or not known:
         raise refusal
 
     def recognized(*_: Any) -> None:
         raise _Recognized
 
     try:
-        asked.learn(recognized, Bench(init=asked.init and asked.init.network))  # the ledger refuses labels that changed
+        job.learn(recognized, job.context)  # the ledger refuses labels that changed
     except _Recognized:
         return summary
     raise refusal
@@ -297,7 +302,7 @@ MARK = "fit"
 
 
 @contextmanager
-def training_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path | None]:
+def checkpoint_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path | None]:
     """The folder OUT.training for checkpoints; gone when the body ends well, or where no training had begun.
 
     Args:

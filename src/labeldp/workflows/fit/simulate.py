@@ -13,7 +13,7 @@ from labeldp.privacy import Budget, InputError, Ledger, Release
 from labeldp.workflows.fit.summary import Curve, CurvePoint, Importance
 
 if TYPE_CHECKING:
-    from labeldp.workflows.fit.recipe import Plan
+    from labeldp.workflows.fit.recipe import Recipe
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
@@ -34,42 +34,42 @@ CURVE_METHOD = (
 )
 
 
-def simulated_curve(plan: "Plan", model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
+def simulated_curve(recipe: "Recipe", model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
     """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
 
     Args:
-        plan: how the model was learned; its epsilon is among the points.
+        recipe: how the model was learned; its epsilon is among the points.
         model: made of releases only.
         features: public, shape (n, …).
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
     rows = rng.permutation(len(features))[:LARGEST]
-    world = _World.drawn(plan, model, features[rows], rng)
+    world = _World.drawn(recipe, model, features[rows], rng)
     try:
-        points = [world.point(each, rng) for each in sorted({*EPSILONS, plan.settings.epsilon})]
+        points = [world.point(each, rng) for each in sorted({*EPSILONS, recipe.settings.epsilon})]
     except InputError:
         return None
-    return Curve(tuple(points), CURVE_METHOD.format(records=len(rows), learnt=plan.simulated, repeats=REPEATS))
+    return Curve(tuple(points), CURVE_METHOD.format(records=len(rows), learnt=recipe.simulation, repeats=REPEATS))
 
 
 @dataclass(frozen=True)
 class _World:
     """Records whose labels were drawn from a model: all of it is simulated."""
 
-    plan: "Plan"
+    recipe: "Recipe"
     model: Model
     features: NDArray[Any]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, plan: "Plan", model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
+    def drawn(cls, recipe: "Recipe", model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
         """Labels from the model's probabilities; a fifth of the records are kept for the test."""
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
         test = rng.permutation(len(features)) < max(len(features) // 5, 1)
-        return cls(plan, model, plan.prepared(model, features), codes, test)
+        return cls(recipe, model, recipe.prepare_simulation(model, features), codes, test)
 
     def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
         """Mean accuracy at one epsilon, with a band."""
@@ -79,25 +79,25 @@ class _World:
         return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
 
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
-        domain, delta = self.model.domain, self.plan.settings.delta
+        domain, delta = self.model.domain, self.recipe.settings.delta
         ledger = Ledger(Budget(epsilon, delta))
         curator = Curator.of_codes(lambda: self.codes[~self.test], domain=domain, ledger=ledger, ids=None)
-        model = self.plan.relearn(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
+        model = self.recipe.learn_simulated(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))
 
 
 def importances(
-    plan: "Plan", model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+    recipe: "Recipe", model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
 ) -> tuple[Importance, ...]:
     """How much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
     Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, a model of four
     fifths of the released labels is looked at on the rest.
     """
-    judge, rows, release = _held_out(plan, model, features, seed)
+    judge, rows, release = _held_out(recipe, model, features, seed)
     rng = np.random.default_rng(seed)
-    if plan.keeps_rows(model) and len(rows) > SHUFFLED:
+    if recipe.keeps_rows(model) and len(rows) > SHUFFLED:
         some = rng.permutation(len(rows))[:SHUFFLED]
         rows, release = rows[some], replace(release, value=release.value[some])
     table = features[rows]
@@ -122,7 +122,7 @@ def _credits(model: Model, features: NDArray[np.float64], release: Release[Any])
 
 
 def _held_out(
-    plan: "Plan", model: Model, features: NDArray[np.float64], seed: int
+    recipe: "Recipe", model: Model, features: NDArray[np.float64], seed: int
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """A model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
@@ -132,4 +132,4 @@ def _held_out(
     held = np.random.default_rng(seed).random(len(features)) < 0.2
     release = evaluation.release
     seen, unseen = (replace(release, value=release.value[mask]) for mask in (~held, held))
-    return plan.learnt_from(model, features[~held], seen), np.flatnonzero(held), unseen
+    return recipe.refit(model, features[~held], seen), np.flatnonzero(held), unseen

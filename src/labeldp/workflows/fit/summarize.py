@@ -37,7 +37,7 @@ from labeldp.workflows.fit.summary import (
 
 if TYPE_CHECKING:
     from labeldp.workflows.fit.data import Rows
-    from labeldp.workflows.fit.recipe import Plan
+    from labeldp.workflows.fit.recipe import Recipe
 
 WIDE = 0.2
 """An accuracy interval wider than this is called too wide to tell."""
@@ -55,10 +55,10 @@ SECRET = (
 
 
 @dataclass(frozen=True)
-class Job:
+class FitRecord:
     """The public side of a fit."""
 
-    plan: "Plan"
+    recipe: "Recipe"
     file: str
     command: str
     rows: "Rows"
@@ -67,41 +67,41 @@ class Job:
 
 
 def summarize(
-    job: Job, release: Release[Model], public: PublicRows | None, show: Callable[[str, float], None]
+    record: FitRecord, release: Release[Model], public: PublicRows | None, show: Callable[[str, float], None]
 ) -> FitSummary:
     """Everything that the report says.
 
     Args:
-        job: plan, file, rows and ledger.
+        record: recipe, file, rows and ledger.
         release: the model with its evaluation.
         public: a test file whose labels are public.
         show: told what is being done.
     """
-    model, settings = release.value, job.plan.settings
-    rows, encoder = job.rows, job.rows.encoder
+    model, settings = release.value, record.recipe.settings
+    rows, encoder = record.rows, record.rows.encoder
     scored = _numbers if isinstance(model.domain, Interval) else _classes
-    curve, important = _explored(job, model, show)
+    curve, important = _explored(record, model, show)
     return FitSummary(
         title=f"A model of {settings.label if encoder.names else settings.dataset}, learnt from private labels",
-        created=_released_at(job.account, release.certificate),
+        created=_released_at(record.account, release.certificate),
         version=__version__,
         dataset=settings.dataset,
-        file=job.file,
+        file=record.file,
         rows=len(rows.features),
         label=settings.label,
         features=tuple(encoder.names),
-        model=job.plan.described(model),
-        command=job.command,
+        model=record.recipe.describe(model),
+        command=record.command,
         sentence=release.certificate.at(settings.delta),
         certificate=_rows(release.certificate, settings.delta),
-        published=_published(job, release, public),
-        secret=(SECRET[0], *job.plan.secret, SECRET[1]),
-        budget=_budget(job.account, release.certificate),
-        dropped=_dropped(job),
-        notes=(*_notes(encoder.notes), *job.plan.notes),
+        published=_published(record, release, public),
+        secret=(SECRET[0], *record.recipe.secret, SECRET[1]),
+        budget=_budget(record.account, release.certificate),
+        dropped=_dropped(record),
+        notes=(*_notes(encoder.notes), *record.recipe.notes),
         curve=curve,
         importance=important,
-        stages=job.stages,
+        stages=record.stages,
         images="" if encoder.names else str(encoder),
         picture=pictured(model, encoder, rows.features),
         **scored(model, public),
@@ -152,15 +152,15 @@ def constant_accuracy(release: Release[NDArray[Any]], size: int) -> Estimate:
 
 
 def _explored(
-    job: Job, model: Model, show: Callable[[str, float], None]
+    record: FitRecord, model: Model, show: Callable[[str, float], None]
 ) -> tuple[Curve | None, tuple[Importance, ...]]:
-    """Other epsilons, where the plan knows how to simulate them, and what columns are worth."""
-    features, names, curve = job.rows.features, job.rows.encoder.names, None
-    if job.plan.simulated and isinstance(model.domain, Classes):
+    """Other epsilons, where the recipe knows how to simulate them, and what columns are worth."""
+    features, names, curve = record.rows.features, record.rows.encoder.names, None
+    if record.recipe.simulation and isinstance(model.domain, Classes):
         show("trying other epsilons on simulated labels", 0.7)
-        curve = simulated_curve(job.plan, model, features)
+        curve = simulated_curve(record.recipe, model, features)
     show("shuffling features", 0.9)
-    return curve, importances(job.plan, model, features, names) if names else ()
+    return curve, importances(record.recipe, model, features, names) if names else ()
 
 
 def _many(evaluation: Evaluation) -> str:
@@ -247,16 +247,16 @@ def _place(entry: Charge) -> str:
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in entry.path) or "all records"
 
 
-def _published(job: Job, release: Release[Model], public: PublicRows | None) -> tuple[str, ...]:
+def _published(record: FitRecord, release: Release[Model], public: PublicRows | None) -> tuple[str, ...]:
     """What left the private side, a sentence each, and what else the written files hold."""
     texts = release.certificate.published.split("; ")
     sentences = [text[0].upper() + text[1:] + "." for text in texts]
-    sentences.append(job.plan.noise(len(job.rows.features)))
+    sentences.append(record.recipe.describe_noise(len(record.rows.features)))
     sentences.append("The model and the numbers in this report: computed from these releases and the features.")
     if public is not None:
         what = "Errors" if isinstance(release.value.domain, Interval) else "Accuracy and confusion"
         sentences.append(f"{what} on {public.file}: computed from its labels, which were said to be public.")
-    if job.plan.keeps_rows(release.value):
+    if record.recipe.keeps_rows(release.value):
         sentences.append("The model's file holds feature rows of some records as they are: features are public here.")
     return tuple(sentences)
 
@@ -275,10 +275,10 @@ def _budget(account: DatasetLedger, certificate: Certificate) -> BudgetUse:
     return BudgetUse(total, earlier, run, rest)
 
 
-def _dropped(job: Job) -> tuple[Dropped, ...]:
+def _dropped(record: FitRecord) -> tuple[Dropped, ...]:
     """The columns that were asked for and are not used; the encoder says why."""
-    found, encoder = [], job.rows.encoder
-    for column in job.rows.columns:
+    found, encoder = [], record.rows.encoder
+    for column in record.rows.columns:
         if column not in encoder.names:
             start = f"{LEFT_OUT}{column!r}: "
             why = [note.removeprefix(start) for note in encoder.notes if note.startswith(start)]

@@ -16,7 +16,7 @@ FORMAT = "labeldp fit summary 1"
 _T = TypeVar("_T")
 
 
-class Finite:
+class FiniteFields:
     """A record whose numbers are all finite, so that it has a JSON form."""
 
     def __post_init__(self) -> None:
@@ -30,7 +30,7 @@ class Finite:
 
 
 @dataclass(frozen=True)
-class Cost(Finite):
+class Cost(FiniteFields):
     """An amount of privacy loss: epsilon at a delta."""
 
     epsilon: float
@@ -55,7 +55,7 @@ class BudgetUse:
 
 
 @dataclass(frozen=True)
-class CertificateRow(Finite):
+class CertificateRow(FiniteFields):
     """One entry of the certificate, each field in words or numbers as the certificate states it.
 
     Args:
@@ -82,7 +82,7 @@ class CertificateRow(Finite):
 
 
 @dataclass(frozen=True)
-class CurvePoint(Finite):
+class CurvePoint(FiniteFields):
     """Accuracy in [0, 1] at one epsilon, with a band."""
 
     epsilon: float
@@ -126,7 +126,7 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Importance(Finite):
+class Importance(FiniteFields):
     """How much the debiased accuracy drops, in shares of 1, when one feature is shuffled.
 
     Where labels are numbers: how much the mean squared error rises, in the square of their unit.
@@ -139,7 +139,7 @@ class Importance(Finite):
 
 
 @dataclass(frozen=True)
-class PublicTest(Finite):
+class PublicTest(FiniteFields):
     """How the model does on a public file with true, public labels.
 
     Args:
@@ -158,7 +158,7 @@ class PublicTest(Finite):
 
 
 @dataclass(frozen=True)
-class Stage(Finite):
+class Stage(FiniteFields):
     """One public part of the records, and the mechanism that answered it.
 
     Args:
@@ -189,7 +189,7 @@ class Dropped:
 
 
 @dataclass(frozen=True)
-class Estimated(Finite):
+class Estimated(FiniteFields):
     """A quantity estimated from released labels, with its confidence interval.
 
     Args:
@@ -208,7 +208,7 @@ class Estimated(Finite):
 
 
 @dataclass(frozen=True)
-class Bin(Finite):
+class Bin(FiniteFields):
     """What released labels say of the records in a stretch of some quantity.
 
     Args:
@@ -229,7 +229,7 @@ class Bin(Finite):
 
 
 @dataclass(frozen=True)
-class NumberTest(Finite):
+class NumberTest(FiniteFields):
     """How predicted numbers do on a public file with true, public labels.
 
     Args:
@@ -248,7 +248,7 @@ class NumberTest(Finite):
 
 
 @dataclass(frozen=True)
-class Numbers(Finite):
+class Numbers(FiniteFields):
     """What takes the place of classes, accuracy and confusion where labels are numbers.
 
     Args:
@@ -319,7 +319,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class FitSummary(Finite):
+class FitSummary(FiniteFields):
     """A finished fit in public terms: everything that the report says is one of these fields.
 
     Args:
@@ -461,7 +461,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     return value
 
 
-def amount(value: float) -> str:
+def format_number(value: float) -> str:
     """A number in the unit of the labels, with four digits, or all that stand before the point."""
     if value and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.4g}"
