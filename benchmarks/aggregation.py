@@ -139,7 +139,7 @@ def llp(size: int, weights: str, share: float = 1.0) -> Callable[[Task], float]:
         bags = ldp.random_bags(len(task.labels), size)
         most = int(np.bincount(bags.value).max())
         design = {"size": most, "noisy_fraction": Fraction(noisy, most), **ends}
-        found = ldp.llp_calibrate("stddev", epsilon=EPSILON, delta=DELTA * 0.999, **design)
+        found = ldp.mechanisms.llp_calibrate("stddev", epsilon=EPSILON, delta=DELTA * 0.999, **design)
         stddev = float(found.stddev) * (1 + 1e-9)
         mechanism = ldp.NoisyWeightedLLP(size, noisy, stddev, weights, domain=task.domain, bags=bags)
         return task.error(ldp.fit_bags(task.features, task.release(mechanism)).value.predict)

@@ -48,8 +48,8 @@ def records(count: int) -> tuple[np.ndarray, np.ndarray]:
 def cells(count: int, repeats: int) -> tuple[int, float, float]:
     """Occupied cells, seconds of `fit_cells`, seconds of a bincount."""
     features, labels = records(count)
-    side = ldp.cube_side(count, DIMENSION, epsilon=EPSILON, trust=Trust.CENTRAL)
-    partition = ldp.CubePartition(side, bounds=(0, 1))
+    side = ldp.learners.cube_side(count, DIMENSION, epsilon=EPSILON, trust=Trust.CENTRAL)
+    partition = ldp.learners.CubePartition(side, bounds=(0, 1))
     domain, rng = ldp.Interval(0, 1), np.random.default_rng(0)
     curators = iter(
         [ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON)) for _ in range(repeats + 1)]
@@ -59,7 +59,7 @@ def cells(count: int, repeats: int) -> tuple[int, float, float]:
         return ldp.fit_cells(features, next(curators), epsilon=EPSILON, rng=rng, partition=partition)
 
     spent = seconds(fit, repeats)
-    keys = ldp.CubePartition(side, bounds=(0, 1)).fit(features).transform(features)
+    keys = ldp.learners.CubePartition(side, bounds=(0, 1)).fit(features).transform(features)
     integers = np.random.default_rng(1).permutation(keys)
     return len(np.unique(keys)), spent, seconds(lambda: np.bincount(integers), repeats)
 
@@ -71,11 +71,11 @@ def nearest(count: int, repeats: int) -> tuple[int, float, float]:
     curator = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=EPSILON))
     release = curator.release(ldp.DiscreteLaplace(domain=domain, epsilon=EPSILON), rng=rng)
     asked = features[: count // 10]
-    ours = ldp.NeighborsRegressor().fit(features, release)
+    ours = ldp.learners.NeighborsRegressor().fit(features, release)
     numbers = ldp.debias(release.mechanism, release.value).values
     theirs = KNeighborsRegressor(n_neighbors=ours.neighbors_)
     pair = [
-        seconds(lambda: ldp.NeighborsRegressor().fit(features, release).predict(asked), repeats),
+        seconds(lambda: ldp.learners.NeighborsRegressor().fit(features, release).predict(asked), repeats),
         seconds(lambda: theirs.fit(features, numbers).predict(asked), repeats),
     ]
     return ours.neighbors_, pair[0], pair[1]

@@ -134,14 +134,14 @@ def cells(partition: Callable[[Task], Any], to: str | None = None) -> Callable[.
 
 def cubes(on: Task) -> Any:
     records, dimension = on.features.shape
-    side = ldp.cube_side(records, dimension, epsilon=EPSILON, trust=Trust.CENTRAL, classes=on.classes)
-    return ldp.CubePartition(side, bounds=(0, 1))
+    side = ldp.learners.cube_side(records, dimension, epsilon=EPSILON, trust=Trust.CENTRAL, classes=on.classes)
+    return ldp.learners.CubePartition(side, bounds=(0, 1))
 
 
 def neighbors(on: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     """The nearest released labels."""
     kind = ldp.DiscreteLaplace if on.classes is None else ldp.UnaryEncoding
-    learner = ldp.NeighborsRegressor() if on.classes is None else ldp.NeighborsClassifier()
+    learner = ldp.learners.NeighborsRegressor() if on.classes is None else ldp.learners.NeighborsClassifier()
     release = curator(on, epsilon).release(kind(domain=on.domain, epsilon=epsilon), rng=rng)
     train, test = on.scaled("spread")
     return learner.fit(train, release).predict(test)
@@ -164,10 +164,12 @@ def linear(delta: float) -> Callable[..., np.ndarray]:
 LEARNERS: dict[str, Callable[..., np.ndarray]] = {
     "**default**": cells(lambda on: None),
     "the paper's cubes": cells(cubes, "cube"),
-    "median cells": cells(lambda on: ldp.MedianPartition(len(on.labels) // IN_CELL)),
-    "k-means cells": cells(lambda on: ldp.KMeansPartition(len(on.labels) // IN_CELL)),
+    "median cells": cells(lambda on: ldp.learners.MedianPartition(len(on.labels) // IN_CELL)),
+    "k-means cells": cells(lambda on: ldp.learners.KMeansPartition(len(on.labels) // IN_CELL)),
     "tree cells": cells(
-        lambda on: ldp.TreePartition(DecisionTreeRegressor(max_leaf_nodes=len(on.labels) // IN_CELL, random_state=0))
+        lambda on: ldp.learners.TreePartition(
+            DecisionTreeRegressor(max_leaf_nodes=len(on.labels) // IN_CELL, random_state=0)
+        )
     ),
     "neighbors (local)": neighbors,
     "linear, δ = 0": linear(0.0),

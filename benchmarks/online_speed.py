@@ -22,8 +22,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy.sparse as sp
 
-from labeldp import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, SystemRandomness
-from labeldp.online import plan_experts, quantize
+from labeldp import SystemRandomness
+from labeldp.online import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, plan_experts, quantize
 from labeldp.sampling.discrete import draw_index
 
 ROUNDS, EXPERTS, EPSILON, DELTA, BLOCK = 10**6, 1000, 1.0, 1e-6, 10**5

@@ -102,7 +102,7 @@ def bound(problem: Problem, algorithm: str, count: int, epsilon: float) -> float
         moment = response_moment(problem.loss, epsilon)
     else:
         domain = ldp.Classes(problem.loss.classes)
-        moment = normal_moment(problem.loss, ldp.GaussianOneHot(domain=domain, epsilon=epsilon, delta=DELTA))
+        moment = normal_moment(problem.loss, ldp.mechanisms.GaussianOneHot(domain=domain, epsilon=epsilon, delta=DELTA))
     return last_iterate_bound(count, diameter=problem.diameter, moment=moment)
 
 

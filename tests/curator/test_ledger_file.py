@@ -92,7 +92,7 @@ def test_a_stage_is_found_again_with_the_mechanism_of_that_time(path: Path) -> N
 
 def test_a_stage_whose_mechanism_cannot_be_rebuilt_is_charged_anew(path: Path) -> None:
     tops = [
-        ldp.RandomizedResponseTopK(
+        ldp.mechanisms.RandomizedResponseTopK(
             domain=DOMAIN, epsilon=1, prior=ldp.Public(np.roll([0.5, 0.3, 0.2], i), why="."), k=2
         )
         for i in range(2)

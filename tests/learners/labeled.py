@@ -249,5 +249,5 @@ class GridRegressor(MadeRegressor):
 def located(X: Any, domain: Any) -> Any:
     """A grid of two boxes along each of the first features."""
     width = width_of(X)
-    grid = ldp.CubePartition([2.0] * min(width, 6) + [4.0] * max(width - 6, 0), bounds=(-2, 2)).grid(width)
-    return ldp.Located(grid, domain)
+    grid = ldp.learners.CubePartition([2.0] * min(width, 6) + [4.0] * max(width - 6, 0), bounds=(-2, 2)).grid(width)
+    return ldp.mechanisms.Located(grid, domain)

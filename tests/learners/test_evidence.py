@@ -29,7 +29,7 @@ def test_the_likelihood_within_candidate_sets_is_the_mechanisms_matrix() -> None
 
 
 def test_the_likelihood_of_one_candidate_set_for_all() -> None:
-    mechanism = ldp.RandomizedResponseTopK(
+    mechanism = ldp.mechanisms.RandomizedResponseTopK(
         domain=ldp.Classes(3), epsilon=1.0, prior=ldp.Public(np.array([0.5, 0.3, 0.2]), why="a test"), k=2
     )
     evidence = Evidence.made_by(mechanism, np.array([0, 1]))

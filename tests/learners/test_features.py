@@ -56,7 +56,7 @@ PRIVATE: dict[str, Any] = {
     "cluster_prior": lambda X, private: ldp.cluster_prior(X, private, epsilon=1, rng=RNG(0)),
     "fit_cells": lambda X, private: ldp.fit_cells(X, private, epsilon=1, rng=RNG(0)),
     "fit_cells of a partition": lambda X, private: ldp.fit_cells(
-        X, private, epsilon=1, rng=RNG(0), partition=ldp.MedianPartition(9)
+        X, private, epsilon=1, rng=RNG(0), partition=ldp.learners.MedianPartition(9)
     ),
     "fit_linear": lambda X, private: ldp.fit_linear(X, private, epsilon=1, rng=RNG(0)),
     "fit_multistage": lambda X, private: ldp.fit_multistage(X, private, epsilon=1, rng=RNG(0)),

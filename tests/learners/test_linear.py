@@ -335,7 +335,7 @@ def test_the_default_map_is_for_tables() -> None:
     assert np.mean(model.predict(features) == labels) > 0.85
 
 
-def again(model: ldp.Release[ldp.Model]) -> ldp.Release[Any]:
+def again(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
     """The representation of the round before, as a refinement."""
     return model.map(lambda learnt: learnt.estimator.representation)
 
@@ -356,7 +356,7 @@ def test_rounds_together_cost_what_was_asked_for(delta: float) -> None:
 def test_charges_do_not_depend_on_what_the_rounds_before_showed() -> None:
     features, labels = blobs(600)
 
-    def other(model: ldp.Release[ldp.Model]) -> ldp.Release[Any]:
+    def other(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
         return model.map(lambda _: RandomFourier(components=7).fit(features))
 
     losses = []
@@ -401,7 +401,7 @@ def test_a_refinement_makes_features_that_labels_asked_for() -> None:
     features = rng.normal(size=(4000, 30))
     labels = (features[:, 0] * features[:, 1] > 0).astype(int)
 
-    def products(model: ldp.Release[ldp.Model]) -> ldp.Release[Any]:
+    def products(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
         return model.map(lambda _: FunctionTransformer(lambda x: np.hstack([x, x[:, :1] * x[:, 1:2]])).fit(features))
 
     release = ldp.fit_linear(
@@ -477,10 +477,10 @@ def test_rounds_that_were_interrupted_are_finished_within_the_same_budget(run: s
 
     powers = tuple(transforming(lambda x, power=power: x**power) for power in (2, 3))
 
-    def interrupted(model: ldp.Release[ldp.Model]) -> ldp.Release[Any]:
+    def interrupted(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
         raise PowerCut
 
-    def fit(refine: Any) -> tuple[ldp.Release[ldp.Model], Any]:
+    def fit(refine: Any) -> tuple[ldp.Release[ldp.learners.Model], Any]:
         ledger = ldp.LedgerFile(tmp_path / "people.ledger").dataset("people", budget=ldp.Budget(1, 1e-6))
         holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger, run=run)
         asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": ledger.randomness, "evaluation": 0.2}

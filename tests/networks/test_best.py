@@ -87,7 +87,7 @@ def test_an_interrupted_run_goes_on_and_charges_nothing_twice(training: Images, 
     class Interrupted(Exception):
         pass
 
-    def fit(watch: object = None) -> ldp.Release[ldp.Model]:
+    def fit(watch: object = None) -> ldp.Release[ldp.learners.Model]:
         ledger = ldp.LedgerFile(tmp_path / "a.ledger").dataset("bars", budget=ldp.Budget(6.0, 1e-6))
         holder = ldp.Curator(doubtful(labels), domain=ldp.Classes(4), ledger=ledger, run="a")
         return fit_best(

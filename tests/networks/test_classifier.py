@@ -16,7 +16,7 @@ QUICK = Recipe(epochs=4, batch=32, peak=0.05, augment=())
 Images = tuple[np.ndarray, np.ndarray]
 
 
-def accuracy(model: ldp.Model, test: Images) -> float:
+def accuracy(model: ldp.learners.Model, test: Images) -> float:
     return float(np.mean(model.predict(test[0]) == test[1]))
 
 
@@ -24,7 +24,9 @@ def curator(labels: np.ndarray, epsilon: float = 3.0) -> ldp.Curator:
     return ldp.Curator(labels, domain=ldp.Classes(4), budget=ldp.Budget(epsilon))
 
 
-def learnt(training: Images, stages: int = 1, epsilon: float = 3.0, **arguments: object) -> ldp.Release[ldp.Model]:
+def learnt(
+    training: Images, stages: int = 1, epsilon: float = 3.0, **arguments: object
+) -> ldp.Release[ldp.learners.Model]:
     images, labels = training
     network = NetworkClassifier(recipe=QUICK, **arguments)
     return ldp.fit_multistage(
@@ -154,7 +156,7 @@ def test_what_could_not_be_trained_is_refused_before_anything_is_charged(
     holder = curator(training[1])
     features = np.random.default_rng(0).normal(size=(600, 5))
     network = NetworkClassifier(**{"network": "mlp", **arguments})
-    with pytest.raises((ldp.InputError, ldp.NotInvertibleError), match=message):
+    with pytest.raises((ldp.InputError, ldp.privacy.NotInvertibleError), match=message):
         ldp.fit_multistage(features, holder, classifier=network, epsilon=1.0, stages=2, rng=np.random.default_rng(0))
     assert holder.ledger.spent.epsilon() == 0
 

@@ -30,7 +30,7 @@ FEATURES = np.column_stack([PLACES * 37 % 11, PLACES * 17 % 7, PLACES % 3 == 0])
 
 THREE, FOUR, WORDS = ldp.Classes(3), ldp.Classes(4), ldp.Classes(("no", "yes"))
 SIX, BITS, CLIPPED = ldp.Interval(-1, 1, grid=6), ldp.Interval(0, 1, grid=2), ldp.Interval(0, 50, clip=True)
-GRID, LINE = (ldp.CubeGrid.of_side(0.5, bounds) for bounds in ([(0, 1), (-1, 1)], [(0, 1.5)]))
+GRID, LINE = (ldp.mechanisms.CubeGrid.of_side(0.5, bounds) for bounds in ([(0, 1), (-1, 1)], [(0, 1.5)]))
 ON_GRID, ON_LINE = Located(GRID, THREE), Located(LINE, SIX)
 LABELS: dict[Any, Any] = {
     THREE: PLACES % 3,
@@ -117,7 +117,7 @@ ASKED: dict[str, Asked] = {
     ),
     "a revision": Asked(THREE, response(), "revised", revision="corrected"),
     "before the revision": Asked(THREE, response(), "revised"),
-    "top two": Asked(FOUR, fixed(ldp.RandomizedResponseTopK, epsilon=1, prior=CLASS_PRIOR, k=2)),
+    "top two": Asked(FOUR, fixed(ldp.mechanisms.RandomizedResponseTopK, epsilon=1, prior=CLASS_PRIOR, k=2)),
     "prior": Asked(THREE, fixed(ldp.RandomizedResponseWithPrior, epsilon=1, prior=PRIOR)),
     "released prior": Asked(THREE, by_released_prior, "priors"),
     "a stage": Asked(
@@ -137,20 +137,22 @@ ASKED: dict[str, Asked] = {
     "bits": Asked(FOUR, fixed(ldp.UnaryEncoding, epsilon=1)),
     "grid of six": Asked(SIX, fixed(ldp.DiscreteLaplace, epsilon=1)),
     "clipped": Asked(CLIPPED, fixed(ldp.DiscreteLaplace, epsilon=1)),
-    "exponential": Asked(THREE, fixed(ldp.ExponentialMechanism, epsilon=1, groups=GROUPS)),
-    "permute and flip": Asked(FOUR, fixed(ldp.PermuteAndFlip, epsilon=1, groups=GROUPS)),
+    "exponential": Asked(THREE, fixed(ldp.mechanisms.ExponentialMechanism, epsilon=1, groups=GROUPS)),
+    "permute and flip": Asked(FOUR, fixed(ldp.mechanisms.PermuteAndFlip, epsilon=1, groups=GROUPS)),
     "histogram": Asked(THREE, fixed(ldp.LaplaceHistogram, epsilon=1, groups=GROUPS)),
-    "sum": Asked(SIX, fixed(ldp.LaplaceSum, epsilon=1, groups=GROUPS)),
-    "sum of two classes": Asked(WORDS, fixed(ldp.LaplaceSum, epsilon=1, groups=GROUPS)),
-    "full selection": Asked(ON_GRID, fixed(ldp.FullSelection, epsilon=1)),
-    "full exponential": Asked(ON_GRID, fixed(ldp.FullSelection, epsilon=1, rule="exponential")),
-    "full means": Asked(ON_LINE, fixed(ldp.FullMeans, epsilon=1, smallest=2)),
+    "sum": Asked(SIX, fixed(ldp.mechanisms.LaplaceSum, epsilon=1, groups=GROUPS)),
+    "sum of two classes": Asked(WORDS, fixed(ldp.mechanisms.LaplaceSum, epsilon=1, groups=GROUPS)),
+    "full selection": Asked(ON_GRID, fixed(ldp.mechanisms.FullSelection, epsilon=1)),
+    "full exponential": Asked(ON_GRID, fixed(ldp.mechanisms.FullSelection, epsilon=1, rule="exponential")),
+    "full means": Asked(ON_LINE, fixed(ldp.mechanisms.FullMeans, epsilon=1, smallest=2)),
     "gaussian moment": Asked(THREE, fixed(ldp.GaussianMoment, features=X, resolution=64, **DELTA), "moments"),
     "gaussian moment, clipped": Asked(
         SIX, fixed(ldp.GaussianMoment, features=X, clip=4.0, resolution=64, **DELTA), "moments of numbers"
     ),
-    "laplace moment": Asked(THREE, fixed(ldp.LaplaceMoment, epsilon=1, features=X, resolution=64), "moments"),
-    "gaussian indicators": Asked(THREE, fixed(ldp.GaussianOneHot, **DELTA), "indicators"),
+    "laplace moment": Asked(
+        THREE, fixed(ldp.mechanisms.LaplaceMoment, epsilon=1, features=X, resolution=64), "moments"
+    ),
+    "gaussian indicators": Asked(THREE, fixed(ldp.mechanisms.GaussianOneHot, **DELTA), "indicators"),
     "bag sum": Asked(SIX, fixed(ldp.BagSum, 6, epsilon=1, features=X), "bag sum"),
     "bag sum at random": Asked(WORDS, fixed(ldp.BagSum, 6, bags="random", epsilon=1, features=X), "bag sum 2"),
     "gaussian bag sum": Asked(BITS, fixed(ldp.BagSum, 6, noise="gaussian", features=X, **DELTA), "bag sum 3"),
@@ -233,9 +235,9 @@ LEARNED: dict[str, Callable[[Path], ldp.Release[Any]]] = {
         of_numbers(folder, "cells of numbers"),
         epsilon=1,
         rng=ldp.SystemRandomness(),
-        partition=ldp.MedianPartition(4),
+        partition=ldp.learners.MedianPartition(4),
     ),
-    "full cells": lambda folder: ldp.fit_full_cells(
+    "full cells": lambda folder: ldp.learners.fit_full_cells(
         ldp.Curator(LABELS[ON_GRID], domain=ON_GRID, ledger=account(folder, "full cells"), run="learning"),
         epsilon=1,
         rng=ldp.SystemRandomness(),
@@ -248,7 +250,7 @@ LEARNED: dict[str, Callable[[Path], ldp.Release[Any]]] = {
         diameter=2,
         rng=ldp.SystemRandomness(),
     ),
-    "normal sgd": lambda folder: ldp.lp_normal_sgd(
+    "normal sgd": lambda folder: ldp.learners.lp_normal_sgd(
         FEATURES,
         of_words(folder, "normal sgd"),
         loss=SoftmaxRegression(2),
@@ -266,8 +268,8 @@ LEARNED: dict[str, Callable[[Path], ldp.Release[Any]]] = {
 }
 """Private learners on a durable ledger, by the name of their dataset; a model by what it predicts for `FEATURES`."""
 
-SUMS = ("linear", "linear, pure")
-"""Those whose released sums are found again by the bits of their rows, which other machines may compute otherwise."""
+SUMS = {"linear": 1e-6, "linear, pure": 0, "secret weights": 1e-6, "secret weights, several rows": 1e-6}
+"""Requests whose sums other machines may compute with other last bits; the delta of a budget that they fill."""
 
 GOES_ON = 7
 """The seed of the coins of a learner that goes on from a snapshot: a simulation, so that its actions are known."""

@@ -447,7 +447,7 @@ def learn_online(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     file.add("points", BUDGET)
     for method in CONVEX_METHODS:
         sampler = {"sampler": Center()} if method == "sampler" else {}
-        ball = ldp.Ball(3, 0.5)
+        ball = ldp.online.Ball(3, 0.5)
         points = file.dataset("points")
         one = ldp.PrivateOnlineConvex(ball, horizon=30, method=method, ledger=points, epsilon=1, delta=1e-6, **sampler)
         certificates[f"points, {method}"] = said(one.certificate)

@@ -137,7 +137,8 @@ def refused(version: str, name: str, ran: tuple[int, str, str]) -> bool:
     """Whether a command was refused in one sentence, where that may be: see docs/versions.md."""
     entry = VERSIONS[version]["commands"][name]
     words = REFUSED_TODAY.get((version, name))
-    elsewhere = (entry["sums"] or entry["arguments"][0] == "online") and bits() != VERSIONS[version]["bits"]
+    doubles = entry["sums"] or entry["arguments"][0] == "online" or "weighted-lba" in entry["arguments"]
+    elsewhere = doubles and bits() != VERSIONS[version]["bits"]
     if ran[0] and (words or elsewhere):
         last = ran[2].splitlines()[-1]
         return ran[0] == 1 and last.startswith("Error: ") and (words or "") in last
@@ -170,7 +171,8 @@ def check_values(version: str, name: str, folder: Path, run: Callable[..., Any],
     for column, values in entry["predicted"].items():
         if column.startswith("probability_") or "--range" in entry["arguments"]:
             found, wanted = (np.asarray(each, dtype=np.float64) for each in (predicted[column], values))
-            assert np.allclose(found, wanted, rtol=1e-6, atol=1e-8)
+            near = 1e-6 if bits() == expected["bits"] else 1e-4  # 32-bit features of images round otherwise elsewhere
+            assert np.allclose(found, wanted, rtol=near, atol=near / 100)
         else:
             assert predicted[column] == values
 
@@ -242,7 +244,8 @@ def test_the_same_request_again_costs_nothing(version: str, name: str, tmp_path:
     folder, expected = unpacked(version, tmp_path), VERSIONS[version]
     before = spent(folder)
     if name in SUMS:  # another machine may ask for other sums: then the budget must refuse
-        ldp.LedgerFile(folder / LEDGER).set_budget(name, ldp.Budget(epsilon=1, delta=1e-6 if name == "linear" else 0))
+        dataset = ASKED[name].dataset if name in ASKED else name
+        ldp.LedgerFile(folder / LEDGER).set_budget(dataset, ldp.Budget(epsilon=1, delta=SUMS[name]))
     try:
         if name in LEARNED:
             release = LEARNED[name](folder)

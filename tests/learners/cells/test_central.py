@@ -68,7 +68,7 @@ def test_estimates_are_unbiased_and_know_the_sizes() -> None:
     counts = ldp.LaplaceHistogram(domain=domain, epsilon=1, groups=groups)
     found = estimates(counts, np.array([[6, 3, 4]]), np.array([10]))
     assert np.allclose(found, [[0.5, 0.2, 0.3]])
-    sums = ldp.LaplaceSum(domain=ldp.Classes(2), epsilon=1, groups=groups)
+    sums = ldp.mechanisms.LaplaceSum(domain=ldp.Classes(2), epsilon=1, groups=groups)
     assert np.allclose(estimates(sums, np.array([-2]), np.array([10])), [[1.2, -0.2]])
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr
 
-from labeldp import InputError, NoisyBags, llp_delta
+from labeldp import InputError
+from labeldp.mechanisms import NoisyBags, llp_delta
 
 
 def test_a_much_smaller_variance_breaks_it() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp import HiddenBag, InputError, PrivacyLoss, cross_bound, lba_delta, lba_required_residual
+from labeldp import InputError, PrivacyLoss
+from labeldp.mechanisms import HiddenBag, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags.lba import span
 from labeldp.privacy import HiddenWeights
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from labeldp import InputError, NoisyBags, PrivacyLoss, llp_calibrate, llp_delta, llp_epsilon
+from labeldp import InputError, PrivacyLoss
+from labeldp.mechanisms import NoisyBags, llp_calibrate, llp_delta, llp_epsilon
 
 UNIT = {"label_range": (-1, 1), "stddev": 1}
 

@@ -7,7 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from labeldp import InputError, linear_release_gdp
+from labeldp import InputError
+from labeldp.mechanisms import linear_release_gdp
 
 
 def test_any_published_coefficients() -> None:

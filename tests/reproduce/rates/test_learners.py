@@ -220,7 +220,7 @@ def test_noise_is_drawn_by_the_law_of_the_mechanism() -> None:
 def test_classes_are_drawn_by_the_law_of_the_mechanism(counts: tuple[int, int]) -> None:
     made = {"domain": CLASSES, "epsilon": 0.5}
     both = (
-        ldp.PermuteAndFlip(**made, groups=Public(np.arange(1), why="made up")),
+        ldp.mechanisms.PermuteAndFlip(**made, groups=Public(np.arange(1), why="made up")),
         FullSelection(domain=Located(grid(1, 1), CLASSES), epsilon=0.5),
     )
     for mechanism in both:
