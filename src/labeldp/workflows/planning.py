@@ -293,7 +293,7 @@ def _task(task: str | None, classes: str | None, interval: str | None, moments: 
     options = {"classification": "--classes", "regression": "--range LOW,HIGH", "heavy-tailed": "--moments"}
     given = [each for each in TASKS if declared[each] is not None]
     if task is not None and task not in TASKS:
-        raise InputError(f"--task must be {', '.join(TASKS[:-1])} or {TASKS[-1]}")
+        raise InputError(f"--task must be one of {', '.join(TASKS)}")
     if len(given) != 1 or task not in (None, given[0]):
         wanted = (
             f"--task {task} needs {options[task]}" if task else "say what labels are: --classes, --range or --moments"
