@@ -172,7 +172,7 @@ def test_an_evaluation_reads_as_a_sentence() -> None:
         "estimated accuracy 100.0 %, 95 % interval 100.0 % to 100.0 %, from 200 released labels; "
         "what was evaluated: a model"
     )
-    assert repr(evaluation) == "Evaluation(of='a model')"
+    assert repr(evaluation) == "Evaluation(source='a model')"
 
 
 TINY = 1 - 1e-12

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import labeldp as ldp
 from labeldp import learners
 from labeldp.learners import intrinsic_dimension
-from labeldp.learners.features import check_values, number_table, odd_rows, row_table
+from labeldp.learners.features import check_values, number_table, row_table, rows_with_gaps
 from labeldp.privacy import InputError, Public
 from learners.data import answered, blobs, released
 
@@ -118,13 +118,13 @@ def test_what_a_named_classifier_cannot_take_is_found_wherever_it_stands(kind: A
 
 def test_odd_rows_by_hand() -> None:
     table = np.zeros((6, 2))
-    assert odd_rows(table).tolist() == odd_rows(csr_array(table)).tolist() == []
+    assert rows_with_gaps(table).tolist() == rows_with_gaps(csr_array(table)).tolist() == []
     table[3, 1], table[4, 0], table[5, 0] = np.nan, -np.inf, np.nan
-    assert odd_rows(table).tolist() == [3, 4]
-    assert odd_rows(csr_array(table)).tolist() == [3]
-    assert odd_rows(pd.DataFrame(table)).tolist() == [3, 4]
-    assert odd_rows(pd.DataFrame({"a": ["x", None, "y"], "b": [0.0, 1.0, np.inf]})).tolist() == [1, 2]
-    assert odd_rows(np.array([["a"], ["b"]])).tolist() == odd_rows(np.array(["a", "b"])).tolist() == []
+    assert rows_with_gaps(table).tolist() == [3, 4]
+    assert rows_with_gaps(csr_array(table)).tolist() == [3]
+    assert rows_with_gaps(pd.DataFrame(table)).tolist() == [3, 4]
+    assert rows_with_gaps(pd.DataFrame({"a": ["x", None, "y"], "b": [0.0, 1.0, np.inf]})).tolist() == [1, 2]
+    assert rows_with_gaps(np.array([["a"], ["b"]])).tolist() == rows_with_gaps(np.array(["a", "b"])).tolist() == []
 
 
 @pytest.mark.parametrize("kind", [csr_array, coo_array])

@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import LinearClassifier, LinearRegressor, RandomFourier, TableMap, round_loss
-from labeldp.learners.linear import MOST_CONFIDENT, Task, _rising_root
+from labeldp.learners.linear import MAX_CONFIDENCE, LinearTask, _rising_root
 from labeldp.learners.whitening import Space, best_clip, best_linear, blockwise, clipped, equal_noise, shared_noise
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment
 from labeldp.privacy import BudgetExceeded, InputError, Trust, total_loss
@@ -552,16 +552,16 @@ def test_a_round_costs_what_is_said_before_its_features_are_known(domain: Any, d
 
 @pytest.mark.parametrize("classes", [2, 1100, 1 << 19])
 def test_of_many_classes_as_many_directions_are_taken_as_fit_into_one_release(classes: int) -> None:
-    most = Task.of(ldp.Classes(classes), 1, 1e-6, 10**6, 1.0).dimension
+    most = LinearTask.of(ldp.Classes(classes), 1, 1e-6, 10**6, 1.0).dimension
     assert (1 + most) * classes <= MAX_CELLS < (2 + most) * classes
-    assert Task.of(ldp.Classes(classes), 1, 1e-6, 1, 1.0).dimension == 1
-    assert Task.of(ldp.Classes(classes), 1, 0, 1000, 1.0).dimension == 1000
+    assert LinearTask.of(ldp.Classes(classes), 1, 1e-6, 1, 1.0).dimension == 1
+    assert LinearTask.of(ldp.Classes(classes), 1, 0, 1000, 1.0).dimension == 1000
 
 
 def test_the_root_of_a_rising_function_or_the_nearer_end() -> None:
     assert _rising_root(lambda factor: factor**2, 9.0) == pytest.approx(3)
     assert _rising_root(lambda factor: factor, 0.0) == 0.0
-    assert _rising_root(lambda factor: 1 - np.exp(-factor), 2.0) == MOST_CONFIDENT
+    assert _rising_root(lambda factor: 1 - np.exp(-factor), 2.0) == MAX_CONFIDENCE
 
 
 @pytest.mark.parametrize("seed", [1, 6, 9])

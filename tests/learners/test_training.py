@@ -17,7 +17,7 @@ import labeldp as ldp
 from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_multistage, fit_noisy, posterior
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.training import calibrated, cross_fit, first_guess, fit_codes, fit_soft
+from labeldp.learners.training import calibrated, cross_fit, fit_codes, fit_soft, out_of_fold
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
 from learners.data import blobs, curator, released, with_prior
@@ -98,7 +98,7 @@ def test_records_are_judged_by_models_that_did_not_see_them() -> None:
     def fitter(rows: np.ndarray) -> object:
         return KNeighborsClassifier(1).fit(features[rows], labels[rows])
 
-    rows = cross_fit(features, 2, Training(), fitter)
+    rows = out_of_fold(features, 2, Training(), fitter)
     assert 0.3 < np.mean(rows.argmax(axis=1) == labels) < 0.7
 
 
@@ -238,5 +238,5 @@ def test_the_same_released_labels_give_the_same_model() -> None:
     models = [fit_noisy(features, release, classifier=LogisticRegression()) for _ in range(2)]
     assert all(model.certificate == release.certificate for model in models)
     np.testing.assert_array_equal(*(model.value.predict_proba(features) for model in models))
-    guesses = [first_guess(features, evidence, [LogisticRegression()], Training()) for _ in range(2)]
+    guesses = [cross_fit(features, evidence, [LogisticRegression()], Training()) for _ in range(2)]
     np.testing.assert_array_equal(guesses[0].probabilities, guesses[1].probabilities)

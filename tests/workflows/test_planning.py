@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from labeldp.cli.plan import plan_lines, times
-from labeldp.learners import clipping_radius, cube_side, neighbors
+from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.privacy import InputError, Trust
 from labeldp.tables import TableFile
 from labeldp.workflows import Question, make_plan, read_features
@@ -89,7 +89,7 @@ def test_tuning_has_the_exponents_of_the_learners_rules(trust: str, changes: dic
     sides = [cube_side(n, 2, trust=Trust[trust.upper()], classes=classes, **shape) for n in counts]
     assert math.log(found[1].side / found[0].side) == pytest.approx(math.log(sides[1] / sides[0]), abs=0.25)
     if found[0].neighbors and found[1].neighbors:
-        near = [neighbors(n, 2, classes=classes, **shape) for n in counts]
+        near = [neighbor_count(n, 2, classes=classes, **shape) for n in counts]
         assert math.log(found[1].neighbors / found[0].neighbors) == pytest.approx(math.log(near[1] / near[0]), abs=0.5)
     if changes is HEAVY:
         radii = [clipping_radius(n, 2, trust=Trust[trust.upper()], **shape) for n in counts]

@@ -37,9 +37,9 @@ from labeldp.learners.evaluation import (
 from labeldp.learners.evidence import Evidence, tempered
 from labeldp.learners.features import intrinsic_dimension
 from labeldp.learners.linear import LinearClassifier, LinearRegressor, fit_linear, round_loss, round_moment
-from labeldp.learners.model import Model, evaluated
+from labeldp.learners.model import Model, fit_and_evaluate
 from labeldp.learners.multistage import cluster_prior, default_clusters, default_epsilon, fit_multistage
-from labeldp.learners.neighbors import NeighborsClassifier, NeighborsRegressor
+from labeldp.learners.nearest import NeighborsClassifier, NeighborsRegressor
 from labeldp.learners.representations import PatchFilters, RandomFourier, TableMap
 from labeldp.learners.sgd import (
     ConvexLoss,
@@ -53,7 +53,7 @@ from labeldp.learners.sgd import (
     response_moment,
 )
 from labeldp.learners.training import Training, dry_run, fit_noisy, posterior
-from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbors, tune
+from labeldp.learners.tuning import Tuned, clipping_radius, cube_side, neighbor_count, tune
 from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
@@ -116,8 +116,8 @@ __all__ = [
     "distances",
     "dry_run",
     "evaluate",
-    "evaluated",
     "evaluation_mechanism",
+    "fit_and_evaluate",
     "fit_bags",
     "fit_cells",
     "fit_full_cells",
@@ -129,7 +129,7 @@ __all__ = [
     "kind_of",
     "lp_normal_sgd",
     "lp_rr_sgd",
-    "neighbors",
+    "neighbor_count",
     "normal_moment",
     "posterior",
     "printed_moment",
@@ -142,7 +142,13 @@ __all__ = [
 ]
 
 
-_RENAMED = {"judged": evaluate, "measuring": evaluation_mechanism, "rehearse": dry_run}
+_RENAMED = {
+    "evaluated": fit_and_evaluate,
+    "judged": evaluate,
+    "measuring": evaluation_mechanism,
+    "neighbors": neighbor_count,
+    "rehearse": dry_run,
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from labeldp.learners.classifiers import as_candidates, boosted_regression
 from labeldp.learners.evaluation import auc_estimate, debiased_accuracy, log_losses
 from labeldp.learners.evidence import Evidence, Probabilities, inverse_table, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
-from labeldp.learners.training import Training, first_guess, learn
+from labeldp.learners.training import Training, cross_fit, learn
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse
 from labeldp.privacy import InputError, Release
 
@@ -73,7 +73,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_columns(self, X, fit=True)
         recipe = Training(self.training, self.rounds, self.folds, self.random_state)  # type: ignore[arg-type]
         candidates = as_candidates(self.estimator, X, domain.size, argument="estimator")
-        guess = first_guess(X, evidence, candidates, recipe)
+        guess = cross_fit(X, evidence, candidates, recipe)
         self.model_ = learn(X, evidence, guess, recipe, domain)
         self.classes_ = np.asarray(domain.names)
         return self

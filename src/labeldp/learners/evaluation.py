@@ -42,13 +42,13 @@ class Evaluation:
     Args:
         release: the released codes, shape (n,), or packed bits.
         probabilities: of the model, shape (n, K); it never met these labels.
-        of: what was evaluated, in words.
+        source: what was evaluated, in words.
         rows: which records of the training table these are, shape (n,).
     """
 
     release: Release[Any] = field(repr=False)
     probabilities: Probabilities = field(repr=False)
-    of: str
+    source: str
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
 
     @property
@@ -62,7 +62,7 @@ class Evaluation:
         percent = [f"{100 * share:.1f} %" for share in (value, found.low, found.high)]
         return (
             f"estimated accuracy {percent[0]}, {100 * found.level:g} % interval {percent[1]} to {percent[2]}, from "
-            f"{len(self.release.value):,} released labels; what was evaluated: {self.of}"
+            f"{len(self.release.value):,} released labels; what was evaluated: {self.source}"
         )
 
     def accuracy(self, level: float = LEVEL) -> Estimate:
@@ -289,20 +289,20 @@ class NumberEvaluation:
     Args:
         release: the released codes, shape (n,).
         predictions: of the model, in the unit of the labels, shape (n,); it never met these labels.
-        of: what was evaluated, in words.
+        source: what was evaluated, in words.
         rows: which records of the training table these are, shape (n,).
     """
 
     release: Release[Any] = field(repr=False)
     predictions: Floats = field(repr=False)
-    of: str
+    source: str
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         found = self.error()
         return (
             f"estimated root mean squared error {found.value:.4g}, {100 * found.level:g} % interval {found.low:.4g} to "
-            f"{found.high:.4g}, from {len(self.release.value):,} released labels; what was evaluated: {self.of}"
+            f"{found.high:.4g}, from {len(self.release.value):,} released labels; what was evaluated: {self.source}"
         )
 
     def squared_error(self, level: float = LEVEL) -> Estimate:
@@ -366,12 +366,14 @@ def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | Di
     return RandomizedResponse(domain=domain, epsilon=epsilon)
 
 
-def evaluate(release: Release[Any], predicted: Any, of: str, rows: NDArray[np.intp]) -> Evaluation | NumberEvaluation:
+def evaluate(
+    release: Release[Any], predicted: Any, source: str, rows: NDArray[np.intp]
+) -> Evaluation | NumberEvaluation:
     """The evaluation of class probabilities, or of predictions, kept in range, on records with released labels."""
     domain = release.mechanism.domain
     if isinstance(domain, Interval):
-        return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), of, rows)
-    return Evaluation(release, predicted, of, rows)
+        return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), source, rows)
+    return Evaluation(release, predicted, source, rows)
 
 
 def debiased_squared_error(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from labeldp.privacy import InputError
 
-REHEARSED = 1000
+MAX_TRIAL_ROWS = 1000
 """Records on which a classifier is tried before anything is charged, at most."""
 
 RARE = 5
@@ -197,39 +197,39 @@ def check_numbers(features: Any, argument: str = "classifier") -> None:
 
 
 @dataclass(frozen=True)
-class Telling:
+class TrialRows:
     """The rows of a rehearsal, in order, and which of them alone have some value, so that no other row teaches it."""
 
     rows: NDArray[np.intp]
     single: NDArray[np.bool_]
 
-    def among(self, count: int, most: int, seed: int) -> "Telling":
+    def among(self, count: int, most: int, seed: int) -> "TrialRows":
         """The same with others at random from all records, up to so many."""
         others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(count), self.rows))
         rows = np.union1d(self.rows, others[: most - len(self.rows)])
-        return Telling(rows, np.isin(rows, self.rows[self.single]))
+        return TrialRows(rows, np.isin(rows, self.rows[self.single]))
 
 
-def telling_rows(features: Any, seed: int) -> Telling:
+def trial_rows(features: Any, seed: int) -> TrialRows:
     """Some rows at random, among them of each column a gap, the smallest and the largest number, and rare values.
 
-    At most `REHEARSED`, half of which are ends and a quarter the first rows of rare texts or integers, the rarest
+    At most `MAX_TRIAL_ROWS`, half of which are ends and a quarter the first rows of rare texts or integers, the rarest
     first; a table that an array does not hold has none.
     """
     count, rng = rows_of(features), np.random.default_rng(seed)
     firsts, times = _rare(features)
-    if count <= REHEARSED:
+    if count <= MAX_TRIAL_ROWS:
         rows = np.arange(count)
     else:
-        odd = odd_rows(features)
+        odd = rows_with_gaps(features)
         found = np.array([] if issparse(features) else sorted(_ends(features)), dtype=np.intp)
-        ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: REHEARSED // 2])
+        ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: MAX_TRIAL_ROWS // 2])
         mixed = rng.permutation(len(firsts))
         rarest = mixed[np.argsort(times[mixed], kind="stable")]
-        ends = np.union1d(ends, firsts[rarest[: REHEARSED // 4]])
-        others = np.setdiff1d(rng.permutation(count)[:REHEARSED], ends)
-        rows = np.sort(np.concatenate([ends, rng.permutation(others)[: REHEARSED - len(ends)]]))
-    return Telling(rows, np.isin(rows, firsts[times == 1]))
+        ends = np.union1d(ends, firsts[rarest[: MAX_TRIAL_ROWS // 4]])
+        others = np.setdiff1d(rng.permutation(count)[:MAX_TRIAL_ROWS], ends)
+        rows = np.sort(np.concatenate([ends, rng.permutation(others)[: MAX_TRIAL_ROWS - len(ends)]]))
+    return TrialRows(rows, np.isin(rows, firsts[times == 1]))
 
 
 def _rare(features: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -243,7 +243,7 @@ def _rare(features: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
             first, often = _firsts(values)
         except TypeError:  # lists and the like have no hash
             continue
-        rare = (often == 1) | (often * REHEARSED < len(values) * RARE)
+        rare = (often == 1) | (often * MAX_TRIAL_ROWS < len(values) * RARE)
         firsts.append(first[rare])
         times.append(often[rare])
     return np.concatenate(firsts), np.concatenate(times)
@@ -294,7 +294,7 @@ def are_numbers(features: Any) -> bool:
     """Whether the first records are numbers, gaps included."""
     if issparse(features):
         return True
-    head = _safe_indexing(features, np.arange(min(rows_of(features), REHEARSED)))
+    head = _safe_indexing(features, np.arange(min(rows_of(features), MAX_TRIAL_ROWS)))
     try:
         np.asarray(head, dtype=np.float64)
     except (TypeError, ValueError):
@@ -302,7 +302,7 @@ def are_numbers(features: Any) -> bool:
     return True
 
 
-def odd_rows(features: Any) -> NDArray[np.intp]:
+def rows_with_gaps(features: Any) -> NDArray[np.intp]:
     """The first row with a gap and the first with an infinite number, if any: what an estimator may not take.
 
     Args:

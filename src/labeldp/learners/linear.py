@@ -11,7 +11,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from labeldp.learners.features import check_rows, number_table, row_table
-from labeldp.learners.model import Model, _refuse_evaluation, evaluated
+from labeldp.learners.model import Model, _refuse_evaluation, fit_and_evaluate
 from labeldp.learners.representations import EncodedFeatures, TableMap, encode
 from labeldp.learners.whitening import (
     EXPLAINED,
@@ -162,7 +162,7 @@ def fit_linear(
     features = row_table(features)
     check_rows(features, curator.records)
     refine = _refine(refine)
-    task = Task.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
+    task = LinearTask.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
     _refuse_evaluation(evaluation, source)
     unfitted = TableMap() if representation is None else representation
     fitted = encode(unfitted, features, source)
@@ -173,7 +173,7 @@ def fit_linear(
         model, last = task.rounds(fitted, features, ~held, training, rng, refine)
         return model, model.value.estimator.of_table(last.table[held])
 
-    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
 def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
@@ -184,7 +184,7 @@ def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int
         epsilon, delta: of all rounds together.
         rounds: how many.
     """
-    return Task.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT, 1.0)
+    return LinearTask.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT_ROW, 1.0)
 
 
 def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
@@ -222,9 +222,9 @@ def _ridge(value: Any) -> float:
 
 Floats = NDArray[np.floating[Any]]
 
-MOST_CONFIDENT = 1000.0
+MAX_CONFIDENCE = 1000.0
 
-SUREST = 0.98
+MAX_SCORE_SHARE = 0.98
 """The largest share of what the likeliest classes would score that the true ones are taken to score."""
 
 CALIBRATION_ROWS = 20_000
@@ -232,11 +232,11 @@ CALIBRATION_ROWS = 20_000
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
-UNIT = Public(np.ones((1, 1)), why="one row of norm one")
+UNIT_ROW = Public(np.ones((1, 1)), why="one row of norm one")
 
 
 @dataclass(frozen=True)
-class Task:
+class LinearTask:
     """What is known before the features: the noise for rows of norm one, and what labels may look like."""
 
     domain: Classes | Interval
@@ -246,7 +246,7 @@ class Task:
     ridge: float
 
     @classmethod
-    def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float) -> "Task":
+    def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float) -> "LinearTask":
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         spent, failure = float_within(positive_epsilon(epsilon)), float_within(decimal(delta, "delta"))
@@ -259,7 +259,7 @@ class Task:
     @property
     def unit(self) -> float:
         """The standard deviation of the noise for rows of norm one."""
-        return self.mechanism(UNIT, 1.0).noise_stddev
+        return self.mechanism(UNIT_ROW, 1.0).noise_stddev
 
     @property
     def pure(self) -> bool:
@@ -289,7 +289,7 @@ class Task:
             return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, features=features, clip=clip)
         return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, features=features, clip=clip)
 
-    def shared(self, rounds: int) -> "Task":
+    def shared(self, rounds: int) -> "LinearTask":
         """The task of one of some rounds with equal noise, which together cost what this one may."""
         if rounds == 1:
             return self
@@ -298,7 +298,7 @@ class Task:
         low, high = 0.0, self.epsilon
         for _ in range(ROUND_STEPS):
             middle = _rounded_down((low + high) / 2)
-            loss = replace(self, epsilon=middle).mechanism(UNIT, 1.0).privacy_loss() * rounds
+            loss = replace(self, epsilon=middle).mechanism(UNIT_ROW, 1.0).privacy_loss() * rounds
             low, high = (middle, high) if loss.within(self.epsilon, self.delta) else (low, middle)
         return replace(self, epsilon=low)
 
@@ -321,7 +321,7 @@ class Task:
 
     def steps(self, rounds: int) -> dict[str, PrivacyLoss]:
         """What each round costs, by its step."""
-        return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT, 1.0).privacy_loss())
+        return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT_ROW, 1.0).privacy_loss())
 
     def learn(
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: Any, earlier: "tuple[Sums, ...]", step: str
@@ -382,7 +382,7 @@ class Directions:
     clip: float
 
     @classmethod
-    def of(cls, table: Floats, task: Task) -> "Directions":
+    def of(cls, table: Floats, task: LinearTask) -> "Directions":
         """All of it from the table and what the task knows; no label has a say."""
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
@@ -412,7 +412,7 @@ class Fit:
     released: Floats = field(repr=False)
     rule: Estimator
 
-    def estimator(self, representation: Any, moments: Sequence[Floats], task: Task) -> Any:
+    def estimator(self, representation: Any, moments: Sequence[Floats], task: LinearTask) -> Any:
         """The model of the released sums of all rounds."""
         weights = self.rule.gain @ np.vstack(moments)
         space = self.directions.space
@@ -445,7 +445,7 @@ class Fit:
         def expected(factor: float) -> float:
             return float(importance @ (softmax(factor * centered, axis=1) * centered).sum(axis=1))
 
-        most = SUREST * float(importance @ centered.max(axis=1))
+        most = MAX_SCORE_SHARE * float(importance @ centered.max(axis=1))
         return _rising_root(expected, min(agreement * len(scores) / len(rows), most))
 
 
@@ -460,8 +460,8 @@ def _rounded_down(epsilon: float) -> float:
 
 
 def _rising_root(function: Any, target: float) -> float:
-    """Where a rising function of a number in [0, `MOST_CONFIDENT`] reaches a target, or the nearer end."""
-    low, high = 0.0, MOST_CONFIDENT
+    """Where a rising function of a number in [0, `MAX_CONFIDENCE`] reaches a target, or the nearer end."""
+    low, high = 0.0, MAX_CONFIDENCE
     if function(low) >= target:
         return low
     if function(high) < target:

@@ -56,7 +56,7 @@ class Model:
         return f"Model(domain={self.domain!r}, estimator={type(self.estimator).__name__})"
 
 
-def evaluated(
+def fit_and_evaluate(
     curator: CuratorLike,
     epsilon: float,
     learn: Callable[[CuratorLike, NDArray[np.bool_]], tuple[Release[Model], Any]],

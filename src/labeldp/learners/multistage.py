@@ -18,11 +18,11 @@ from labeldp.learners.evidence import FLOOR, Evidence, Probabilities, normalized
 from labeldp.learners.features import check_rows, number_table, row_table
 from labeldp.learners.model import Model
 from labeldp.learners.training import (
-    Guess,
+    CrossFit,
     Method,
     Training,
+    cross_fit,
     dry_run,
-    first_guess,
     is_noise_aware,
     learn,
     prior_rows,
@@ -141,7 +141,7 @@ class _State:
 
     rows: NDArray[np.intp]
     evidence: Evidence
-    guess: Guess
+    guess: CrossFit
     model: Release[Model]
     releases: tuple[Release[Any], ...]
     temperature: float = 1.0
@@ -191,7 +191,7 @@ class _Plan:
         release = curator.release(mechanism, rng=self.rng, step="stage 1")
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), _safe_indexing(self.features, rows)
-        guess = first_guess(table, evidence, candidates, self.training, prior=known, always=always)
+        guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always)
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
@@ -231,7 +231,7 @@ class _Plan:
         stages: int,
         rows: NDArray[np.intp],
         evidence: Evidence,
-        guess: Guess,
+        guess: CrossFit,
         releases: tuple[Release[Any], ...],
         last: Release[Model] | None,
     ) -> _State:
@@ -240,7 +240,7 @@ class _Plan:
         waiting = self.waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
         seen = np.flatnonzero(np.concatenate([np.ones(len(rows) - size, dtype=np.bool_), ~waiting]))
         table, known = _safe_indexing(self.features, rows[seen]), guess.probabilities
-        part = Guess(guess.classifier, None if known is None else known[seen])
+        part = CrossFit(guess.classifier, None if known is None else known[seen])
         # The first probabilities of later stages know little of the newest labels: one more round lets them in.
         recipe = self.training if stage == 1 else replace(self.training, rounds=self.training.rounds + 1)
         start = None if last is None else last.value.estimator

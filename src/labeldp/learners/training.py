@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
-from labeldp.learners.features import MIXED, Telling, are_numbers, check_rows, row_table, rows_of, telling_rows
+from labeldp.learners.features import MIXED, TrialRows, are_numbers, check_rows, row_table, rows_of, trial_rows
 from labeldp.learners.model import Model
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
@@ -109,7 +109,7 @@ def fit_noisy(
     domain, candidates = release.mechanism.domain, as_candidates(classifier, features, evidence.classes)
 
     def build(*_: Any) -> Model:
-        guess = first_guess(features, evidence, candidates, recipe, prior=rows)
+        guess = cross_fit(features, evidence, candidates, recipe, prior=rows)
         return learn(features, evidence, guess, recipe, domain)
 
     return with_initial_certificate(gather([release, *known], build), candidates[0])
@@ -131,7 +131,7 @@ def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
 
 
 @dataclass(frozen=True)
-class Guess:
+class CrossFit:
     """A classifier, unfitted, and its class probabilities for records that it was not trained on.
 
     Args:
@@ -143,7 +143,7 @@ class Guess:
     probabilities: Probabilities | None
 
 
-def first_guess(
+def cross_fit(
     features: Any,
     evidence: Evidence,
     candidates: Sequence[Any],
@@ -151,14 +151,14 @@ def first_guess(
     *,
     prior: Any = None,
     always: bool = False,
-) -> Guess:
+) -> CrossFit:
     """Cross-fit every candidate, and keep the one that explains the held-out released labels best."""
     if any(map(is_noise_aware, candidates)):
         known = evidence.class_prior()[None, :] if prior is None else prior
-        return Guess(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
+        return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
     if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
-        return Guess(candidates[0], None)
-    guesses = [Guess(each, _out_of_fold(features, evidence, each, recipe, prior)) for each in candidates]
+        return CrossFit(candidates[0], None)
+    guesses = [CrossFit(each, _first_probabilities(features, evidence, each, recipe, prior)) for each in candidates]
     return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
 
 
@@ -183,7 +183,7 @@ def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[
 def learn(
     features: Any,
     evidence: Evidence,
-    guess: Guess,
+    guess: CrossFit,
     recipe: Training,
     domain: Classes,
     *,
@@ -207,7 +207,7 @@ def learn(
     probabilities = guess.probabilities
     for _ in range(recipe.rounds - 1):
         soft = evidence.posterior(probabilities)
-        probabilities = cross_fit(
+        probabilities = out_of_fold(
             features, evidence.classes, recipe, _soft_fitter(guess.classifier, features, soft, recipe)
         )
     soft = evidence.posterior(probabilities)
@@ -249,7 +249,7 @@ def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: in
     return fit_codes(classifier, _safe_indexing(features, np.tile(np.arange(count), DRAWS)), labels.ravel())
 
 
-def cross_fit(
+def out_of_fold(
     features: Any, classes: int, recipe: Training, fitter: Callable[[NDArray[np.intp]], Any]
 ) -> Probabilities:
     """Probabilities for each record from a model that was fitted without it, shape (n, K)."""
@@ -261,17 +261,19 @@ def cross_fit(
     return result
 
 
-def _out_of_fold(features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any) -> Probabilities:
+def _first_probabilities(
+    features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any
+) -> Probabilities:
     """The first probabilities of the true class: noise undone where it has an inverse, else one round of posterior."""
     if prior is None and evidence.matrix is not None:
 
         def fitter(rows: NDArray[np.intp]) -> Any:
             return fit_codes(classifier, _safe_indexing(features, rows), evidence.codes[rows])
 
-        noisy = cross_fit(features, evidence.classes, recipe, fitter)
+        noisy = out_of_fold(features, evidence.classes, recipe, fitter)
         return calibrated(unmixed(noisy, evidence.matrix), evidence)
     soft = evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior)
-    return cross_fit(features, evidence.classes, recipe, _soft_fitter(classifier, features, soft, recipe))
+    return out_of_fold(features, evidence.classes, recipe, _soft_fitter(classifier, features, soft, recipe))
 
 
 def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilities:
@@ -325,12 +327,12 @@ def dry_run(
         raise InputError("classifier must be one alone if it knows the noise: it is not compared with others")
     size, count = response.domain.size, rows_of(features)
     most = min(count if records is None else records, max(RETRIED // size, 1))
-    told: Telling | None = None
+    told: TrialRows | None = None
     for each in candidates:
         if is_noise_aware(each):
             each.dry_run(features, size)
             continue
-        told = told or telling_rows(features, recipe.seed)
+        told = told or trial_rows(features, recipe.seed)
         try:
             _dry_run_of(each, features, told, recipe, response)
         except InputError:
@@ -339,7 +341,7 @@ def dry_run(
             _dry_run_of(each, features, told.among(count, most, recipe.seed), recipe, response)
 
 
-def _dry_run_of(each: Any, features: Any, told: Telling, recipe: Training, response: RandomizedResponse) -> None:
+def _dry_run_of(each: Any, features: Any, told: TrialRows, recipe: Training, response: RandomizedResponse) -> None:
     """Try a classifier on some records; see `dry_run`."""
     domain, rng, rows = response.domain, np.random.default_rng(recipe.seed), told.rows
     assert isinstance(domain, Classes)
@@ -359,7 +361,7 @@ def _dry_run_of(each: Any, features: Any, told: Telling, recipe: Training, respo
         expanded(fitted, _safe_indexing(table, asked), domain.size)
 
     with _undisturbed(), _naming(each, features, "cannot learn from these features", len(rows)):
-        guess = Guess(_short(each), halves)
+        guess = CrossFit(_short(each), halves)
         learn(table, evidence, guess, replace(recipe, rounds=1), domain).predict_proba(table)
     with _undisturbed(), _naming(each, features, "cannot learn where a class is missing among released labels"):
         try:

@@ -49,7 +49,7 @@ def cube_side(
     return constant * float(sampling + privacy)
 
 
-def neighbors(
+def neighbor_count(
     records: int,
     dimension: int,
     *,

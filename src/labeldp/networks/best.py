@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 
-from labeldp.learners import Evidence, Model, PatchFilters, TableMap, evaluated, fit_linear, round_loss
+from labeldp.learners import Evidence, Model, PatchFilters, TableMap, fit_and_evaluate, fit_linear, round_loss
 from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.training import Recipe
@@ -107,7 +107,7 @@ def fit_best(
         model = plan.learn(training, np.flatnonzero(~held))
         return model, model.value.predict_proba(features[held])
 
-    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
 def default_representation(features: Any) -> Any:

@@ -13,7 +13,7 @@ from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_p
 from labeldp.learners.cells.partitions import Keys
 from labeldp.learners.evidence import Probabilities, projected
 from labeldp.learners.features import check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import Model, check_evaluation, evaluated
+from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.mechanisms import (
     Classes,
     CountMechanism,
@@ -106,7 +106,7 @@ def fit_cells(
         model = task.learn(fitted, take_rows(table, ~held), training, rng)
         return model, task.predicted(model.value, take_rows(table, held))
 
-    return evaluated(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
         check_columns(self, features, fit=True)
         keys = columns(fitted.transform(features))
         self.scale_ = Scale.of(features)
-        found = [Occupied.of(fitted, own, self.scale_) for own in keys]
+        found = [NonEmptyCells.of(fitted, own, self.scale_) for own in keys]
         self.cells_, own = (list(part) for part in zip(*found, strict=True))
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
         return own
@@ -198,7 +198,7 @@ SCALE_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
-class Occupied:
+class NonEmptyCells:
     """The non-empty cells of one partition, in the order of their keys: nothing is kept of the others.
 
     A record whose own cell is empty is answered by the non-empty cell with the nearest center, where features are

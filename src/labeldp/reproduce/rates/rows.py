@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.learners import clipping_radius, cube_side, neighbors
+from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.mechanisms import CubeGrid, DiscreteLaplace
 from labeldp.privacy import Trust
 from labeldp.reproduce.rates.learners import (
@@ -127,7 +127,7 @@ def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
     reach = clipping_radius(records, dimension, trust=trust, **moments, **given) if moments else 1.0
     given |= {"constant": row.constant, **moments}
     if row.trust == "local" and row.task != "classification":
-        count = neighbors(records, dimension, **given)
+        count = neighbor_count(records, dimension, **given)
         return Tuning((count / records) ** (1 / dimension), reach, count)
     classes = {"classes": 2} if row.task == "classification" else {}
     return Tuning(cube_side(records, dimension, trust=trust, **given, **classes), reach)

@@ -44,12 +44,12 @@ OWN = {
     "labeldp.learners.adapters": "NoisyNumberRegressor",
     "labeldp.learners.cells.central": "CellTreesClassifier CellTreesRegressor",
     "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
-    "labeldp.learners.cells.local": "CellClassifier CellRegressor Occupied Scale",
+    "labeldp.learners.cells.local": "CellClassifier CellRegressor NonEmptyCells Scale",
     "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
     "labeldp.learners.cells.whole_records": "GridClassifier GridRegressor",
     "labeldp.learners.classifiers": "KernelClassifier",
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
-    "labeldp.learners.neighbors": "NeighborsClassifier NeighborsRegressor",
+    "labeldp.learners.nearest": "NeighborsClassifier NeighborsRegressor",
     "labeldp.learners.representations": "PatchFilters TableMap",
     "labeldp.mechanisms.domains": "Classes Interval",
     "labeldp.networks.best": "Blend Joint Remembered",
@@ -57,6 +57,9 @@ OWN = {
 }
 """Classes of labeldp that models hold, by their files. A model names them by class, so one that was written where they
 stood before is read, too."""
+
+_RENAMED = {"Occupied": "NonEmptyCells"}
+"""Classes of labeldp that had another name when earlier versions wrote models."""
 
 _HOMES = {name: module for module, names in OWN.items() for name in names.split()}
 
@@ -225,9 +228,10 @@ def _at_home(content: bytes) -> bytes:
 def _bring_home(value: Any) -> None:
     """Correct the modules of a schema's classes, in place."""
     if isinstance(value, dict):
-        home = _HOMES.get(str(value.get("__class__")))
-        if home is not None and str(value.get("__module__")).startswith("labeldp."):
-            value["__module__"] = home
+        written = str(value.get("__class__"))
+        name = _RENAMED.get(written, written)
+        if name in _HOMES and str(value.get("__module__")).startswith("labeldp."):
+            value["__class__"], value["__module__"] = name, _HOMES[name]
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _bring_home(each)
 

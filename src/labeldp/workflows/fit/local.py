@@ -120,8 +120,8 @@ class ReleasedLabels(Recipe):
         with threadpool_limits(1):  # sums in another order would choose another size
             found = tune(self._likely(rows, release), rows.features, _coded(release), folds=FOLDS)
         tried = len(self._learners(rows))
-        of = CROSS_VALIDATED + (CHOSEN.format(tried) if tried > 1 else "")
-        seen = evaluate(release, found.held_out, of, np.arange(curator.records))
+        source = CROSS_VALIDATED + (CHOSEN.format(tried) if tried > 1 else "")
+        seen = evaluate(release, found.held_out, source, np.arange(curator.records))
         return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=seen))
 
     def _likely(self, rows: Rows, release: Release[Any]) -> list[Any]:

@@ -164,7 +164,7 @@ def _explored(
 
 
 def _many(evaluation: Evaluation) -> str:
-    return f"{len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.of}"
+    return f"{len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.source}"
 
 
 def _estimated(estimate: Estimate, method: str) -> Estimated:
@@ -325,7 +325,7 @@ def numbers_of(model: Model, public: Any) -> Numbers:
     """
     seen, domain = model.evaluation, model.domain
     assert isinstance(seen, NumberEvaluation) and isinstance(domain, Interval)
-    many = f"debiased from {len(seen.release.value):,} released labels; what was evaluated: {seen.of}"
+    many = f"debiased from {len(seen.release.value):,} released labels; what was evaluated: {seen.source}"
     explained = seen.explained()
     known = bool(np.isfinite([explained.value, explained.low]).all())
     other = "debiased; the mean is learnt from one half of the released labels and measured on the other"

@@ -2,7 +2,6 @@
 
 import math
 import pickle
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from labeldp.learners import (
     NeighborsRegressor,
     clipping_radius,
     cube_side,
-    neighbors,
+    nearest,
+    neighbor_count,
     tune,
-    tuning,
 )
 from labeldp.privacy import InputError, Trust
 from learners.data import answered, blobs, with_prior
@@ -46,7 +45,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = numbers()
     learner = NeighborsRegressor(7).fit(features, answered(labels, RANGE, ldp.DiscreteLaplace, 2.0))
     whole = learner.predict(features)
-    monkeypatch.setattr(sys.modules[NeighborsRegressor.__module__], "BLOCK_CELLS", 20)
+    monkeypatch.setattr(nearest, "BLOCK_CELLS", 20)
     assert np.array_equal(learner.predict(features), whole)
 
 
@@ -85,7 +84,7 @@ def test_names_are_predicted_and_learners_are_stored() -> None:
     release = answered(names, ldp.Classes(("no", "yes")), ldp.UnaryEncoding, 2.0)
     learner = NeighborsClassifier().fit(features, release)
     assert np.mean(learner.predict(features) == names) > 0.9
-    assert learner.neighbors_ == neighbors(2000, 2, epsilon=2, classes=2)
+    assert learner.neighbors_ == neighbor_count(2000, 2, epsilon=2, classes=2)
     assert learner.certificate_ == release.certificate
     again = pickle.loads(pickle.dumps(learner))
     assert np.array_equal(again.predict(features), learner.predict(features))
@@ -97,9 +96,9 @@ def test_the_constant_is_the_users() -> None:
     features, labels = numbers()
     release = answered(labels, RANGE, ldp.DiscreteLaplace)
     learner = NeighborsRegressor(constant=3.0).fit(features, release)
-    assert learner.neighbors_ == neighbors(500, 2, epsilon=1, constant=3.0)
+    assert learner.neighbors_ == neighbor_count(500, 2, epsilon=1, constant=3.0)
     heavy = NeighborsRegressor(moments=3).fit(features, release)
-    assert heavy.neighbors_ == neighbors(500, 2, epsilon=1, moments=3)
+    assert heavy.neighbors_ == neighbor_count(500, 2, epsilon=1, moments=3)
 
 
 def test_bad_input_is_refused() -> None:
@@ -131,21 +130,21 @@ def test_constant_features_are_no_problem() -> None:
 
 def test_k_by_hand() -> None:
     """Theorem 6: N^(2/3) ε^(-2/3) at d = 1; Theorem 2 with k = N h^d has ln K beside ε^-2."""
-    assert neighbors(1000, 1, epsilon=1) == 100
-    assert neighbors(8000, 1, epsilon=0.125) == 1600
-    assert neighbors(8000, 1, epsilon=8) == 400
-    assert neighbors(1000, 1, epsilon=1, classes=8) == math.ceil(100 * math.log(8) ** (1 / 3))
-    assert neighbors(10, 1, epsilon=0.01) == 10
-    assert neighbors(1000, 1, epsilon=1, constant=0.5) == 50
+    assert neighbor_count(1000, 1, epsilon=1) == 100
+    assert neighbor_count(8000, 1, epsilon=0.125) == 1600
+    assert neighbor_count(8000, 1, epsilon=8) == 400
+    assert neighbor_count(1000, 1, epsilon=1, classes=8) == math.ceil(100 * math.log(8) ** (1 / 3))
+    assert neighbor_count(10, 1, epsilon=0.01) == 10
+    assert neighbor_count(1000, 1, epsilon=1, constant=0.5) == 50
 
 
 def test_k_with_heavy_tails_tends_to_the_bounded_one() -> None:
     """Theorem 10 corrected: ε^-2 (N ε²)^(2pβ/(2pβ+d(p-1)))."""
     expected = 0.25**-2 * (10_000 * 0.25**2) ** (4 / 5)
-    assert neighbors(10_000, 1, epsilon=0.25, moments=2) == math.ceil(expected)
-    bounded = neighbors(10_000, 1, epsilon=0.25)
-    assert abs(neighbors(10_000, 1, epsilon=0.25, moments=1e6) - bounded) <= 1
-    assert neighbors(10_000, 1, epsilon=0.25, moments=math.inf) == bounded
+    assert neighbor_count(10_000, 1, epsilon=0.25, moments=2) == math.ceil(expected)
+    bounded = neighbor_count(10_000, 1, epsilon=0.25)
+    assert abs(neighbor_count(10_000, 1, epsilon=0.25, moments=1e6) - bounded) <= 1
+    assert neighbor_count(10_000, 1, epsilon=0.25, moments=math.inf) == bounded
 
 
 def test_sides_by_hand() -> None:
@@ -188,7 +187,7 @@ def test_radii_by_hand() -> None:
 def test_rules_refuse_what_makes_no_sense(arguments: dict[str, Any], message: str) -> None:
     given = {"records": 100, "dimension": 2, "epsilon": 1.0, **arguments}
     with pytest.raises(InputError, match=message):
-        neighbors(given.pop("records"), given.pop("dimension"), **given)
+        neighbor_count(given.pop("records"), given.pop("dimension"), **given)
     with pytest.raises(InputError, match="trust must be"):
         cube_side(100, 2, epsilon=1, trust=Trust.NONE)
 
@@ -227,6 +226,7 @@ def test_what_cannot_be_tuned_is_refused() -> None:
         tune([], features, answered(labels, ldp.Classes(2), ldp.UnaryEncoding))
 
 
-def test_the_rule_has_its_name_beside_the_module_of_the_learners() -> None:
-    assert ldp.learners.neighbors is tuning.neighbors
-    assert NeighborsRegressor.__module__ == "labeldp.learners.neighbors"
+def test_the_rule_still_answers_to_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match="labeldp.learners.neighbors is now labeldp.learners.neighbor_count"):
+        assert ldp.learners.neighbors is neighbor_count
+    assert NeighborsRegressor.__module__ == "labeldp.learners.nearest"

@@ -76,7 +76,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
     def _count(self, records: int, epsilon: float, classes: int | None) -> int:
         if self.neighbors is not None:
             return positive_integer(self.neighbors, "neighbors", most=records, of="the number of records")
-        return tuning.neighbors(
+        return tuning.neighbor_count(
             records,
             self.n_features_in_,
             epsilon=epsilon,
@@ -106,10 +106,10 @@ class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
     `clipping_radius`, and `moments` given here. Features count as they are: scale them first where units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbors` where None.
+        neighbors: k, at most the number of records; by `neighbor_count` where None.
         metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
             more "auto" is brute force.
-        constant, beta, moments: of `neighbors`.
+        constant, beta, moments: of `neighbor_count`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), Theorems 6 and 10.
     """
@@ -135,10 +135,10 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
     as they are: scale them first where units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbors` where None.
+        neighbors: k, at most the number of records; by `neighbor_count` where None.
         metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
             more "auto" is brute force.
-        constant, beta: of `neighbors`.
+        constant, beta: of `neighbor_count`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
     neighbors in place of cubes.
