@@ -227,6 +227,5 @@ def test_what_cannot_be_tuned_is_refused() -> None:
 
 
 def test_the_rule_still_answers_to_its_old_name() -> None:
-    with pytest.warns(DeprecationWarning, match="labeldp.learners.neighbors is now labeldp.learners.neighbor_count"):
-        assert ldp.learners.neighbors is neighbor_count
+    assert ldp.learners.neighbors is neighbor_count
     assert NeighborsRegressor.__module__ == "labeldp.learners.nearest"

@@ -141,12 +141,12 @@ __all__ = [
     "tune",
 ]
 
+neighbors = neighbor_count  # the old name, as labeldp.neighbors warns
 
 _RENAMED = {
     "evaluated": fit_and_evaluate,
     "judged": evaluate,
     "measuring": evaluation_mechanism,
-    "neighbors": neighbor_count,
     "rehearse": dry_run,
 }
 
