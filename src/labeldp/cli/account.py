@@ -98,7 +98,7 @@ def _integer(text: str | None, name: str) -> int | None:
         return None
     exact = decimal(text, name)
     if exact.denominator != 1:
-        raise InputError(f"{name} must be a whole number")
+        raise InputError("must be a whole number", argument=name)
     return exact.numerator
 
 

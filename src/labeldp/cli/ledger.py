@@ -179,7 +179,7 @@ Examples:
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
 @click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
 @click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
-@naming_flags(low="--range", high="--range")
+@naming_flags(name="--dataset")
 def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, **others: Any) -> None:
     """Add a dataset with the most that all its releases may ever cost together, or change it on record.
 

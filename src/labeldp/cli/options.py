@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,13 +16,13 @@ R = TypeVar("R")
 
 
 def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Errors of a command name the options as they are typed, not the arguments of the functions behind them.
+    """Let the errors of a command name its options as they are typed, in the place of arguments of functions.
 
     Args:
-        others: flags of arguments that have another name than the option's own.
+        others: the flags of arguments that have another name than the option.
     """
 
-    def named(command: Callable[P, R]) -> Callable[P, R]:
+    def decorate(command: Callable[P, R]) -> Callable[P, R]:
         @wraps(command)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
             from labeldp.privacy import InputError
@@ -33,25 +32,11 @@ def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             except InputError as error:
                 options = click.get_current_context().command.params
                 flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
-                raise InputError(_typed(str(error), flags | others)) from error
+                raise InputError(error.typed(flags | others)) from error
 
         return run
 
-    return named
-
-
-def _typed(sentence: str, flags: dict[str, str]) -> str:
-    """A sentence with flags for the argument that it begins with, and for every name that is no word of English.
-
-    So are names in backticks, and `name=value` becomes what is typed.
-    """
-    first = sentence.split(" ", 1)[0].rstrip(":")
-    sentence = flags.get(first, first) + sentence[len(first) :]
-    every = "|".join(map(re.escape, flags))
-    sentence = re.sub(rf"`({every})`", lambda name: flags[name[1]], sentence)
-    sentence = re.sub(rf"(?<![\w-])({every})=(?=[\w.])", lambda name: f"{flags[name[1]]} ", sentence)
-    names = [re.escape(name) for name in flags if "_" in name]
-    return re.sub(rf"(?<![\w-])({'|'.join(names)})\b", lambda name: flags[name[0]], sentence) if names else sentence
+    return decorate
 
 
 @contextmanager

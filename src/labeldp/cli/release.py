@@ -39,7 +39,7 @@ BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 @click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
-@naming_flags(domain="--classes or --range", low="--range", high="--range")
+@naming_flags(domain="--classes or --range", name="--dataset")
 def release(data: str, out: str, **options: Any) -> None:
     """Release the label column of DATA with noise.
 

@@ -615,7 +615,7 @@ class DatasetLedger(Uncopied):
 
 def _declared(domain: Any) -> Declared:
     if not isinstance(domain, Domain):
-        raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
+        raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
     return Declared.of(domain)
 
 
@@ -659,12 +659,13 @@ def _change_domain(connection: Connection, dataset: Dataset, declared: Declared,
 
 def _require_name(name: Any, argument: str = "name") -> None:
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InputError(f"{argument} must be a printable text that is not empty, such as 'adult-2026'")
+        raise InputError("must be a printable text that is not empty, such as 'adult-2026'", argument=argument)
 
 
 def _require_reason(why: Any) -> None:
     if why is not None and not (isinstance(why, str) and why.strip() and why.isprintable()):
-        raise InputError("why must be a printable text that is not empty, such as 'the questionnaire has a new answer'")
+        example = "'the questionnaire has a new answer'"
+        raise InputError(f"must be a printable text that is not empty, such as {example}", argument="why")
 
 
 SECRET_BYTES = 32

@@ -16,6 +16,7 @@ from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
 from labeldp.privacy import (
     BLOCK,
     WORD,
+    Argument,
     Ids,
     InputError,
     PrivacyLoss,
@@ -56,9 +57,9 @@ class DiscreteLaplace(FiniteMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Interval):
-            raise InputError("domain must be an Interval, such as Interval(0, 100, grid=1025)")
+            raise InputError("must be an Interval, such as Interval(0, 100, grid=1025)", argument="domain")
         if self.domain.grid > MAX_GRID:
-            raise InputError(f"domain must have a grid of at most {MAX_GRID} points for DiscreteLaplace")
+            raise InputError(f"must have a grid of at most {MAX_GRID} points for DiscreteLaplace", argument="domain")
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -104,7 +105,7 @@ class DiscreteLaplace(FiniteMechanism):
         falling = all(a >= b for a, b in pairwise(half[:-1]))
         inner = half[0] <= growth * half[-2] if self.reach > 1 else True
         if not (half[0] > 0 and falling and inner and at_end <= growth * half[-1]):
-            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+            raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
 
     @cached_property
     def _alias(self) -> AliasTable:
@@ -205,9 +206,14 @@ class GaussianOneHot(EpsilonMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes):
-            raise InputError("domain must be Classes, such as Classes(10)")
+            raise InputError("must be Classes, such as Classes(10)", argument="domain")
         if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError("delta must lie in (0, 1), such as delta=1e-6; RandomizedResponse has delta = 0")
+            raise InputError(
+                "must lie in (0, 1), such as ",
+                Argument("delta", "1e-6"),
+                "; RandomizedResponse has delta = 0",
+                argument="delta",
+            )
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -270,7 +276,7 @@ class GaussianOneHot(EpsilonMechanism):
         """
         array = np.asarray(noisy)
         if array.dtype.kind != "i" or array.ndim != 2 or array.shape[1] != self.domain.size:
-            raise InputError(f"noisy must be integers of this mechanism, shape (n, {self.domain.size})")
+            raise InputError(f"must be integers of this mechanism, shape (n, {self.domain.size})", argument="noisy")
         return array / STEPS
 
     def unbiased(self, noisy: Any) -> Debiased:

@@ -281,6 +281,6 @@ def debias(mechanism: Any, noisy: Any) -> Debiased:
             estimate made regardless could read as a perfect accuracy.
     """
     if not hasattr(mechanism, "unbiased"):
-        raise InputError("mechanism must be the one that made the noisy labels, such as release.mechanism")
+        raise InputError("must be the one that made the noisy labels, such as release.mechanism", argument="mechanism")
     result: Debiased = mechanism.unbiased(noisy)
     return result

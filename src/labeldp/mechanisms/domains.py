@@ -314,14 +314,18 @@ def _names(classes: Any) -> tuple[str | int, ...]:
         raise InputError(what)
     names: tuple[Any, ...] = () if _too_many(classes) else tuple(islice(classes, MAX_SIZE + 1))
     if _too_many(classes) or len(names) > MAX_SIZE:
-        raise InputError(f"classes must hold at most {MAX_SIZE} classes")
+        raise InputError(f"must hold at most {MAX_SIZE} classes", argument="classes")
     names = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
     if len(names) < 2:
-        raise InputError("classes must hold at least two classes: with one there is nothing to learn or to protect")
+        raise InputError(
+            "must hold at least two classes: with one there is nothing to learn or to protect", argument="classes"
+        )
     if not all(isinstance(name, str | int) for name in names) or len(set(names)) < len(names):
-        raise InputError("classes must be distinct texts or integers")
+        raise InputError("must be distinct texts or integers", argument="classes")
     if any("\0" in name if isinstance(name, str) else abs(name) >= MAX_NAME for name in names):
-        raise InputError("classes must be texts without NUL characters, or integers below 2**64 in absolute value")
+        raise InputError(
+            "must be texts without NUL characters, or integers below 2**64 in absolute value", argument="classes"
+        )
     return names
 
 
@@ -356,18 +360,19 @@ class Interval(Domain):
     def __post_init__(self) -> None:
         low, high = decimal(self.low, "low"), decimal(self.high, "high")
         if not low < high:
-            raise InputError("low must be below high")
+            raise InputError("must be below high", argument="low")
         for name, value in (("low", low), ("high", high)):
             if type(getattr(self, name)) not in (int, float):
                 set_fields(self, **{name: float(value)})
         if isinstance(self.grid, bool) or not isinstance(self.grid, int) or not 2 <= self.grid <= MAX_SIZE:
-            raise InputError(f"grid must be an integer number of points from 2 to {MAX_SIZE}")
+            raise InputError(f"must be an integer number of points from 2 to {MAX_SIZE}", argument="grid")
         if not isinstance(self.clip, bool):
-            raise InputError("clip must be True or False")
+            raise InputError("must be True or False", argument="clip")
         largest = max(abs(low), abs(high), (self.grid - 1) / (high - low))
         if largest > _LARGEST or not float(low) < float(high):
             raise InputError(
-                "low and high must be numbers of ordinary size that floats can tell apart, such as 0 and 100"
+                "must be numbers of ordinary size that floats can tell apart, such as 0 and 100",
+                argument=("low", "high"),
             )
 
     @property
@@ -541,7 +546,9 @@ class Located(Domain):
 
     def __post_init__(self) -> None:
         if not isinstance(self.grid, CubeGrid):
-            raise InputError("grid must be a CubeGrid: cells that looked at the data tell something about the features")
+            raise InputError(
+                "must be a CubeGrid: cells that looked at the data tell something about the features", argument="grid"
+            )
         if not isinstance(self.labels, Domain) or isinstance(self.labels, Located):
             raise InputError("labels must be the domain of the labels, such as Classes(2)")
         if self.size > MAX_SIZE:

@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from labeldp.privacy import InputError, PrivacyLoss
+from labeldp.privacy import Argument, InputError, PrivacyLoss
 from labeldp.sampling import MAX_CELLS, MAX_STDDEV, MIN_STDDEV, SMOOTHING
 
 CELL_FAILURE = Fraction(1, 1 << 110)
@@ -41,7 +41,12 @@ def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if loss_of(middle).within(epsilon, delta) else (low, middle)
     if not low:
-        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+        raise InputError(
+            Argument("epsilon"),
+            " or ",
+            Argument("delta"),
+            " is too small for integer noise of 64 bits: take larger ones",
+        )
     return low
 
 
@@ -58,7 +63,12 @@ def stddev_within(sensitivity_square: int, mu: float) -> int:
     """
     stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
     if stddev > MAX_STDDEV:
-        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take a coarser resolution")
+        raise InputError(
+            Argument("epsilon"),
+            " or ",
+            Argument("delta"),
+            " is too small for integer noise of 64 bits: take a coarser resolution",
+        )
     return stddev
 
 
@@ -71,7 +81,12 @@ def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delt
     Source: Balle and Wang (2018), Algorithm 1, for the continuous part of `gaussian_loss`.
     """
     if not gaussian_loss(sensitivity_square, MAX_STDDEV, cells).within(epsilon, delta):
-        raise InputError("epsilon or delta is too small for integer noise of 64 bits: take a coarser resolution")
+        raise InputError(
+            Argument("epsilon"),
+            " or ",
+            Argument("delta"),
+            " is too small for integer noise of 64 bits: take a coarser resolution",
+        )
     low, high = MIN_STDDEV - 1, MAX_STDDEV
     while high - low > 1:
         middle = (low + high) // 2

@@ -39,7 +39,7 @@ class CountMechanism(EpsilonMechanism):
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
         if not self.takes(self.domain):
-            raise InputError(f"domain must be {self.domain_wanted}")
+            raise InputError(f"must be {self.domain_wanted}", argument="domain")
         set_fields(self, partition=Groups.of(groups), why=getattr(groups, "why", ""), sources=basis_of(groups))
 
     @classmethod
@@ -126,7 +126,7 @@ class LaplaceHistogram(CountMechanism):
 
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
-            raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+            raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
 
     def privacy_loss(self) -> PrivacyLoss:
         """Two binary randomized responses at epsilon / 2, exactly."""
@@ -182,7 +182,7 @@ class LaplaceSum(CountMechanism):
 
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
-            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+            raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:

@@ -45,7 +45,7 @@ class GridRows:
         norms = np.linalg.norm(rows, axis=1)
         longest = float(norms.max(initial=0.0)) if clip is None else float(clip)
         if not 0 < longest < np.inf:
-            raise InputError("clip must be a positive finite norm, and some row must not be zero")
+            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
         scale = resolution / longest * np.minimum(1.0, longest / np.maximum(norms, longest))
         steps = np.empty(rows.shape, dtype=np.int16)
         for start in range(0, len(rows), BLOCK):
@@ -125,11 +125,11 @@ class Groups:
         """
         if not isinstance(groups, Public | Release):
             raise InputError(
-                f'{name} must be Public(array, why="…") or a Release: {name} may not depend on private labels'
+                f'must be Public(array, why="…") or a Release: {name} may not depend on private labels', argument=name
             )
         array = np.asarray(groups.value)
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
-            raise InputError(f"{name} must be one non-negative integer for each record")
+            raise InputError("must be one non-negative integer for each record", argument=name)
         array = array.astype(np.int64)
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)
@@ -169,21 +169,22 @@ def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.floa
     """
     if not isinstance(prior, Public | Release):
         raise InputError(
-            f'{name} must be a Release or Public(array, why="…"): a prior learnt from the private labels '
-            "would destroy the guarantee without a sign"
+            'must be a Release or Public(array, why="…"): a prior learnt from the private labels '
+            "would destroy the guarantee without a sign",
+            argument=name,
         )
     try:
         array = np.ascontiguousarray(prior.value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} must be an array of numbers, shape (n, {classes})") from None
+        raise InputError(f"must be an array of numbers, shape (n, {classes})", argument=name) from None
     rows = array.reshape(1, -1) if array.ndim == 1 else array
     if rows.ndim != 2 or rows.shape[1] != classes:
-        raise InputError(f"{name} must have one column for each of the {classes} classes")
+        raise InputError(f"must have one column for each of the {classes} classes", argument=name)
     if rows.size and rows.min() < 0:
-        raise InputError(f"{name} must not be negative")
+        raise InputError("must not be negative", argument=name)
     sums = rows @ np.ones(classes)
     if not np.all(np.isfinite(sums)):
-        raise InputError(f"{name} must be finite: it holds NaN or infinite values")
+        raise InputError("must be finite: it holds NaN or infinite values", argument=name)
     if np.any(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE):
-        raise InputError(f"{name} must sum to 1 in each row")
+        raise InputError("must sum to 1 in each row", argument=name)
     return rows

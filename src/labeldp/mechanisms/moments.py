@@ -16,6 +16,7 @@ from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
 from labeldp.mechanisms.inputs import RESOLUTION, GridRows, basis_of, wide
 from labeldp.privacy import (
     BLOCK,
+    Argument,
     Certificate,
     InputError,
     PrivacyLoss,
@@ -65,7 +66,7 @@ class CrossMoment(EpsilonMechanism):
     def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes | Interval):
-            raise InputError("domain must be Classes or Interval, such as Classes(10) or Interval(0, 100)")
+            raise InputError("must be Classes or Interval, such as Classes(10) or Interval(0, 100)", argument="domain")
         set_fields(
             self,
             rows=GridRows.of(features, clip, resolution),
@@ -212,7 +213,12 @@ class GaussianMoment(CrossMoment):
 
     def _calibrate(self) -> None:
         if not 0 < decimal(self.delta, "delta") < 1:
-            raise InputError("delta must lie in (0, 1), such as delta=1e-6; LaplaceMoment has delta = 0")
+            raise InputError(
+                "must lie in (0, 1), such as ",
+                Argument("delta", "1e-6"),
+                "; LaplaceMoment has delta = 0",
+                argument="delta",
+            )
         if self.cells > MAX_CELLS:
             raise InputError(f"features must have fewer columns: at most {MAX_CELLS:,} sums fit into one release")
         self.stddev  # refuses what does not fit  # noqa: B018
@@ -265,7 +271,7 @@ class LaplaceMoment(CrossMoment):
 
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
-            raise InputError("epsilon is too small for integer noise of 64 bits: take a coarser resolution")
+            raise InputError("is too small for integer noise of 64 bits: take a coarser resolution", argument="epsilon")
 
     @property
     def rate(self) -> Fraction:

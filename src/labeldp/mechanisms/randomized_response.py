@@ -62,8 +62,9 @@ class ResponseLaw:
         ordered = sorted(spread) == list(spread) and law.lie < law.keep  # else every answer is equally likely
         if size > 1 and not (ordered and law.keep <= low * law.lie):
             raise InputError(
-                f"epsilon = {shortest_float(epsilon):g} is too small for {size} candidates: "
-                f"64-bit weights need at least about {size * size / WORD:.1g}"
+                f"= {shortest_float(epsilon):g} is too small for {size} candidates: "
+                f"64-bit weights need at least about {size * size / WORD:.1g}",
+                argument="epsilon",
             )
         return law
 
@@ -396,7 +397,9 @@ def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
 
 def _require_classes(domain: Any) -> None:
     if not isinstance(domain, Classes):
-        raise InputError("domain must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace")
+        raise InputError(
+            "must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace", argument="domain"
+        )
 
 
 def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]:
@@ -434,7 +437,7 @@ class UnaryEncoding(FiniteMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes):
-            raise InputError("domain must be Classes, such as Classes(10)")
+            raise InputError("must be Classes, such as Classes(10)", argument="domain")
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -475,7 +478,7 @@ class UnaryEncoding(FiniteMechanism):
         """The bits of a release, shape (n, K)."""
         packed = np.asarray(noisy)
         if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != -(-self.domain.size // 8):
-            raise InputError(f"noisy must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})")
+            raise InputError(f"must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})", argument="noisy")
         return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
 
     def unbiased(self, noisy: Any) -> Debiased:

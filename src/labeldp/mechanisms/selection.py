@@ -92,7 +92,7 @@ class _Selection(CountMechanism):
 
     def _calibrate(self) -> None:
         if self.unit < MIN_RATE:
-            raise InputError("epsilon is too small for a choice by counts: take at least 1e-9")
+            raise InputError("is too small for a choice by counts: take at least 1e-9", argument="epsilon")
 
     def privacy_loss(self) -> PrivacyLoss:
         """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""

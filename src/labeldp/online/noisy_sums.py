@@ -211,7 +211,7 @@ class ToeplitzSums(NoisySums[SumsState]):
             stddev=float(exact_positive(self.stddev, "stddev")),
         )
         if not self.factor.reach * self.scale <= EXACT:
-            raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take at least 1e-3")
+            raise InputError(f"is too small for sums of {self.horizon} rounds: take at least 1e-3", argument="stddev")
 
     @property
     def factor(self) -> ToeplitzFactor:
@@ -307,7 +307,7 @@ def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta:
     while not _keeps(horizon, width, high, reach, epsilon, delta):
         low, high = high, 2 * high
         if high > 2.0**60:
-            raise InputError("delta is too small for Gaussian noise on so many rounds: take a larger one")
+            raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
     while _keeps(horizon, width, low, reach, epsilon, delta):
         low, high = low / 2, low
     while high - low > 1e-6 * high:

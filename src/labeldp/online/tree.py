@@ -160,7 +160,7 @@ class GaussianTree(TreeSums):
             stddev=float(exact_positive(self.stddev, "stddev")),
         )
         if not max(self.horizon, 512) / self.unit <= 2**61:
-            raise InputError(f"stddev is too small for sums of {self.horizon} rounds: take a larger one")
+            raise InputError(f"is too small for sums of {self.horizon} rounds: take a larger one", argument="stddev")
 
     @property
     def unit(self) -> float:
@@ -225,7 +225,9 @@ class LaplaceTree(TreeSums):
             epsilon=exact_positive(self.epsilon, "epsilon"),
         )
         if self.rate < MIN_RATE:
-            raise InputError("epsilon is too small for integer noise of 64 bits: take fewer rounds, experts or levels")
+            raise InputError(
+                "is too small for integer noise of 64 bits: take fewer rounds, experts or levels", argument="epsilon"
+            )
 
     @property
     def rate(self) -> Fraction:

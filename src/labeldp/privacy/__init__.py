@@ -18,6 +18,7 @@ from labeldp.privacy.certificate import (
     weak_promise,
 )
 from labeldp.privacy.errors import (
+    Argument,
     BudgetExceeded,
     DomainError,
     InputError,
@@ -90,6 +91,7 @@ __all__ = [
     "ORDERS",
     "RENYI_ROUNDING",
     "WORD",
+    "Argument",
     "Budget",
     "BudgetExceeded",
     "Certificate",

@@ -1,12 +1,65 @@
 """One tree of errors. Messages name the argument and what would be right, and never a label."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The name of an argument inside the sentence of an error, alone or with a value that it could have."""
+
+    name: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name}={self.value}"
+
+    def typed(self, flags: Mapping[str, str]) -> str:
+        """Return the argument as it is typed on a command line; as Python has it where it has no flag."""
+        flag = flags.get(self.name)
+        return str(self) if flag is None else flag if self.value is None else f"{flag} {self.value}"
+
 
 class LabelDPError(Exception):
     """The root: whatever labeldp refuses to do, it refuses with one of these."""
 
 
 class InputError(LabelDPError, ValueError):
-    """An argument is wrong; nothing was charged."""
+    """An argument is wrong; nothing was charged.
+
+    The error knows the arguments that its sentence names, so that Python and a command line can each name them in
+    their own way.
+
+    Args:
+        sentence: the parts of the sentence, which are joined: texts, and an `Argument` for each name.
+        argument: the argument that is wrong, or several: the sentence begins with it.
+
+    Attributes:
+        arguments: the names of the arguments that are wrong; empty where the error names none.
+
+    Examples:
+        >>> error = InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
+        >>> str(error)
+        'delta must lie in (0, 1), such as delta=1e-6'
+        >>> error.typed({"delta": "--delta"})
+        '--delta must lie in (0, 1), such as --delta 1e-6'
+    """
+
+    def __init__(self, *sentence: str | Argument, argument: str | tuple[str, ...] = ()) -> None:
+        self.arguments = (argument,) if isinstance(argument, str) else argument
+        spaced = self.arguments and not str(sentence[0]).startswith(":")
+        self._sentence = (" ", *sentence) if spaced else sentence
+        super().__init__(self.typed({}))
+
+    def typed(self, flags: Mapping[str, str]) -> str:
+        """Return the sentence with the flags of a command line in the place of arguments.
+
+        Args:
+            flags: the flag of each argument, such as {"noisy_fraction": "--noisy-fraction"}.
+        """
+        begin = " and ".join(dict.fromkeys(flags.get(name, name) for name in self.arguments))
+        parts = (part.typed(flags) if isinstance(part, Argument) else part for part in self._sentence)
+        return begin + "".join(parts)
 
 
 class DomainError(InputError):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from numbers import Rational
 from typing import Any
 
-from labeldp.privacy.errors import InputError
+from labeldp.privacy.errors import Argument, InputError
 
 WORD = 1 << 64
 """Number of values of one random word; every finite mechanism's weights sum to it."""
@@ -30,17 +30,17 @@ def decimal(value: Any, name: str) -> Fraction:
         InputError: not a finite number.
     """
     if isinstance(value, bool):
-        raise InputError(f"{name} must be a number, not a truth value")
+        raise InputError("must be a number, not a truth value", argument=name)
     if isinstance(value, Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     try:
         parsed = Decimal(str(value))
     except InvalidOperation:
-        raise InputError(f"{name} must be a number, such as {'1e-6' if name == 'delta' else '1.0'}") from None
+        raise InputError(f"must be a number, such as {'1e-6' if name == 'delta' else '1.0'}", argument=name) from None
     if not parsed.is_finite():
-        raise InputError(f"{name} must be finite")
+        raise InputError("must be finite", argument=name)
     if parsed and abs(parsed.adjusted()) > MAX_DIGITS:
-        raise InputError(f"{name} must be a number of ordinary size, such as 1.0")
+        raise InputError("must be a number of ordinary size, such as 1.0", argument=name)
     return Fraction(parsed)
 
 
@@ -52,9 +52,9 @@ def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     """
     exact = decimal(value, name)
     if exact <= 0:
-        raise InputError(f"{name} must be positive, such as {name}=1.0")
+        raise InputError("must be positive, such as ", Argument(name, "1.0"), argument=name)
     if exact > MAX_EPSILON:
-        raise InputError(f"{name} must be at most {MAX_EPSILON}")
+        raise InputError(f"must be at most {MAX_EPSILON}", argument=name)
     return exact
 
 

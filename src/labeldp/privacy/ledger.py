@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.certificate import Certificate, Charge, Path, joined, total_loss
-from labeldp.privacy.errors import BudgetExceeded, InputError
+from labeldp.privacy.errors import Argument, BudgetExceeded, InputError
 from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import OwnProcess
@@ -44,7 +44,7 @@ class Budget:
     def __post_init__(self) -> None:
         positive_epsilon(self.epsilon)
         if not 0 <= decimal(self.delta, "delta") < 1:
-            raise InputError("delta must lie in [0, 1), such as delta=1e-6")
+            raise InputError("must lie in [0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
 
     def admits(self, loss: PrivacyLoss) -> bool:
         """True when `loss` stays within the budget, in exact decimals where the guarantee is pure."""

@@ -53,7 +53,7 @@ class PrivacyLoss:
     def response(cls, epsilon: Any, classes: int) -> "PrivacyLoss":
         """The exact loss of randomized response over `classes` answers; one answer costs nothing."""
         if classes < 1:
-            raise InputError("classes must be at least 1")
+            raise InputError("must be at least 1", argument="classes")
         return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
 
     @classmethod
@@ -61,7 +61,7 @@ class PrivacyLoss:
         """With probability delta anything may be revealed, otherwise nothing."""
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
-            raise InputError("delta must lie in [0, 1]")
+            raise InputError("must lie in [0, 1]", argument="delta")
         return cls((((Failure(exact), 1),),)) if exact else cls()
 
     @classmethod
@@ -118,14 +118,14 @@ class PrivacyLoss:
         """The smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
         exact = decimal(epsilon, "epsilon")
         if exact < 0:
-            raise InputError("epsilon must not be negative")
+            raise InputError("must not be negative", argument="epsilon")
         return max(delta_of(sequence, exact) for sequence in self.alternatives)
 
     def epsilon(self, delta: Any = 0.0) -> float:
         """The smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up; infinite where none."""
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
-            raise InputError("delta must lie in [0, 1]")
+            raise InputError("must lie in [0, 1]", argument="delta")
         bound = self.max_loss
         if exact == 0:
             return math.inf if bound is None else shortest_float(bound)

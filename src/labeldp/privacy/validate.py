@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.privacy.certificate import Neighbors
-from labeldp.privacy.errors import InputError
+from labeldp.privacy.errors import Argument, InputError
 from labeldp.privacy.exact import decimal
 
 MAX_EPSILON = 10**6
@@ -31,11 +31,8 @@ def check_integer(value: Any, name: str, least: int = 1, most: int | None = None
     """
     integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not integer or value < least or (most is not None and value > most):
-        raise InputError(
-            f"{name} must be an integer, at least {least}"
-            if most is None
-            else f"{name} must be an integer from {least} to {most}"
-        )
+        allowed = f", at least {least}" if most is None else f" from {least} to {most}"
+        raise InputError(f"must be an integer{allowed}", argument=name)
     return int(value)
 
 
@@ -46,7 +43,7 @@ def check_positive(value: Any, name: str) -> float:
         InputError: another value, or another type.
     """
     if not _is_number(value) or not 0 < value < math.inf:
-        raise InputError(f"{name} must be a positive finite number")
+        raise InputError("must be a positive finite number", argument=name)
     return float(value)
 
 
@@ -57,7 +54,7 @@ def check_nonnegative(value: Any, name: str) -> float:
         InputError: another value, or another type.
     """
     if not _is_number(value) or not 0 <= value < math.inf:
-        raise InputError(f"{name} must be a finite number, at least 0")
+        raise InputError("must be a finite number, at least 0", argument=name)
     return float(value)
 
 
@@ -68,7 +65,7 @@ def check_share(value: Any, name: str) -> float:
         InputError: another value, or another type.
     """
     if not _is_number(value) or not 0 <= value <= 1:
-        raise InputError(f"{name} must lie in [0, 1]")
+        raise InputError("must lie in [0, 1]", argument=name)
     return float(value)
 
 
@@ -79,7 +76,7 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
         InputError: another value.
     """
     if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}")
+        raise InputError(f"must be one of {', '.join(choices)}", argument=name)
     return str(value)
 
 
@@ -91,7 +88,7 @@ def check_epsilon(value: Any) -> float:
     """
     exact = decimal(value, "epsilon")
     if not 0 <= exact <= MAX_EPSILON:
-        raise InputError(f"epsilon must lie in [0, {MAX_EPSILON}]")
+        raise InputError(f"must lie in [0, {MAX_EPSILON}]", argument="epsilon")
     return float(exact)
 
 
@@ -103,7 +100,7 @@ def check_delta(value: Any) -> float:
     """
     exact = decimal(value, "delta")
     if not 0 < exact < 1:
-        raise InputError("delta must lie in (0, 1), such as delta=1e-6")
+        raise InputError("must lie in (0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
     return float(exact)
 
 
@@ -114,7 +111,7 @@ def check_loss_neighbors(value: Any) -> Neighbors:
         InputError: another relation.
     """
     if value not in (Neighbors.ONE_LOSS, Neighbors.ZERO_OUT):
-        raise InputError("neighbors must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT")
+        raise InputError("must be Neighbors.ONE_LOSS or Neighbors.ZERO_OUT", argument="neighbors")
     return Neighbors(value)
 
 
@@ -126,7 +123,7 @@ def exact_positive(value: Any, name: str) -> Fraction:
     """
     exact = decimal(value, name)
     if exact <= 0:
-        raise InputError(f"{name} must be positive")
+        raise InputError("must be positive", argument=name)
     return exact
 
 
@@ -138,7 +135,7 @@ def exact_share(value: Any, name: str) -> Fraction:
     """
     exact = decimal(value, name)
     if not 0 < exact <= 1 or (1 << 32) % exact.denominator:
-        raise InputError(f"{name} must lie in (0, 1] and be a multiple of 2**-32, such as Fraction(1, 128)")
+        raise InputError("must lie in (0, 1] and be a multiple of 2**-32, such as Fraction(1, 128)", argument=name)
     return exact
 
 
@@ -151,10 +148,12 @@ def label_width(label_range: Any) -> Fraction:
     try:
         low, high = label_range
     except (TypeError, ValueError):
-        raise InputError("label_range must be a pair of numbers, lowest and highest label, such as (0, 100)") from None
+        raise InputError(
+            "must be a pair of numbers, lowest and highest label, such as (0, 100)", argument="label_range"
+        ) from None
     width = decimal(high, "label_range") - decimal(low, "label_range")
     if width <= 0:
-        raise InputError("label_range must have its lowest label first, and a higher one second")
+        raise InputError("must have its lowest label first, and a higher one second", argument="label_range")
     return width
 
 

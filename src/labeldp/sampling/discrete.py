@@ -68,7 +68,7 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
     of ⌈1 / rate⌉ integers in place of the denominator, which may not fit into 64 bits.
     """
     if rate < MIN_RATE:
-        raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+        raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
     noise = np.zeros(len(stream), dtype=np.int64)
     open_cells = np.arange(len(stream))
     while open_cells.size:

@@ -169,7 +169,7 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     Guarantee: each integer is drawn with its exact probability. Proof: `docs/proofs/binned.md`.
     """
     if rate < MIN_RATE:
-        raise InputError("epsilon is too small for integer noise of 64 bits: take at least 1e-9")
+        raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
     law, randomness = _places(rate), as_successive(randomness)
     stretch = BINS << law.shift
 

@@ -156,7 +156,7 @@ def _open_folder(folder: Path, label: str) -> ImageData:
 
 def _require_only(label: str, path: Path) -> None:
     if label != "labels":
-        raise InputError(f"label must be 'labels' for {path}: it has no other labels")
+        raise InputError(f"must be 'labels' for {path}: it has no other labels", argument="label")
 
 
 Result = TypeVar("Result")
@@ -420,7 +420,7 @@ def open_cifar(folder: Path, label: str) -> ImageData:
     of_100 = train[0].name == "train.bin"
     columns = LABELS_100 if of_100 else LABELS_10
     if label not in columns:
-        raise InputError(f"label must be {' or '.join(map(repr, columns))} for {folder}")
+        raise InputError(f"must be {' or '.join(map(repr, columns))} for {folder}", argument="label")
     test = folder / ("test.bin" if of_100 else "test_batch.bin")
     place = (columns.index(label), len(columns))
     return ImageData(_cifar_part(train, *place), _cifar_part([test], *place) if test.is_file() else None)

@@ -82,7 +82,7 @@ class TableFile(ABC):
         """`column` itself where the table has it; else an InputError that names `argument` and what is close."""
         if column in self.columns:
             return column
-        raise InputError(f"{argument}: {self.path} has no column {column!r}{self._known(column)}")
+        raise InputError(f": {self.path} has no column {column!r}{self._known(column)}", argument=argument)
 
     def _chosen(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         if columns is None:

@@ -31,6 +31,7 @@ from labeldp.online import (
     thaw,
 )
 from labeldp.privacy import (
+    Argument,
     Budget,
     Certificate,
     DomainError,
@@ -79,13 +80,13 @@ class OnlineRun:
         if self.horizon is not None:
             set_fields(self, horizon=count(self.horizon, "horizon", 1, 12))
         if self.loss_bits not in (8, 16):
-            raise InputError("loss_bits must be 8 or 16")
+            raise InputError("must be 8 or 16", argument="loss_bits")
 
     def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
         """The plan, and the number of rounds that it is for."""
         rounds = self.horizon or rows
         if rows > rounds:
-            raise InputError(f"horizon must be at least the number of rows, {rows:,}, not {rounds:,}")
+            raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
         settings = (self.epsilon, self.delta, self.method, self.neighbors, self.loss_bits)
         return plan_experts(experts, rounds, *settings), rounds
 
@@ -168,20 +169,27 @@ def run_online(
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
     """The name of the losses, where ledger and name go together."""
     if ledger is None and dataset is not None:
-        raise InputError("`ledger` must be given with `dataset`: the file that is charged")
+        raise InputError("must be given with ", Argument("dataset"), ": the file that is charged", argument="ledger")
     if ledger is not None and dataset is None:
-        raise InputError("`dataset` must be given with `ledger`: the name of the losses in it")
+        raise InputError(
+            "must be given with ", Argument("ledger"), ": the name of the losses in it", argument="dataset"
+        )
     if ledger is None and revision is not None:
-        raise InputError("`ledger` and `dataset` must be given with `revision`: it names other losses in a ledger")
+        raise InputError(
+            "must be given with ",
+            Argument("revision"),
+            ": it names other losses in a ledger",
+            argument=("ledger", "dataset"),
+        )
     return "losses" if dataset is None else dataset
 
 
 def _free(target: Path) -> Path:
     """Where an output can appear."""
     if os.path.lexists(target):
-        raise InputError(f"out: {target} exists already; choose another name or remove it first")
+        raise InputError(f": {target} exists already; choose another name or remove it first", argument="out")
     if not target.parent.is_dir():
-        raise InputError(f"out: there is no directory {target.parent}")
+        raise InputError(f": there is no directory {target.parent}", argument="out")
     return target
 
 
@@ -397,9 +405,7 @@ def publish(place: RunState, names: tuple[str, ...], rows: int, writer: ReleaseW
 PANDAS_INDEX = "__index_level_0__"
 """What pandas calls an index without a name in a Parquet file."""
 
-_TAKE = "`experts` names the columns to take, where others are no losses"
-
-_TWO = "experts must be the names of at least two columns"
+_TAKE = (Argument("experts"), " names the columns to take, where others are no losses")
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
@@ -417,16 +423,18 @@ def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ..
         )
     names = tuple(table.require(name, "experts") for name in named or table.columns)
     if len(set(names)) < len(names):
-        raise InputError("experts must be different columns")
+        raise InputError("must be different columns", argument="experts")
     if not all(name.strip() for name in names):
-        raise InputError(f"{table.path} has a column without a name, and the names of experts are published; {_TAKE}")
+        raise InputError(f"{table.path} has a column without a name, and the names of experts are published; ", *_TAKE)
     if len(names) < 2:
-        raise InputError(f"{table.path} has one column; at least two experts are needed" if named is None else _TWO)
+        if named is None:
+            raise InputError(f"{table.path} has one column; at least two experts are needed")
+        raise InputError("must be the names of at least two columns", argument="experts")
     for name, kind in zip(names, table.schema(names).types, strict=True):
         if table.declares_names and not any(test(kind) for test in _NUMERIC):
-            raise InputError(f"column {name!r} holds {kind}, and losses must be numbers; {_TAKE}")
+            raise InputError(f"column {name!r} holds {kind}, and losses must be numbers; ", *_TAKE)
         if name == PANDAS_INDEX and named is None:
-            raise InputError(f"column {name!r} is an index that pandas wrote, and no expert; {_TAKE}")
+            raise InputError(f"column {name!r} is an index that pandas wrote, and no expert; ", *_TAKE)
     return names
 
 
@@ -442,8 +450,8 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
         pass
     most = 2**bits - 1
     wanted = f"integers from 0 to {most}" if levels else "numbers in [0, 1]"
-    others = "" if levels else f"`levels` takes integers from 0 to {most}, and "
-    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; {others}{_TAKE}")
+    others = () if levels else (Argument("levels"), f" takes integers from 0 to {most}, and ")
+    raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; ", *others, *_TAKE)
 
 
 def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any]:

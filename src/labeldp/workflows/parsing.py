@@ -45,8 +45,9 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     try:
         return Interval(low, high, grid, clip)
     except InputError as error:
-        words = str(error)
-    raise InputError(words.replace("low and high must be", "--range must hold"))
+        if not {"low", "high"} & set(error.arguments):
+            raise
+    raise InputError("--range must hold numbers of ordinary size that floats can tell apart, such as --range 0,100")
 
 
 def decimal_float(text: str, name: str) -> float:
@@ -54,7 +55,7 @@ def decimal_float(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{name} must be a number") from None
+        raise InputError("must be a number", argument=name) from None
 
 
 def epsilon_of(text: str) -> float:
@@ -72,4 +73,4 @@ def count(text: Any, name: str, least: int, digits: int) -> int:
         exact = decimal(text, name)
         if exact.denominator == 1 and least <= exact <= 10**digits:
             return exact.numerator
-    raise InputError(f"{name} must be a whole number from {least} to 10^{digits}, such as 1e5")
+    raise InputError(f"must be a whole number from {least} to 10^{digits}, such as 1e5", argument=name)

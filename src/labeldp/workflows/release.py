@@ -130,7 +130,7 @@ def release_file(
     if os.path.lexists(target):
         return _standing(stream, account, target)
     if target.absolute() == Path(ledger).absolute():
-        raise InputError("out and ledger must be different files")
+        raise InputError("must be different files", argument=("out", "ledger"))
     stream.refuse_unwritable(target)
     account.afford(chosen)
     with release_writer(target, stream.columns, released=stream.released) as writer:
@@ -164,7 +164,7 @@ class Stream:
         if id_column is not None:
             table.require(id_column, "id_column")
         if id_column == label:
-            raise InputError("id_column must be another column than label: ids are published")
+            raise InputError("must be another column than label: ids are published", argument="id_column")
         stream = cls(table, label, id_column, *rest)
         check_kind(table, label, stream.in_file)
         table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
@@ -329,7 +329,7 @@ def _has_text(column: pa.Field) -> bool:
 
 def _form(mechanism: str) -> Form:
     if mechanism not in MECHANISMS:
-        raise InputError(f"mechanism must be one of {', '.join(MECHANISMS)}")
+        raise InputError(f"must be one of {', '.join(MECHANISMS)}", argument="mechanism")
     return MECHANISMS[mechanism]
 
 

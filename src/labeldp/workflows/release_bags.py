@@ -76,9 +76,9 @@ def release_bags(
     """
     budget = Budget(epsilon, delta)
     if mechanism not in BAG_MECHANISMS:
-        raise InputError(f"mechanism must be one of {', '.join(BAG_MECHANISMS)}")
+        raise InputError(f"must be one of {', '.join(BAG_MECHANISMS)}", argument="mechanism")
     if mechanism != "bag-sum" and not decimal(delta, "delta"):
-        raise InputError(f"delta must be positive for {mechanism}, such as 1e-6: its noise is Gaussian")
+        raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
     records = _Records.read(open_table(data), label, id_column, domain, bags)
     design = _Design(domain, size, records, bags, epsilon, delta)
     made: Bagged
@@ -90,7 +90,7 @@ def release_bags(
         made = design.lba(rows)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=budget)
     if Path(out).absolute() == Path(ledger).absolute():
-        raise InputError("out and ledger must be different files")
+        raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
     names = _columns(made, released, id_column, records.encoder.names)
     account.afford(made)
@@ -153,7 +153,7 @@ def _bags_in(content: pa.Table, column: str | None) -> Public[NDArray[np.int64]]
         return None
     texts = as_text(plain(content.column(column).combine_chunks()), column)
     if texts.null_count:
-        raise InputError(f"bags must be a column without gaps: {column!r} has a missing value")
+        raise InputError(f"must be a column without gaps: {column!r} has a missing value", argument="bags")
     _, numbers = np.unique(np.array(texts.to_pylist(), dtype=np.str_), return_inverse=True)
     return Public(numbers.astype(np.int64), why=f"the column {column!r} is public")
 
@@ -164,9 +164,9 @@ def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: 
     if id_column is not None:
         table.require(id_column, "id_column")
     if id_column == label:
-        raise InputError("id_column must be another column than label: ids are published")
+        raise InputError("must be another column than label: ids are published", argument="id_column")
     if bags is not None and (bags not in table.columns or bags in (label, id_column)):
-        raise InputError("bags must be median, random, or a column beside label and ids")
+        raise InputError("must be median, random, or a column beside label and ids", argument="bags")
     columns = [name for name in table.columns if name not in (label, id_column, bags)]
     if not columns:
         raise InputError("the table must have feature columns beside the label: bags are made of them")

@@ -58,7 +58,7 @@ class Bagged(Mechanism):
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
-            raise InputError("domain must be Interval, such as Interval(0, 100), or two classes")
+            raise InputError("must be Interval, such as Interval(0, 100), or two classes", argument="domain")
         set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
         set_fields(
@@ -141,7 +141,7 @@ def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
     if not isinstance(bags, str):
         return bags
     if bags not in ("median", "random"):
-        raise InputError('bags must be "median", "random", or bag numbers as Public(array, why="…")')
+        raise InputError('must be "median", "random", or bag numbers as Public(array, why="…")', argument="bags")
     if features is None:
         raise InputError(
             'features must be given, such as Public(array, why="…"): one row for each record that is put into a bag; '
@@ -159,14 +159,18 @@ def _checked(bags: Any, size: int) -> Groups:
         InputError: bags may overlap, or one is smaller than asked.
     """
     if not isinstance(bags, Public | Release):
-        raise InputError('bags must be Public(array, why="…") or a Release: they may not depend on private labels')
+        raise InputError(
+            'must be Public(array, why="…") or a Release: they may not depend on private labels', argument="bags"
+        )
     if (listed := _listed(bags.value)) is not None:
         if len(np.unique(listed)) < len(listed):
-            raise InputError("bags must not overlap: a record in two bags pays twice")
-        raise InputError("bags must be one bag number for each record, shape (n,), so that no two can overlap")
+            raise InputError("must not overlap: a record in two bags pays twice", argument="bags")
+        raise InputError(
+            "must be one bag number for each record, shape (n,), so that no two can overlap", argument="bags"
+        )
     groups = Groups.of(bags, "bags")
     if not groups.count or np.bincount(groups.of_record, minlength=groups.count).min() < size:
-        raise InputError(f"bags must hold at least size = {size} records each: one is smaller")
+        raise InputError(f"must hold at least size = {size} records each: one is smaller", argument="bags")
     return groups
 
 
@@ -240,7 +244,7 @@ def median_bags(features: Any, size: int) -> Any:
 def _count(records: int, size: int) -> int:
     """How many bags there are."""
     if records < check_integer(size, "size", most=MAX_RECORDS):
-        raise InputError(f"size must be at most the number of records, {records}")
+        raise InputError(f"must be at most the number of records, {records}", argument="size")
     return records // size
 
 

@@ -83,11 +83,11 @@ class HiddenBag:
         exact_positive(self.residual_square, "residual_square")
         _share(self.leverage)
         if decimal(self.cross, "cross") < 0:
-            raise InputError("cross must not be negative: it is a sum of absolute values")
+            raise InputError("must not be negative: it is a sum of absolute values", argument="cross")
         label_width(self.label_range)
         set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_WEIGHTED_SUMS))
         if self.weights().stretch > MAX_STRETCH:
-            raise InputError("residual_square is so small that the released sums give the label away")
+            raise InputError("is so small that the released sums give the label away", argument="residual_square")
 
     @property
     def _residual(self) -> float:
@@ -196,7 +196,9 @@ class WeightedLBA(Bagged):
 
     def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
         if weights is not None:
-            raise InputError("weights of WeightedLBA are secret: published beside the sums they give the labels away")
+            raise InputError(
+                "of WeightedLBA are secret: published beside the sums they give the labels away", argument="weights"
+            )
         super().__post_init__(bags, features, seed)
         set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_ROWS))
         table = finite_rows(features, self.records)
@@ -216,13 +218,15 @@ class WeightedLBA(Bagged):
 
     def _check_auto(self) -> None:
         if self.epsilon is None or self.delta is None or self.assumed_residual_square:
-            raise InputError('epsilon and delta must be given with bag_noise="auto", and no assumed_residual_square')
+            raise InputError(
+                'must be given with bag_noise="auto", and no assumed_residual_square', argument=("epsilon", "delta")
+            )
         exact_positive(check_epsilon(self.epsilon), "epsilon")
         check_delta(self.delta)
 
     def _check_given(self) -> None:
         if self.epsilon is not None or self.delta is not None:
-            raise InputError('epsilon and delta are for bag_noise="auto": a given noise decides them')
+            raise InputError('are for bag_noise="auto": a given noise decides them', argument=("epsilon", "delta"))
         if not (self.bag_noise or self.assumed_residual_square):
             raise InputError(
                 "bag_noise must be positive: without noise the promise rests on a residual that nobody may check; "
@@ -230,8 +234,9 @@ class WeightedLBA(Bagged):
             )
         if self.assumed_residual_square and self.leverages.full:
             raise InputError(
-                "size must exceed the rank of the features in every bag, or bag_noise be positive and nothing assumed: "
-                "there the weighted sums of features give the weights away, and no residual is left"
+                "must exceed the rank of the features in every bag, or bag_noise be positive and nothing assumed: "
+                "there the weighted sums of features give the weights away, and no residual is left",
+                argument="size",
             )
         largest = int(self.sizes.min()) * (self.width / 2) ** 2
         if decimal(self.assumed_residual_square, "assumed_residual_square") > largest:
@@ -252,7 +257,9 @@ class WeightedLBA(Bagged):
             return float(decimal(self.bag_noise, "bag_noise") ** 2 + decimal(self.assumed_residual_square, "assumed"))
         rest = check_delta(self.delta) - float(self.failure)
         if rest <= 0:
-            raise InputError(f"delta must be above {float(self.failure):.3g} here: so much do sums in doubles add")
+            raise InputError(
+                f"must be above {float(self.failure):.3g} here: so much do sums in doubles add", argument="delta"
+            )
         return lba_required_residual(epsilon=self.epsilon, delta=rest, rows=self.rows, **self._design)
 
     @property
@@ -324,7 +331,7 @@ class WeightedLBA(Bagged):
         errors = np.full(len(spreads), (math.sqrt(size) + 12) * exact)
         errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + 16 * NORMAL_ERROR
         if errors.max() > COARSEST:
-            raise InputError("size is too large for sums in doubles: take smaller bags")
+            raise InputError("is too large for sums in doubles: take smaller bags", argument="size")
         return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, FINEST) * spreads)), dtype=np.float64)
 
     def shown(self, value: Any) -> ShownBags:
@@ -392,7 +399,7 @@ def _number(value: Any, name: str) -> Any:
         return value
     exact = decimal(value, name)
     if exact < 0:
-        raise InputError(f"{name} must not be negative")
+        raise InputError("must not be negative", argument=name)
     return float(exact)
 
 
@@ -432,7 +439,7 @@ def cross_bound(size: int, leverage: Any) -> float:
 def _share(leverage: Any) -> Fraction:
     exact = decimal(leverage, "leverage")
     if not 0 <= exact <= 1:
-        raise InputError("leverage must lie in [0, 1]: it is a diagonal entry of the bag's hat matrix")
+        raise InputError("must lie in [0, 1]: it is a diagonal entry of the bag's hat matrix", argument="leverage")
     return exact
 
 

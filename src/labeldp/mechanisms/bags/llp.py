@@ -15,6 +15,7 @@ from labeldp.mechanisms.gaussian import CELL_FAILURE
 from labeldp.privacy import (
     MAX_BAG,
     MAX_EPSILON,
+    Argument,
     InputError,
     NoisyBag,
     PrivacyLoss,
@@ -135,17 +136,29 @@ class NoisyBags:
         check_choice(self.weights, "weights", WEIGHTS)
         check_choice(self.noisy_set, "noisy_set", NOISY_SETS)
         if not 0 < decimal(self.noisy_fraction, "noisy_fraction") <= 1:
-            raise InputError("noisy_fraction must lie in (0, 1]: without noisy labels a bag reveals its labels")
+            raise InputError(
+                "must lie in (0, 1]: without noisy labels a bag reveals its labels", argument="noisy_fraction"
+            )
         if self.records is not None:
             self._check_records(self.records)
         if not self.limit and not self.noisy:
-            raise InputError(f"noisy_fraction = {self.noisy_fraction} of {self.population} labels {_NOBODY}")
+            raise InputError(
+                f"= {self.noisy_fraction} of {self.population} labels leaves bags without a noisy one, which give "
+                "their labels away: take a larger size or ",
+                Argument("noisy_fraction"),
+                argument="noisy_fraction",
+            )
 
     def _check_records(self, records: int) -> None:
         if self.noisy_set != "fixed":
-            raise InputError('records is for noisy_set="fixed": a stratified set promises the same for any number')
+            raise InputError(
+                "is for ",
+                Argument("noisy_set"),
+                '="fixed": a stratified set promises the same for any number',
+                argument="records",
+            )
         if check_integer(records, "records", most=MAX_RECORDS) < self.size:
-            raise InputError(f"records must be at least size = {self.size}: a bag holds so many labels")
+            raise InputError(f"must be at least size = {self.size}: a bag holds so many labels", argument="records")
 
     @property
     def limit(self) -> bool:
@@ -188,7 +201,9 @@ class NoisyBags:
             InputError: a fixed set without `records`.
         """
         if self.limit:
-            raise InputError("records must be given: the limit of infinitely many promises nothing for finitely many")
+            raise InputError(
+                "must be given: the limit of infinitely many promises nothing for finitely many", argument="records"
+            )
         if self.each is not None and (self.weights == "rademacher" or self.size == 1):
             return PrivacyLoss.gaussian(_root_above(self.ratio**2 / self.each))
         return PrivacyLoss.curve(self.bag())
@@ -248,12 +263,14 @@ class NoisyWeightedLLP(Bagged):
         own = "gaussian" if self.paper_faithful else "rademacher"
         set_fields(self, weights=own if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
         if self.paper_faithful and self.weights != own:
-            raise InputError('weights must be "gaussian" with paper_faithful=True: those are the weights of the paper')
+            raise InputError(
+                'must be "gaussian" with paper_faithful=True: those are the weights of the paper', argument="weights"
+            )
         if isinstance(self.noisy, int) and self.noisy < 1:
-            raise InputError("noisy must be at least 1: a bag without a noisy label reveals its labels")
+            raise InputError("must be at least 1: a bag without a noisy label reveals its labels", argument="noisy")
         set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
         if self.noisy > self.size:
-            raise InputError("noisy must be at most size: so many labels does a bag hold")
+            raise InputError("must be at most size: so many labels does a bag hold", argument="noisy")
         self._settle()
         most = int(self.sizes.max())
         if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(most) * _LARGEST_WEIGHT > MAX_STDDEV:
@@ -264,11 +281,11 @@ class NoisyWeightedLLP(Bagged):
         asked = {"epsilon": self.epsilon, "delta": self.delta}
         if self.stddev != "auto":
             if any(value is not None for value in asked.values()):
-                raise InputError('epsilon and delta are for stddev="auto": a given noise decides them')
+                raise InputError('are for stddev="auto": a given noise decides them', argument=("epsilon", "delta"))
             set_fields(self, stddev=float(exact_positive(self.stddev, "stddev")))
             return
         if None in asked.values():
-            raise InputError('epsilon and delta must be given with stddev="auto"')
+            raise InputError('must be given with stddev="auto"', argument=("epsilon", "delta"))
         check_delta(self.delta)
         set_fields(
             self,
@@ -277,7 +294,7 @@ class NoisyWeightedLLP(Bagged):
         )
         rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
         if rest <= 0:
-            raise InputError(f"delta must be above {float(self.failure + WEIGHT_FAILURE):.3g} here")
+            raise InputError(f"must be above {float(self.failure + WEIGHT_FAILURE):.3g} here", argument="delta")
         design = {part.name: getattr(self._law(self.width), part.name) for part in fields(NoisyBags)}
         design = {name: value for name, value in design.items() if name != "stddev"}
         found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
@@ -429,8 +446,6 @@ MAX_RECORDS = 1 << 50
 
 UNKNOWNS = "size", "stddev", "noisy_fraction"
 
-_NOBODY = "leaves bags without a noisy one, which give their labels away: take a larger size or noisy_fraction"
-
 
 def _root_above(square: Fraction) -> float:
     """The square root of a rational, rounded up."""
@@ -507,12 +522,12 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
     check_choice(solve_for, "solve_for", UNKNOWNS)
     aim, at = check_delta(delta), check_epsilon(epsilon)
     if solve_for in design:
-        raise InputError(f"{solve_for} is what is to be found: leave it out")
+        raise InputError("is what is to be found: leave it out", argument=solve_for)
     finder = {"size": _smallest_size, "stddev": _smallest_stddev, "noisy_fraction": _smallest_fraction}[solve_for]
     found = finder(design, lambda bags: _read(bags, at), aim)
     if found is None:
         raise InputError(
-            f"{solve_for} cannot keep epsilon = {epsilon} and delta = {delta} here: change another argument"
+            f"cannot keep epsilon = {epsilon} and delta = {delta} here: change another argument", argument=solve_for
         )
     return found
 
@@ -557,6 +572,6 @@ def _bags(design: dict[str, Any], **found: Any) -> NoisyBags:
     unknown = sorted(set(given) - {part.name for part in fields(NoisyBags)})
     if missing or unknown:
         raise InputError(
-            f"{' and '.join(missing or unknown)} {'must be given' if missing else 'is no argument of NoisyBags'}"
+            "must be given" if missing else "is no argument of NoisyBags", argument=tuple(missing or unknown)
         )
     return NoisyBags(**given)

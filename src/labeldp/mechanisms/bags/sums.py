@@ -88,13 +88,15 @@ class BagSum(Bagged):
         delta = decimal(self.delta, "delta")
         set_fields(self, delta=float_within(delta) if delta > 0 else float(delta))
         if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
-            raise InputError('delta must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"')
+            raise InputError(
+                'must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"', argument="delta"
+            )
         self._calibrate()
 
     def _calibrate(self) -> None:
         """Refuse what no noise of 64 bits can promise."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
-            raise InputError("epsilon is too small for a grid as fine as this one: take fewer grid points")
+            raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
         if self.records * self.sensitivity >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser grid of labels")
         self.noise_stddev  # refuses what does not fit  # noqa: B018
@@ -224,7 +226,7 @@ class NaiveBags(Mechanism):
         for name in ("size", "count", "population"):
             set_fields(self, **{name: check_integer(getattr(self, name), name, most=MAX_RECORDS)})
         if self.size * self.count > self.population:
-            raise InputError("bags must not overlap: count times size is at most the number of records")
+            raise InputError("must not overlap: count times size is at most the number of records", argument="bags")
 
     @property
     def records(self) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.privacy import (
     MAX_RATE,
     ORDERS,
+    Argument,
     InputError,
     Neighbors,
     PrivacyLoss,
@@ -306,7 +307,12 @@ def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: f
     while not kept(high):
         low, high = high, high + 8 * (high - low)
         if high > 1000 * start:
-            raise InputError("epsilon or delta is too small for integer noise of 64 bits: take larger ones")
+            raise InputError(
+                Argument("epsilon"),
+                " or ",
+                Argument("delta"),
+                " is too small for integer noise of 64 bits: take larger ones",
+            )
     while high - low > 1e-7 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if kept(middle) else (middle, high)
@@ -389,7 +395,7 @@ def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
     while not promise.kept(low * unit, found.redraw, found.batch, chains):
         low, high = low - (low >> 4) - 1, low
         if low < 1:
-            raise InputError("epsilon and delta are too small for so many rounds: take larger ones")
+            raise InputError("are too small for so many rounds: take larger ones", argument=("epsilon", "delta"))
     while high - low > max(1, low >> 16):
         middle = (low + high) // 2
         kept = promise.kept(middle * unit, found.redraw, found.batch, chains)

@@ -27,7 +27,7 @@ from labeldp.online.experts.lazy import L2P, BatchedDartboard, MultiplicativeWei
 from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
 from labeldp.online.noisy_sums import ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree, nodes
-from labeldp.privacy import InputError, Neighbors, check_integer, decimal, positive_epsilon, shortest_float
+from labeldp.privacy import Argument, InputError, Neighbors, check_integer, decimal, positive_epsilon, shortest_float
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """What may become of one round's losses: any others, or none at all."""
@@ -198,14 +198,14 @@ def _checked(
     """The numbers of a question, or one sentence that says what would be right."""
     d, horizon = check_integer(d, "d", 2), check_integer(horizon, "horizon")
     if d > MAX_EXPERTS or horizon > MAX_HORIZON:
-        raise InputError("d must be at most 10^9 and horizon at most 10^12")
+        raise InputError("must be at most 10^9 and horizon at most 10^12", argument="d")
     share = decimal(delta, "delta")
     if not 0 <= share < 1 or 0 < share < LEAST_DELTA:
-        raise InputError("delta must lie in [1e-200, 1), or be 0 for the method 'doubling'")
+        raise InputError("must lie in [1e-200, 1), or be 0 for the method 'doubling'", argument="delta")
     if neighbors not in NEIGHBORS:
-        raise InputError("neighbors must be 'replace' or 'zero-out'")
+        raise InputError("must be 'replace' or 'zero-out'", argument="neighbors")
     if loss_bits not in (8, 16):
-        raise InputError("loss_bits must be 8 or 16")
+        raise InputError("must be 8 or 16", argument="loss_bits")
     relation = NEIGHBORS[neighbors]
     return Promise(d, horizon, positive_epsilon(epsilon), share, SWINGS[relation]), relation
 
@@ -245,12 +245,13 @@ class Method:
 def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
     """The methods that this delta admits, with the one that is asked for among them."""
     if method != "auto" and method not in METHODS:
-        raise InputError(f"method must be one of: auto, {', '.join(METHODS)}")
+        raise InputError(f"must be one of: auto, {', '.join(METHODS)}", argument="method")
     known = {name: each for name, each in METHODS.items() if delta or each.pure}
     if (method == "auto" and not any(each.by_itself for each in known.values())) or method not in {"auto", *known}:
         raise InputError(
-            "delta must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling', for losses that "
-            "are independent draws of one law"
+            "must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling', for losses that "
+            "are independent draws of one law",
+            argument="delta",
         )
     return known
 
@@ -337,7 +338,9 @@ def _beside(promise: Promise) -> tuple[str, Promise, Choice]:
             except InputError:  # its noise does not fit
                 continue
     if not found:
-        raise InputError("epsilon or delta is too small for the better of two: take larger ones")
+        raise InputError(
+            Argument("epsilon"), " or ", Argument("delta"), " is too small for the better of two: take larger ones"
+        )
     best = min(found, key=lambda name: found[name].regret_bound)
     return best, share, found[best]
 

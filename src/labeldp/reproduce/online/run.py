@@ -208,7 +208,9 @@ def reproduce_online(
     for table in (STOCKS, ELECTRICITY):
         if table in grid.tables and not any(run.table == table for run in runs):
             if grid.named:
-                raise InputError(f"tables: {table} cannot be made; --data names no folder with these losses")
+                raise InputError(
+                    f": {table} cannot be made; --data names no folder with these losses", argument="tables"
+                )
             say(f"{table}: left out; --data names no folder with these losses")
     folder = results_folder(out)
     for place, run in enumerate(runs):
