@@ -43,7 +43,7 @@ LEARNERS: dict[str, Callable[[], Any]] = {
 }
 
 
-def planned(name: str) -> online.Plan:
+def planned(name: str) -> online.ExpertsPlan:
     """A small plan by its name; with delta = 0 where that will do."""
     return online.plan_experts(3, 12, 1.0, 0 if METHODS[name].pure else 1e-3, name, "replace", 8)
 

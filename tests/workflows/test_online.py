@@ -125,15 +125,15 @@ def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> N
     def stop(*arguments: Any, **named: Any) -> Any:
         raise Stopped
 
-    def charge(course: Any, *arguments: Any) -> Any:
+    def charge(mechanism: Any, *arguments: Any) -> Any:
         if where == "charged":
-            pay(course, *arguments)
+            pay(mechanism, *arguments)
         raise Stopped
 
-    pay, account = online_run.Course.pay, {"ledger": "l.db", "dataset": "clicks"}
+    pay, account = online_run.RoundsMechanism.pay, {"ledger": "l.db", "dataset": "clicks"}
     with monkeypatch.context() as patch:
         if where.startswith("charge"):
-            patch.setattr(online_run.Course, "pay", charge)
+            patch.setattr(online_run.RoundsMechanism, "pay", charge)
         if where == "update":
             patch.setattr(BatchedDartboard, "init", stop)
         with pytest.raises(Stopped):

@@ -11,7 +11,7 @@ import click
 from labeldp.cli.options import naming_change, naming_flags, online_options, progress, saying_weak
 
 if TYPE_CHECKING:
-    from labeldp.online import Plan
+    from labeldp.online import ExpertsPlan
 
 GROUP_EXAMPLES = """\b
 Examples:
@@ -109,7 +109,7 @@ WIDTH = 110
 """Of sentences, in characters."""
 
 
-def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> Plan:
+def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> ExpertsPlan:
     """The plan for numbers as a command line has them, such as 1e5.
 
     Raises:
@@ -121,7 +121,7 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
     return plan_experts(count(experts, "experts", 2, 9), count(horizon, "horizon", 1, 12), epsilon, delta, **chosen)
 
 
-def online_plan_lines(plan: Plan) -> list[str]:
+def online_plan_lines(plan: ExpertsPlan) -> list[str]:
     """The lines that `labeldp online plan` prints."""
 
     from labeldp.privacy import all_digits
@@ -145,7 +145,7 @@ def online_plan_lines(plan: Plan) -> list[str]:
     return [*lines, "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
 
 
-def _parameters(plan: Plan) -> list[str]:
+def _parameters(plan: ExpertsPlan) -> list[str]:
     """What the learner is, with its numbers."""
     from labeldp.privacy import digits_above
 
@@ -167,7 +167,7 @@ def _amount(number: float) -> str:
     return f"{-int(-number // 1):,}" if number >= 100 else digits_above(number, 3)
 
 
-def _notes(plan: Plan) -> list[str]:
+def _notes(plan: ExpertsPlan) -> list[str]:
     """What the numbers mean, and where they mean little."""
     notes = [
         "Regret is what is lost beyond the expert that is best over all rounds, with losses in [0, 1], in the mean "

@@ -1,146 +1,18 @@
 """One round at a time: experts, convex losses, what they cost, and regret."""
 
-from labeldp.online.charging import Course
-from labeldp.online.convex.base import Ball, Body, Box, ConvexKernel, Space
-from labeldp.online.convex.gradient import (
-    NoisyLeader,
-    OnlineGradientDescent,
-    convex_rate,
-    convex_regret,
-    linear_rate,
-    linear_regret,
-)
-from labeldp.online.convex.planning import CONVEX_METHODS, ConvexPlan, plan_convex
-from labeldp.online.convex.private_convex import PrivateOnlineConvex
-from labeldp.online.convex.regularized import (
-    LinearMeasure,
-    RegularizedWeights,
-    SampledWeights,
-    Sampler,
-    regularized_regret,
-)
-from labeldp.online.experts.accounting import (
-    batch_lower_bound,
-    batching_excess,
-    dartboard_loss,
-    doubling_regret_bound,
-    l2p_loss,
-    mw_regret_bound,
-    nonprivate_bound,
-    softmax_regret_bound,
-    theorem_3_2_applies,
-    theorem_3_2_epsilon,
-)
-from labeldp.online.experts.doubling import BetterOfTwo, DoublingExponential
-from labeldp.online.experts.kernel import Actions, Kernel, Losses, check_levels, quantize
-from labeldp.online.experts.lazy import (
-    L2P,
-    BatchedDartboard,
-    ExpertMeasure,
-    LazyState,
-    Measure,
-    MultiplicativeWeights,
-    MultiplicativeWeightsMeasure,
-    PlainRedraw,
-    ShrinkingDartboard,
-)
-from labeldp.online.experts.planning import METHODS, Alternative, Plan, plan_experts
-from labeldp.online.experts.private_experts import NamedExperts, PrivateExperts
-from labeldp.online.experts.regret import (
-    Alternating,
-    Blocks,
-    Epochs,
-    Gap,
-    LossSequence,
-    Regret,
-    Shift,
-    Trap,
-    expected_doubling,
-    expected_softmax,
-    expected_weights,
-    measured_regret,
-)
-from labeldp.online.experts.snapshots import dump_state, freeze, load_state, thaw
-from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
-from labeldp.online.noisy_sums import ToeplitzSums, square_root_norm, toeplitz_factor, toeplitz_stddev
-from labeldp.online.tree import GaussianTree, LaplaceTree
+import warnings
+from typing import Any
 
-__all__ = [
-    "CONVEX_METHODS",
-    "L2P",
-    "METHODS",
-    "Actions",
-    "Alternating",
-    "Alternative",
-    "Ball",
-    "BatchedDartboard",
-    "BetterOfTwo",
-    "Blocks",
-    "Body",
-    "Box",
-    "ConvexKernel",
-    "ConvexPlan",
-    "Course",
-    "DoublingExponential",
-    "Epochs",
-    "ExpertMeasure",
-    "Gap",
-    "GaussianTree",
-    "Kernel",
-    "LaplaceTree",
-    "LazyState",
-    "LinearMeasure",
-    "LossSequence",
-    "Losses",
-    "MatrixFactorization",
-    "Measure",
-    "MultiplicativeWeights",
-    "MultiplicativeWeightsMeasure",
-    "NamedExperts",
-    "NoisyLeader",
-    "OnlineGradientDescent",
-    "PlainRedraw",
-    "Plan",
-    "PrivateExperts",
-    "PrivateOnlineConvex",
-    "Regret",
-    "RegularizedWeights",
-    "SampledWeights",
-    "Sampler",
-    "Shift",
-    "ShrinkingDartboard",
-    "Space",
-    "ToeplitzSums",
-    "Trap",
-    "TreeNoise",
-    "batch_lower_bound",
-    "batching_excess",
-    "check_levels",
-    "convex_rate",
-    "convex_regret",
-    "dartboard_loss",
-    "doubling_regret_bound",
-    "dump_state",
-    "expected_doubling",
-    "expected_softmax",
-    "expected_weights",
-    "freeze",
-    "l2p_loss",
-    "linear_rate",
-    "linear_regret",
-    "load_state",
-    "measured_regret",
-    "mw_regret_bound",
-    "nonprivate_bound",
-    "plan_convex",
-    "plan_experts",
-    "quantize",
-    "regularized_regret",
-    "softmax_regret_bound",
-    "square_root_norm",
-    "thaw",
-    "theorem_3_2_applies",
-    "theorem_3_2_epsilon",
-    "toeplitz_factor",
-    "toeplitz_stddev",
-]
+import lazy_loader
+
+_lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+_RENAMED = {"Course": "RoundsMechanism", "Plan": "ExpertsPlan"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what the room exports; a name that it had before warns."""
+    if name in _RENAMED:
+        message = f"labeldp.online.{name} is labeldp.online.{_RENAMED[name]} now"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return _lazy(_RENAMED.get(name, name))

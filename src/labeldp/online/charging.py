@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 
-from labeldp.online.experts.kernel import Kernel
 from labeldp.privacy import (
     Certificate,
     Charge,
     InputError,
     LedgerLike,
+    Neighbors,
     Path,
     PrivacyLoss,
     Randomness,
@@ -21,9 +21,9 @@ from labeldp.privacy import (
     decimal,
 )
 
-NAME = "PrivateExperts"
+MECHANISM_NAME = "PrivateExperts"
 
-CLAIM = "going on from a snapshot"
+CLAIM_NAME = "going on from a snapshot"
 
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 """Traces of losses for a durable ledger: there are none when a learner is charged before the first round."""
@@ -44,10 +44,34 @@ def checked_ledger(ledger: OnlineLedger) -> OnlineLedger:
     return ledger
 
 
+class ChargeableKernel(Protocol):
+    """What a ledger must know of a learner: a `Kernel`, a `ConvexKernel` or another one."""
+
+    @property
+    def neighbors(self) -> Neighbors:
+        """Which losses count as neighboring."""
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee depends on, in words."""
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        """Return what everything that may be seen after the losses of so many rounds reveals of one round's losses."""
+
+
+K = TypeVar("K", bound=ChargeableKernel)
+
+
 @final
 @dataclass(frozen=True)
-class Course:
-    """All rounds of one plan, as a ledger is charged for them: the mechanism whose output are the actions.
+class RoundsMechanism(Generic[K]):
+    """All rounds of a learner as one mechanism, whose output is the sequence of its decisions.
+
+    A ledger is charged for it once, before the first decision.
 
     Args:
         kernel: the learner; public.
@@ -58,18 +82,18 @@ class Course:
         name: of the mechanism in the ledger.
     """
 
-    kernel: Kernel[Any]
+    kernel: K
     rounds: int
     plan: Mapping[str, Any]
     run: str
     traces: tuple[tuple[str, str, str], ...] = field(default=_SEEN_LATER, repr=False)
-    name: str = NAME
+    name: str = MECHANISM_NAME
     trust = Trust.CENTRAL
     basis: tuple[Certificate, ...] = ()
 
     @property
-    def neighbors(self) -> Any:
-        """Which losses may be others."""
+    def neighbors(self) -> Neighbors:
+        """Which losses count as neighboring."""
         return self.kernel.neighbors
 
     @property
@@ -124,7 +148,7 @@ class Course:
         )
 
 
-def claim(ledger: LedgerLike, course: Course, rounds: int, owner: bytes) -> bool:
+def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owner: bytes) -> bool:
     """Take, in a durable ledger, the one right to go on from the state after so many rounds of a run.
 
     Returns:
@@ -133,10 +157,10 @@ def claim(ledger: LedgerLike, course: Course, rounds: int, owner: bytes) -> bool
     if ledger.digest_key is None:
         return True
     mine = np.frombuffer(owner, np.uint8)
-    request = Request(claimed(course.run, rounds), PrivacyLoss.zero(), labels=course.run, whole=course.traces)
-    return np.array_equal(ledger.draw(request, course, lambda: mine).value, mine)
+    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, whole=mechanism.traces)
+    return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
 
 
 def claimed(run: str, rounds: int) -> dict[str, Any]:
     """What a ledger holds once somebody went on from the state after so many rounds of a run."""
-    return {"mechanism": CLAIM, "run": run, "rounds": rounds}
+    return {"mechanism": CLAIM_NAME, "run": run, "rounds": rounds}

@@ -25,10 +25,10 @@ from labeldp.sampling import WIDE_STDDEV, wide_gaussian
 
 Floats = NDArray[np.float64]
 
-ROWS, COLUMNS = 32, 2048
+BLOCK_ROUNDS, BLOCK_WIDTH = 32, 2048
 """Rounds that are summed at a time, more of them where vectors are short, and numbers of a vector: cache."""
 
-EXACT = 2.0**52
+MAX_EXACT = 2.0**52
 """Doubles hold all integers up to twice this."""
 
 
@@ -210,7 +210,7 @@ class ToeplitzSums(NoisySums[SumsState]):
             width=check_integer(self.width, "width"),
             stddev=float(exact_positive(self.stddev, "stddev")),
         )
-        if not self.factor.reach * self.scale <= EXACT:
+        if not self.factor.reach * self.scale <= MAX_EXACT:
             raise InputError(f"is too small for sums of {self.horizon} rounds: take at least 1e-3", argument="stddev")
 
     @property
@@ -245,7 +245,7 @@ class ToeplitzSums(NoisySums[SumsState]):
     @property
     def rows(self) -> int:
         """Rounds that are summed at a time."""
-        return min(max(ROWS, 4096 // self.width), 8 * ROWS)
+        return min(max(BLOCK_ROUNDS, 4096 // self.width), 8 * BLOCK_ROUNDS)
 
     @cached_property
     def _block(self) -> _Block:
@@ -260,8 +260,8 @@ class ToeplitzSums(NoisySums[SumsState]):
         """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
         randomness, sums, states = as_successive(rng), np.empty(vectors.shape), []
-        for first in range(0, self.width, COLUMNS):
-            columns = slice(first, first + COLUMNS)
+        for first in range(0, self.width, BLOCK_WIDTH):
+            columns = slice(first, first + BLOCK_WIDTH)
             one = state.part(columns)
             for start in range(0, len(vectors), self.rows):
                 part = slice(start, start + self.rows), columns
@@ -324,7 +324,7 @@ def _keeps(horizon: int, width: int, stddev: float, reach: float, epsilon: Any, 
         return False
 
 
-STEP, REACH = 2.5, 4.0
+QUADRATURE_STEP, QUADRATURE_REACH = 2.5, 4.0
 """Distance of the nodes of the quadrature, in the logarithm, and how far they go beyond 1 / horizon and 1."""
 
 
@@ -350,10 +350,10 @@ def toeplitz_factor(horizon: int) -> ToeplitzFactor:
         InputError: the horizon is not an integer of at least 1.
     """
     horizon = check_integer(horizon, "horizon")
-    low = -(math.log(horizon) + REACH)
-    places = low + STEP * np.arange(math.ceil((REACH - low) / STEP) + 1)
+    low = -(math.log(horizon) + QUADRATURE_REACH)
+    places = low + QUADRATURE_STEP * np.arange(math.ceil((QUADRATURE_REACH - low) / QUADRATURE_STEP) + 1)
     gaps, rest = 1 / (1 + np.exp(-places)), 1 / (1 + np.exp(places))
-    return ToeplitzFactor(horizon, gaps, STEP / math.pi * np.sqrt(gaps * rest))
+    return ToeplitzFactor(horizon, gaps, QUADRATURE_STEP / math.pi * np.sqrt(gaps * rest))
 
 
 def _gram(weights: Floats, gaps: Floats, count: int) -> float:

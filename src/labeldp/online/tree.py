@@ -24,7 +24,7 @@ from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 
 Integers = NDArray[np.int64]
 
-ROWS = 256
+BLOCK_ROUNDS = 256
 """Rounds that are summed at a time, fewer where vectors are long."""
 
 
@@ -80,7 +80,7 @@ class TreeSums(NoisySums[TreeState]):
     @property
     def rows(self) -> int:
         """Rounds that are summed at a time."""
-        return max(ROWS * 64 // (self.width + 64), 16)
+        return max(BLOCK_ROUNDS * 64 // (self.width + 64), 16)
 
     def init(self) -> TreeState:
         """The state before the first round: nothing was summed."""

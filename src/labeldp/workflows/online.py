@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from labeldp.curator import LOSSES, DatasetLedger, LedgerFile
 from labeldp.online import (
     Actions,
-    Course,
-    Plan,
+    ExpertsPlan,
+    Kernel,
+    RoundsMechanism,
     check_levels,
     dump_state,
     freeze,
@@ -82,7 +83,7 @@ class OnlineRun:
         if self.loss_bits not in (8, 16):
             raise InputError("must be 8 or 16", argument="loss_bits")
 
-    def plan(self, experts: int, rows: int) -> tuple[Plan, int]:
+    def plan(self, experts: int, rows: int) -> tuple[ExpertsPlan, int]:
         """The plan, and the number of rounds that it is for."""
         rounds = self.horizon or rows
         if rows > rounds:
@@ -155,12 +156,12 @@ def run_online(
         digests, counted = account.compare(LOSSES, losses.checked)
         if counted != rows:
             raise losses.changed()
-        course, coins = _course(account, place, plan, rounds, digests[-1], losses.block_rows)
+        mechanism, coins = _mechanism(account, place, plan, rounds, digests[-1], losses.block_rows)
         with place.charging(keyed(place.key, digests[-1])):
-            certificate = course.pay(account, coins)
+            certificate = mechanism.pay(account, coins)
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
-        losses.play(course, place, digests, rows, coins)
+        losses.play(mechanism, place, digests, rows, coins)
         publish(place, losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
@@ -270,9 +271,9 @@ class RunState:
             (self.folder / name).unlink(missing_ok=True)
 
 
-def _course(
-    account: Ledger | DatasetLedger, place: RunState, plan: Plan, rounds: int, digest: bytes, block_rows: int
-) -> tuple[Course, KeyedRandomness]:
+def _mechanism(
+    account: Ledger | DatasetLedger, place: RunState, plan: ExpertsPlan, rounds: int, digest: bytes, block_rows: int
+) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
     """What is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
 
     Name and key are those of a durable ledger, so that it finds the same run again; else of the folder alone.
@@ -282,9 +283,9 @@ def _course(
     else:
         name, key, secret = place.run, KeyedRandomness(place.key), place.key
     traces = (("row numbers", f"losses of {plan.loss_bits} bits", keyed(secret, digest)),)
-    course = Course(plan.kernel(), rounds, plan.to_json(), name, traces)
-    context = json.dumps([course.specification(), traces, block_rows], sort_keys=True)
-    return course, key.bind(context.encode())
+    mechanism = RoundsMechanism(plan.kernel(), rounds, plan.to_json(), name, traces)
+    context = json.dumps([mechanism.specification(), traces, block_rows], sort_keys=True)
+    return mechanism, key.bind(context.encode())
 
 
 @dataclass(frozen=True)
@@ -327,7 +328,14 @@ class LossFile:
             raise refused[0]
         return digests, rows
 
-    def play(self, course: Course, place: RunState, digests: list[bytes], rows: int, coins: KeyedRandomness) -> None:
+    def play(
+        self,
+        mechanism: RoundsMechanism[Kernel[Any]],
+        place: RunState,
+        digests: list[bytes],
+        rows: int,
+        coins: KeyedRandomness,
+    ) -> None:
         """Play the rounds that were not played before, and keep what was played after each block.
 
         A block is compared with the first look before it is played: the coins are of the losses that were charged.
@@ -337,7 +345,7 @@ class LossFile:
         """
         kept, known = place.load(), iter(digests)
         done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
-        state = course.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
+        state = mechanism.kernel.init(rng=coins.bind(b"first").stream()) if kept is None else thaw(kept["state"])
         refused: list[DomainError] = []
         for levels in self._blocks(refused):
             found.update(levels.tobytes())
@@ -346,7 +354,7 @@ class LossFile:
                 raise self._changed(place)
             if start > done:
                 stream = coins.bind(f"from {done}".encode()).stream()
-                state, actions = course.kernel.update(state, levels, rng=stream)
+                state, actions = mechanism.kernel.update(state, levels, rng=stream)
                 done = start
                 place.keep({"rounds": done, "losses": found.hexdigest(), "state": freeze(state)}, actions)
             elif kept is not None and start == done and found.hexdigest() != kept["losses"]:

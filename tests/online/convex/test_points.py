@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from labeldp.online.convex import points as lines
-from labeldp.online.convex import points as samplers
+from labeldp.online.convex import points
 from labeldp.online.convex.base import Ball, Body, Box, Space
 from labeldp.online.convex.points import (
     BALL_FAILURE,
-    Lines,
+    UnivariateLaw,
     draw_failure,
-    draw_numbers,
+    draw_offsets,
     draw_point,
     grid_step,
     log_gamma_share,
-    normal_lines,
+    normal_laws,
     rounded,
 )
 from labeldp.privacy import InputError, as_successive
@@ -28,7 +27,7 @@ from sampling.words import ChosenWords
 FALSE_ALARM = 1e-12
 
 
-def points(body: Body, center: np.ndarray, curvature: float, count: int, seed: int) -> np.ndarray:
+def sample_points(body: Body, center: np.ndarray, curvature: float, count: int, seed: int) -> np.ndarray:
     """So many draws, as real numbers."""
     rng, step = as_successive(np.random.default_rng(seed)), grid_step(body, curvature)
     return np.array([draw_point(body, center, curvature, step, rng=rng) for _ in range(count)]) * step
@@ -62,10 +61,10 @@ BOXES = [(0.3, 1.0, 2.0), (5.0, 1.0, 3.0), (0.0, 1.0, 1e-3), (-40.0, 1.0, 1.0), 
 
 @pytest.mark.parametrize(("center", "half", "curvature"), BOXES)
 def test_numbers_of_a_box_are_truncated_normal(center: float, half: float, curvature: float) -> None:
-    """What is drawn has the law of its density, up to `LINE_FAILURE` and what the potential misses."""
+    """What is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses."""
     count, stddev = 40_000, 1 / math.sqrt(2 * curvature)
     body = Box((-half,) * count, (half,) * count)
-    [sample] = points(body, np.full(count, center), curvature, 1, seed=1)
+    [sample] = sample_points(body, np.full(count, center), curvature, 1, seed=1)
     assert np.abs(sample).max() <= half
 
     def tested(factor: float) -> float:
@@ -80,7 +79,7 @@ def test_numbers_of_a_box_are_truncated_normal(center: float, half: float, curva
 
 def test_numbers_of_a_space_are_normal_around_a_center_far_away() -> None:
     count = 40_000
-    [sample] = points(Space(count, 1.0), np.full(count, 1e6), 0.5, 1, seed=2) - 1e6
+    [sample] = sample_points(Space(count, 1.0), np.full(count, 1e6), 0.5, 1, seed=2) - 1e6
     edges = stats.norm.ppf(np.arange(1, 20) / 20)
     masses = np.full(20, 1 / 20)
     assert p_value(sample, edges, masses) > FALSE_ALARM
@@ -95,7 +94,7 @@ def test_points_of_a_ball_have_their_law(dimension: int, radius: float, distance
     """The law of what is drawn is that of the real point, rounded, but with probability `draw_failure`."""
     axis = np.random.default_rng(dimension).normal(size=dimension)
     axis /= np.linalg.norm(axis)
-    sample = points(Ball(dimension, radius), distance * axis, curvature, 500, seed=dimension)
+    sample = sample_points(Ball(dimension, radius), distance * axis, curvature, 500, seed=dimension)
     lengths = np.linalg.norm(sample, axis=1)
     assert lengths.max() <= radius * (1 + 1e-12)
     along = sample @ axis
@@ -115,7 +114,7 @@ def test_points_of_a_ball_have_their_law(dimension: int, radius: float, distance
 
 
 def test_a_law_far_outside_keeps_to_the_surface() -> None:
-    sample = points(Ball(100, 0.5), np.eye(1, 100)[0] * 1e4, 300.0, 50, seed=3)
+    sample = sample_points(Ball(100, 0.5), np.eye(1, 100)[0] * 1e4, 300.0, 50, seed=3)
     assert np.linalg.norm(sample, axis=1).min() > 0.4999
     assert sample[:, 0].min() > 0.49
 
@@ -135,8 +134,8 @@ def test_gamma_shares_against_fifty_digits(shape: float) -> None:
 def test_potentials_of_a_ball_are_known_to_a_quarter_of_what_is_charged(
     dimension: int, radius: float, distance: float, curvature: float
 ) -> None:
-    line = samplers._axis(dimension, radius, distance, curvature)
-    rest = samplers._distance(dimension - 2, 0.7 * radius, curvature)
+    line = points._axis(dimension, radius, distance, curvature)
+    rest = points._distance(dimension - 2, 0.7 * radius, curvature)
     with mpmath.workdps(50):
         kappa, shape = mpmath.mpf(curvature), mpmath.mpf(dimension - 1) / 2
 
@@ -147,7 +146,7 @@ def test_potentials_of_a_ball_are_known_to_a_quarter_of_what_is_charged(
         def away(r: mpmath.mpf) -> mpmath.mpf:
             return kappa * r**2 - (dimension - 2) * mpmath.log(r)
 
-        for law, exact, slack in ((line, axis, samplers.SLACK), (rest, away, 0.0)):
+        for law, exact, slack in ((line, axis, points.MODE_SLACK), (rest, away, 0.0)):
             mode = mpmath.mpf(float(law.mode[0]))
             for widths in (-6, -2.5, -1, -0.3, 0.2, 1, 3, 7):
                 offset = float(widths * law.widths[0])
@@ -158,26 +157,26 @@ def test_potentials_of_a_ball_are_known_to_a_quarter_of_what_is_charged(
                     if true < 60:
                         # The mode inside is that of the real law, a unit of the last place away: no first order.
                         assert abs(found - true) < float(BALL_FAILURE) / 4
-                    assert true > -samplers.SLACK
+                    assert true > -points.MODE_SLACK
 
 
 def test_doubles_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every coin and every rounding is done again in exact arithmetic, with the same words."""
     count = 60
     mode = np.linspace(-1, 1, count)
-    law = normal_lines(mode, np.where(np.abs(mode) == 1, mode * -3, 0.0), np.full(count, 1.0), 4.0)
+    law = normal_laws(mode, np.where(np.abs(mode) == 1, mode * -3, 0.0), np.full(count, 1.0), 4.0)
     step = 2.0**-12
 
     def drawn() -> tuple[np.ndarray, np.ndarray]:
-        numbers = draw_numbers(law, rng=as_successive(np.random.default_rng(5)))
+        numbers = draw_offsets(law, rng=as_successive(np.random.default_rng(5)))
         return numbers.words, rounded(law.mode, numbers, step)
 
     fast = drawn()
-    monkeypatch.setattr(lines, "PLACE_MARGIN", 2.0)
+    monkeypatch.setattr(points, "PLACE_MARGIN", 2.0)
     calls = []
-    monkeypatch.setattr(lines, "EXPONENT_MARGIN", 0.24)
-    falls_below = lines.falls_below
-    monkeypatch.setattr(lines, "falls_below", lambda *a: calls.append(a) or falls_below(*a))
+    monkeypatch.setattr(points, "EXPONENT_MARGIN", 0.24)
+    falls_below = points.falls_below
+    monkeypatch.setattr(points, "falls_below", lambda *a: calls.append(a) or falls_below(*a))
     slow = drawn()
     assert calls
     assert np.array_equal(fast[0], slow[0]) and np.array_equal(fast[1], slow[1])
@@ -185,11 +184,13 @@ def test_doubles_and_integers_decide_alike(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_number_beyond_the_end_by_less_than_doubles_know_is_refused() -> None:
     """The end is half a width away: a share of 1/2 + 2^-100 lies outside, one of 1/2 just inside."""
-    law = Lines(np.zeros(1), np.ones(1), np.full((2, 1), 0.5), lambda _, offsets: 0.0 * offsets, lambda *_: Fraction(0))
+    law = UnivariateLaw(
+        np.zeros(1), np.ones(1), np.full((2, 1), 0.5), lambda _, offsets: 0.0 * offsets, lambda *_: Fraction(0)
+    )
     right, further, beyond = 1 << 63, [(1 << 64) - 1, 0], 1 << 27
     for low, words in ((0, further), (beyond, [*further, right | 1 << 61, 0, *further])):
         source_ = ChosenWords([right | 1 << 62, low, *words])
-        drawn = draw_numbers(law, rng=source_)
+        drawn = draw_offsets(law, rng=source_)
         assert drawn.offset(0) == Fraction(1, 4 if low else 2) and not source_.rest
 
 
@@ -197,8 +198,8 @@ def test_points_of_a_ball_are_turned_alike_in_sixty_digits() -> None:
     rng = np.random.default_rng(6)
     center, sides = rng.normal(size=7), rng.normal(size=6)
     along, away, step = Fraction(1, 3), Fraction(2, 7), 2.0**-20
-    found = samplers._turned(along, away, sides, center)
-    exact = samplers._turned_exactly(along, away, [Fraction(float(side)) for side in sides], center, step)
+    found = points._turned(along, away, sides, center)
+    exact = points._turned_exactly(along, away, [Fraction(float(side)) for side in sides], center, step)
     assert np.allclose(found / step, [float(each) for each in exact], rtol=1e-12)
     assert math.isclose(np.linalg.norm(found) ** 2, float(along**2 + away**2), rel_tol=1e-12)
     assert math.isclose(found @ center / np.linalg.norm(center), 1 / 3, rel_tol=1e-12)
@@ -220,6 +221,6 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 def test_failures_are_those_of_every_number() -> None:
-    assert draw_failure(Box((0.0,), (1.0,))) == lines.LINE_FAILURE
-    assert draw_failure(Space(5, 1.0)) == 5 * lines.LINE_FAILURE
-    assert draw_failure(Ball(5, 1.0)) == BALL_FAILURE + 5 * lines.LINE_FAILURE
+    assert draw_failure(Box((0.0,), (1.0,))) == points.OFFSET_FAILURE
+    assert draw_failure(Space(5, 1.0)) == 5 * points.OFFSET_FAILURE
+    assert draw_failure(Ball(5, 1.0)) == BALL_FAILURE + 5 * points.OFFSET_FAILURE

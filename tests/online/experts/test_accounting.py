@@ -13,11 +13,9 @@ from labeldp.online.experts.accounting import (
     batches_seen,
     batching_excess,
     dartboard_loss,
-    dartboard_rdp,
     doubling_regret_bound,
     gaussian_mu,
     l2p_loss,
-    l2p_rdp,
     mw_regret_bound,
     nonprivate_bound,
     softmax_rate,
@@ -27,7 +25,7 @@ from labeldp.online.experts.accounting import (
     theorem_3_2_epsilon,
 )
 from labeldp.online.experts.regret import expected_weights
-from labeldp.privacy import ORDERS, InputError, Neighbors, PrivacyLoss, rdp_delta
+from labeldp.privacy import ORDERS, InputError, Neighbors, PrivacyLoss, rdp_delta, switching_rdp
 
 REPLACE, ZERO_OUT = Neighbors.ONE_LOSS, Neighbors.ZERO_OUT
 
@@ -44,6 +42,16 @@ def words(share: float) -> Fraction:
     return Fraction(math.ceil(share * 2**32), 1 << 32)
 
 
+def dartboard_rdp(rate: float, batch: int, redraw: float, batches: float, orders: float | np.ndarray) -> np.ndarray:
+    """The Rényi divergence of the actions of a batched dartboard: `docs/proofs/online.md`, equation (6)."""
+    return switching_rdp(rate, redraw, batch, batches, 2, 1, orders)
+
+
+def l2p_rdp(rate: float, batch: int, redraw: float, batches: float, orders: float | np.ndarray) -> np.ndarray:
+    """The same for Algorithm 1, the reference released too: equation (7)."""
+    return switching_rdp(rate, redraw, batch, batches, 2, 2, orders)
+
+
 def epsilon_of(rdp: np.ndarray, delta: float) -> float:
     """The epsilon at a delta, by bisection."""
     low, high = 0.0, 100.0
@@ -57,9 +65,9 @@ def epsilon_of(rdp: np.ndarray, delta: float) -> float:
 @pytest.mark.parametrize(("horizon", "batch", "rate", "redraw", "dartboard", "l2p", "printed"), ROWS)
 def test_the_table(horizon: int, batch: int, rate: float, redraw: float, dartboard: float, l2p: float, printed: float):
     batches = horizon / batch
-    found = dartboard_rdp(rate, batch, redraw, batches, REPLACE, ORDERS)
+    found = dartboard_rdp(rate, batch, redraw, batches, ORDERS)
     assert epsilon_of(found, 1e-6) == pytest.approx(dartboard, abs=6e-4)
-    assert epsilon_of(l2p_rdp(rate, batch, redraw, batches, REPLACE, ORDERS), 1e-6) == pytest.approx(l2p, abs=6e-3)
+    assert epsilon_of(l2p_rdp(rate, batch, redraw, batches, ORDERS), 1e-6) == pytest.approx(l2p, abs=6e-3)
     assert theorem_3_2_epsilon(rate, batch, redraw, horizon, 1e-6) == pytest.approx(printed, rel=4e-3)
     # The losses that kernels use say the same; they count the batch that comes after the last losses, too.
     loss = dartboard_loss(rate, batch, words(redraw), horizon - batch, REPLACE)
@@ -76,7 +84,7 @@ def test_a_divergence_by_hand() -> None:
     moment = 25 / 16  # The worst pair of laws whose ratio is 4 apart: (2 - 1/2)(1/2 - 1/8) + 1 = 25/16.
     draw, often = math.log(moment), 1 - 1 / 4  # Kept at least with (1/2) e^(-ln 2).
     later = math.log(1 - often + often * moment)
-    found = dartboard_rdp(math.log(2), 1, 0.5, 4, REPLACE, 2.0)
+    found = dartboard_rdp(math.log(2), 1, 0.5, 4, 2.0)
     assert found == pytest.approx(coin + draw + 2 * later, rel=1e-12)
 
 
@@ -86,7 +94,7 @@ def test_algorithm_1_by_hand() -> None:
     draw, aside = math.log(25 / 16), math.log(1 / 2 + 1 / 2 * 25 / 16)
     often = 1 - 1 / 16
     later = math.log(1 - often + often * 25 / 16) + aside
-    found = l2p_rdp(math.log(2), 1, 0.5, 4, REPLACE, 2.0)
+    found = l2p_rdp(math.log(2), 1, 0.5, 4, 2.0)
     assert found == pytest.approx(math.log(max(worst)) + draw + aside + 2 * later, rel=1e-12)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from labeldp.online import BetterOfTwo, DoublingExponential, Kernel, MatrixFactorization, PlainRedraw, TreeNoise
+from labeldp.online import BatchedDartboard, BetterOfTwo, DoublingExponential, Kernel, MatrixFactorization, TreeNoise
 from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
 from labeldp.testing.laws import check_law
 
@@ -142,14 +142,14 @@ def test_bad_input_is_refused(case: str) -> None:
         call()
 
 
-TWO_ROUNDS = 3000
+MANY_ROUNDS = 3000
 
 
 def better(experts: int = 3, **options) -> BetterOfTwo:
     return BetterOfTwo(
         DoublingExponential(experts, 1, **options),
-        MatrixFactorization(experts, TWO_ROUNDS, Fraction(1, 10), 3.0, **options),
-        TreeNoise(2, TWO_ROUNDS, Fraction(1, 20), stddev=5.0, **options),
+        MatrixFactorization(experts, MANY_ROUNDS, Fraction(1, 10), 3.0, **options),
+        TreeNoise(2, MANY_ROUNDS, Fraction(1, 20), stddev=5.0, **options),
     )
 
 
@@ -165,7 +165,7 @@ def test_the_loss_is_that_of_all_three() -> None:
     """The privacy loss is that of both learners and of the chooser together."""
     kernel = better()
     parts = (kernel.first, kernel.second, kernel.chooser)
-    for rounds in (0, 1, 100, TWO_ROUNDS):
+    for rounds in (0, 1, 100, MANY_ROUNDS):
         together = kernel.privacy_loss(rounds)
         total = PrivacyLoss.zero()
         for part in parts:
@@ -176,15 +176,15 @@ def test_the_loss_is_that_of_all_three() -> None:
 
 
 def test_it_follows_the_better_one_on_kind_data_and_on_bad_days() -> None:
-    kind = np.tile(np.array([[255, 100, 255]], dtype=np.uint8), (TWO_ROUNDS, 1))
-    bad = np.zeros((TWO_ROUNDS, 3), dtype=np.uint8)
-    epochs = np.floor(np.log2(np.arange(1, TWO_ROUNDS + 1))).astype(int)
+    kind = np.tile(np.array([[255, 100, 255]], dtype=np.uint8), (MANY_ROUNDS, 1))
+    bad = np.zeros((MANY_ROUNDS, 3), dtype=np.uint8)
+    epochs = np.floor(np.log2(np.arange(1, MANY_ROUNDS + 1))).astype(int)
     for epoch in range(12):
         bad[epochs == epoch] = (255, 0, 255) if epoch % 2 else (0, 255, 255)
     for losses in (kind, bad):
         kernel = better()
         regrets = [regret(play(each, losses), losses) for each in (kernel.first, kernel.second, kernel)]
-        assert regrets[2] <= min(regrets[:2]) + 0.12 * TWO_ROUNDS
+        assert regrets[2] <= min(regrets[:2]) + 0.12 * MANY_ROUNDS
     assert regrets[0] > regrets[2], "on bad days the first learner alone is worse"
 
 
@@ -211,7 +211,7 @@ def test_the_chooser_sees_what_the_two_of_them_paid() -> None:
             seen.append(losses)
             return state, np.arange(len(losses)) % 2
 
-    first, second = PlainRedraw(3, 2, 1), PlainRedraw(3, 5, 1)
+    first, second = BatchedDartboard.always_redraw(3, 2, 1), BatchedDartboard.always_redraw(3, 5, 1)
     losses = np.random.default_rng(0).integers(0, 256, size=(40, 3), dtype=np.uint8)
     kernel, source = BetterOfTwo(first, second, Watching()), rng(5)
     actions = kernel.update(kernel.init(rng=source), losses, rng=rng(6))[1]
@@ -232,7 +232,7 @@ def test_it_has_the_experts_levels_and_neighbors_of_the_two() -> None:
 
 D = DoublingExponential
 
-TWO_REFUSED = {
+BETTER_REFUSED = {
     "other experts": (lambda: BetterOfTwo(D(3, 1), D(4, 1), D(2, 1)), "first and second must have the same experts"),
     "a wide chooser": (lambda: BetterOfTwo(D(3, 1), D(3, 1), D(3, 1)), "chooser 2 of them"),
     "other levels": (lambda: BetterOfTwo(D(3, 1), D(3, 1, levels=65535), D(2, 1)), "the same levels and neighbors"),
@@ -242,14 +242,14 @@ TWO_REFUSED = {
     ),
     "losses": (lambda: play(better(), np.zeros((2, 3))), "losses must be a matrix of uint8 levels"),
     "more rounds": (
-        lambda: play(better(), np.zeros((TWO_ROUNDS + 1, 3), dtype=np.uint8)),
+        lambda: play(better(), np.zeros((MANY_ROUNDS + 1, 3), dtype=np.uint8)),
         "more rounds than the horizon",
     ),
 }
 
 
-@pytest.mark.parametrize("case", TWO_REFUSED)
+@pytest.mark.parametrize("case", BETTER_REFUSED)
 def test_bad_input_is_refused_of_two(case: str) -> None:
-    call, message = TWO_REFUSED[case]
+    call, message = BETTER_REFUSED[case]
     with pytest.raises(InputError, match=message):
         call()

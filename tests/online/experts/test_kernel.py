@@ -14,15 +14,15 @@ from scipy.stats import chi2_contingency
 
 import labeldp.online as online
 from labeldp.online import Kernel, check_levels, quantize
-from labeldp.online.experts.kernel import CELLS
+from labeldp.online.experts.kernel import BLOCK_LOSSES
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
 
 ROUNDS = 8
 
 KERNELS: dict[str, Callable[[], Kernel[Any]]] = {
     "BatchedDartboard": lambda: online.BatchedDartboard(3, 2, Fraction(1, 2), Fraction(1, 8)),
-    "PlainRedraw": lambda: online.PlainRedraw(3, 3, Fraction(1, 2)),
-    "ShrinkingDartboard": lambda: online.ShrinkingDartboard(3, Fraction(1, 2), Fraction(1, 8)),
+    "PlainRedraw": lambda: online.BatchedDartboard.always_redraw(3, 3, Fraction(1, 2)),
+    "ShrinkingDartboard": lambda: online.BatchedDartboard.shrinking(3, Fraction(1, 2), Fraction(1, 8)),
     "L2P": lambda: online.L2P(online.MultiplicativeWeightsMeasure(3, Fraction(1, 2), 255), 2, Fraction(1, 8)),
     "MultiplicativeWeights": lambda: online.MultiplicativeWeights(3, Fraction(1, 2)),
     "MatrixFactorization": lambda: online.MatrixFactorization(3, 12, Fraction(1, 2), 0.7),
@@ -30,7 +30,7 @@ KERNELS: dict[str, Callable[[], Kernel[Any]]] = {
     "DoublingExponential": lambda: online.DoublingExponential(3, 2),
     "BetterOfTwo": lambda: online.BetterOfTwo(
         online.DoublingExponential(3, 2),
-        online.PlainRedraw(3, 3, Fraction(1, 2)),  # takes as many words whatever the losses are
+        online.BatchedDartboard.always_redraw(3, 3, Fraction(1, 2)),  # takes as many words whatever the losses are
         online.TreeNoise(2, 12, Fraction(1, 2), stddev=0.7),
     ),
 }
@@ -180,7 +180,7 @@ def test_shapes_and_kinds() -> None:
 
 
 def test_many_rounds_are_rounded_in_parts() -> None:
-    losses = np.random.default_rng(0).random((3 * CELLS // 100, 100))
+    losses = np.random.default_rng(0).random((3 * BLOCK_LOSSES // 100, 100))
     assert np.array_equal(quantize(losses), np.rint(losses * 255))
     late = losses.copy()
     late[-1, -1] = NAN

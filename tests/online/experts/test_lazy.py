@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from labeldp import online
 from labeldp.online import (
     L2P,
     BatchedDartboard,
     LazyState,
     MultiplicativeWeights,
     MultiplicativeWeightsMeasure,
-    PlainRedraw,
-    ShrinkingDartboard,
     quantize,
 )
 from labeldp.online.experts import lazy as l2p
-from labeldp.online.experts.lazy import LazyState as dart_LazyState
 from labeldp.online.experts.lazy import begin, play
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Neighbors, PrivacyLoss, Trust, as_randomness
 from labeldp.sampling.discrete import keep_coins
@@ -107,7 +105,7 @@ def test_points_may_be_arrays_and_a_probability_is_never_above_one() -> None:
     """The clamp: where the reference lost much more, the action is kept but for 1 - p."""
     measure, rng = Walk(), as_randomness(np.random.default_rng(0))
     state = begin(measure, 2, rng=rng)
-    state, played = play(measure, 3, Fraction(1, 8), state, rng_losses(50), rng=rng)
+    state, played = play(measure, 3, Fraction(1, 8), state, random_losses(50), rng=rng)
     assert played.shape == (50, 2) and state.points.shape == (2, 2)
     assert np.all(np.abs(played) == 1) and len(np.unique(played, axis=0)) > 1
     assert np.array_equal(played[:48].reshape(16, 3, 2).std(axis=1), np.zeros((16, 2)))
@@ -118,7 +116,7 @@ def test_points_may_be_arrays_and_a_probability_is_never_above_one() -> None:
         assert len(words.rest) == 0 and (after.points[1] == measure.points[0]).all()
 
 
-def rng_losses(count: int) -> Any:
+def random_losses(count: int) -> Any:
     """Losses of either sign."""
     return np.random.default_rng(1).integers(-1, 2, (count, 2))
 
@@ -188,10 +186,10 @@ def test_what_is_refused() -> None:
 
 RATE, REDRAW = Fraction(1), Fraction(1, 2)
 
-DART_KERNEL = BatchedDartboard(3, 2, RATE, REDRAW)
+DARTBOARD = BatchedDartboard(3, 2, RATE, REDRAW)
 
 
-def dart_law(rate: float = 1.0, redraw: float = 0.5, batches: np.ndarray = BATCHES) -> np.ndarray:
+def law_of_batches(rate: float = 1.0, redraw: float = 0.5, batches: np.ndarray = BATCHES) -> np.ndarray:
     """All paths of actions, exactly."""
     return dartboard_law(fixed(batches[None]), rate, redraw)[0]
 
@@ -200,11 +198,11 @@ def test_in_every_batch_the_action_has_exactly_the_law_of_multiplicative_weights
     """In every batch the action has exactly the law of multiplicative weights on the batches before."""
     before = np.cumsum(np.vstack([np.zeros(3), BATCHES]), axis=0)
     for redraw in (0.001, 0.25, 1.0):
-        assert np.allclose(marginals(dart_law(redraw=redraw)[None], 3)[0], weights(before, 1.0), atol=1e-14)
+        assert np.allclose(marginals(law_of_batches(redraw=redraw)[None], 3)[0], weights(before, 1.0), atol=1e-14)
 
 
 def test_actions_follow_the_exact_law_of_dart() -> None:
-    check_law(paths(DART_KERNEL, LOSSES, 1), dart_law(), dart_law(rate=1.8))
+    check_law(paths(DARTBOARD, LOSSES, 1), law_of_batches(), law_of_batches(rate=1.8))
 
 
 def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
@@ -213,19 +211,23 @@ def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
     """
     rng = np.random.default_rng(9)
     check_law(
-        paths(DART_KERNEL, LOSSES, 2, lambda: sorted(rng.integers(0, 7, 2).tolist())), dart_law(), dart_law(rate=2.5)
+        paths(DARTBOARD, LOSSES, 2, lambda: sorted(rng.integers(0, 7, 2).tolist())),
+        law_of_batches(),
+        law_of_batches(rate=2.5),
     )
-    check_law(paths(DART_KERNEL, LOSSES, 3, lambda: list(range(1, 6))), dart_law(), dart_law(rate=2.5))
+    check_law(paths(DARTBOARD, LOSSES, 3, lambda: list(range(1, 6))), law_of_batches(), law_of_batches(rate=2.5))
 
 
 def test_other_names() -> None:
-    assert ShrinkingDartboard(3, 0.5, REDRAW) == BatchedDartboard(3, 1, 0.5, REDRAW)
-    assert PlainRedraw(3, 4, 0.5, levels=65_535) == BatchedDartboard(3, 4, 0.5, 1, levels=65_535)
-    plain = PlainRedraw(3, 1, 1)
+    assert online.ShrinkingDartboard(3, 0.5, REDRAW) == BatchedDartboard.shrinking(3, 0.5, REDRAW)
+    assert online.PlainRedraw(3, 4, 0.5) == BatchedDartboard.always_redraw(3, 4, 0.5)
+    assert BatchedDartboard.shrinking(3, 0.5, REDRAW) == BatchedDartboard(3, 1, 0.5, REDRAW)
+    assert BatchedDartboard.always_redraw(3, 4, 0.5, levels=65_535) == BatchedDartboard(3, 4, 0.5, 1, levels=65_535)
+    plain = BatchedDartboard.always_redraw(3, 1, 1)
     check_law(
         paths(plain, rounds(BATCHES[1:], 1), 4),
-        dart_law(redraw=1.0, batches=np.minimum(BATCHES[1:], 1)),
-        dart_law()[:27],
+        law_of_batches(redraw=1.0, batches=np.minimum(BATCHES[1:], 1)),
+        law_of_batches()[:27],
     )
 
 
@@ -257,27 +259,27 @@ STALE = {total: slice(2 * i, 2 * i + 2) for i, total in enumerate(SUMS)}
 def test_a_coin_without_its_share_of_redraws_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(l2p, "keep_coins", forget_redraw)
     with pytest.raises(ContractViolation):
-        check_law(paths(DART_KERNEL, LOSSES, 5), dart_law(), dart_law(redraw=0.0))
+        check_law(paths(DARTBOARD, LOSSES, 5), law_of_batches(), law_of_batches(redraw=0.0))
 
 
 def test_a_coin_that_reads_another_batch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(l2p, "_exponents", late)
     with pytest.raises(ContractViolation):
-        check_law(paths(DART_KERNEL, LOSSES, 6), dart_law(), dart_law(rate=1.8))
+        check_law(paths(DARTBOARD, LOSSES, 6), law_of_batches(), law_of_batches(rate=1.8))
 
 
 def test_a_draw_without_the_newest_batch_is_caught() -> None:
     kernel = BatchedDartboard(3, 2, RATE, REDRAW)
     kernel.__dict__["measure"] = Stale(3, RATE, 255)
     with pytest.raises(ContractViolation):
-        check_law(paths(kernel, LOSSES, 7), dart_law(), dart_law(rate=1.8))
+        check_law(paths(kernel, LOSSES, 7), law_of_batches(), law_of_batches(rate=1.8))
 
 
-def dart_kept(history: list[int], spent: int, words: list[int]) -> bool:
+def keeps_action(history: list[int], spent: int, words: list[int]) -> bool:
     """Is expert 0 kept after a batch in which it lost two levels, given earlier losses?"""
-    state = dart_LazyState(np.array(history), np.array([0]), np.array([spent]), 7)
+    state = LazyState(np.array(history), np.array([0]), np.array([spent]), 7)
     losses = np.array([[2 - spent, 200, 7]], dtype=np.uint8)
-    after, _ = DART_KERNEL.update(state, losses, rng=Chosen([*words, WORD // 2]))
+    after, _ = DARTBOARD.update(state, losses, rng=Chosen([*words, WORD // 2]))
     # A draw would be of the best expert by far.
     return int(after.points[0]) == 0
 
@@ -287,8 +289,8 @@ def dart_kept(history: list[int], spent: int, words: list[int]) -> bool:
 def test_switching_reads_the_newest_batch_alone_of_dart(history: list[int], spent: int) -> None:
     """Switching after a batch depends on the action's losses in this batch alone."""
     word, more = cut((1 - REDRAW) * decay(Fraction(2, 255)), 128)
-    assert dart_kept(history, spent, [word, more - 1])
-    assert not dart_kept(history, spent, [word, more + 1])
+    assert keeps_action(history, spent, [word, more - 1])
+    assert not keeps_action(history, spent, [word, more + 1])
 
 
 def test_sparse_and_dense_losses_are_played_alike() -> None:
@@ -308,28 +310,28 @@ def test_sparse_and_dense_losses_are_played_alike() -> None:
 
 def test_actions_and_states_fit_together() -> None:
     rng = as_randomness(np.random.default_rng(4))
-    state = DART_KERNEL.init(rng=rng)
+    state = DARTBOARD.init(rng=rng)
     for _ in range(50):
-        first = DART_KERNEL.predict(state)
+        first = DARTBOARD.predict(state)
         copy = (state.history.copy(), state.points.copy(), state.costs.copy())
-        after, actions = DART_KERNEL.update(state, LOSSES[:5], rng=rng)
+        after, actions = DARTBOARD.update(state, LOSSES[:5], rng=rng)
         assert actions[0] == first and len(actions) == 5
-        changes = np.flatnonzero(np.diff([*actions, DART_KERNEL.predict(after)])) + 1 + state.rounds
+        changes = np.flatnonzero(np.diff([*actions, DARTBOARD.predict(after)])) + 1 + state.rounds
         assert np.all(changes % 2 == 0), "an action lasts for a batch"
         assert all(np.array_equal(a, b) for a, b in zip(copy, (state.history, state.points, state.costs), strict=True))
         assert [a.shape for a in (after.history, after.points, after.costs)] == [(3,), (1,), (1,)]
         state = after
     assert state.rounds == 250
-    same, none = DART_KERNEL.update(state, LOSSES[:0], rng=rng)
+    same, none = DARTBOARD.update(state, LOSSES[:0], rng=rng)
     assert same is state and len(none) == 0
 
 
 def expected_switches(batches: np.ndarray, rate: float, redraw: float) -> float:
     """How often the action changes, from the exact marginals."""
     totals = np.cumsum(np.vstack([np.zeros(batches.shape[1]), batches]), axis=0)
-    dart_law = weights(totals, rate)
+    law = weights(totals, rate)
     drawn = 1 - (1 - redraw) * np.exp(-rate * batches)
-    return float(np.sum(dart_law[:-1] * drawn * (1 - dart_law[1:])))
+    return float(np.sum(law[:-1] * drawn * (1 - law[1:])))
 
 
 def test_expected_switches() -> None:
@@ -348,11 +350,11 @@ def test_expected_switches() -> None:
 
 
 def test_its_loss_is_that_of_the_accountant_of_dart() -> None:
-    kernel = ShrinkingDartboard(1000, Fraction(165, 10**5), Fraction(round(0.0033 * 2**32), 2**32))
+    kernel = BatchedDartboard.shrinking(1000, Fraction(165, 10**5), Fraction(round(0.0033 * 2**32), 2**32))
     assert kernel.privacy_loss(10**6 - 1).epsilon(1e-6) == pytest.approx(0.748, abs=5e-4)
     assert kernel.trust is Trust.CENTRAL
     assert kernel.privacy_loss(0).epsilon(0) == 0
-    removed = ShrinkingDartboard(1000, kernel.rate, kernel.redraw, neighbors=Neighbors.ZERO_OUT)
+    removed = BatchedDartboard.shrinking(1000, kernel.rate, kernel.redraw, neighbors=Neighbors.ZERO_OUT)
     assert removed.privacy_loss(10**6 - 1).epsilon(1e-6) < 0.7
 
 
@@ -390,28 +392,28 @@ WRONG: list[Callable[[np.ndarray], Any]] = [
 @pytest.mark.parametrize("change", WRONG)
 def test_losses_that_are_refused(change: Callable[[np.ndarray], Any]) -> None:
     rng = np.random.default_rng(0)
-    state = DART_KERNEL.init(rng=rng)
+    state = DARTBOARD.init(rng=rng)
     with pytest.raises(InputError, match=r"losses must be a matrix of uint8 levels|canonical CSR format"):
-        DART_KERNEL.update(state, change(LOSSES), rng=rng)
+        DARTBOARD.update(state, change(LOSSES), rng=rng)
 
 
 def test_keyed_randomness_is_refused() -> None:
     keyed = KeyedRandomness(bytes(32))
     with pytest.raises(InputError, match="keyed randomness would repeat its words"):
-        DART_KERNEL.init(rng=keyed)
+        DARTBOARD.init(rng=keyed)
     with pytest.raises(InputError, match="keyed randomness would repeat its words"):
-        DART_KERNEL.update(DART_KERNEL.init(rng=np.random.default_rng(0)), LOSSES, rng=keyed)
+        DARTBOARD.update(DARTBOARD.init(rng=np.random.default_rng(0)), LOSSES, rng=keyed)
 
 
 def test_a_state_shows_its_number_of_rounds_alone() -> None:
-    state = dart_LazyState(np.array([54_321] * 3), np.array([54_321]), np.array([54_321]), 7)
+    state = LazyState(np.array([54_321] * 3), np.array([54_321]), np.array([54_321]), 7)
     assert repr(state) == "LazyState(rounds=7)"
-    assert "measure" not in repr(DART_KERNEL) and "array" not in repr(DART_KERNEL)
+    assert "measure" not in repr(DARTBOARD) and "array" not in repr(DARTBOARD)
 
 
-MW_LOSSES = np.minimum(BATCHES, 1).astype(np.uint8) * np.uint8(255)
+FIRST_LOSSES = np.minimum(BATCHES, 1).astype(np.uint8) * np.uint8(255)
 
-MW_KERNEL = MultiplicativeWeights(3, Fraction(1))
+WEIGHTS_KERNEL = MultiplicativeWeights(3, Fraction(1))
 
 
 def test_actions_are_independent_draws() -> None:
@@ -420,8 +422,8 @@ def test_actions_are_independent_draws() -> None:
     def draw(count: int) -> np.ndarray:
         found = np.zeros(count, dtype=np.intp)
         for i in range(count):
-            state, played = MW_KERNEL.update(MW_KERNEL.init(rng=rng), MW_LOSSES, rng=rng)
-            for action in [*played.tolist(), MW_KERNEL.predict(state)]:
+            state, played = WEIGHTS_KERNEL.update(WEIGHTS_KERNEL.init(rng=rng), FIRST_LOSSES, rng=rng)
+            for action in [*played.tolist(), WEIGHTS_KERNEL.predict(state)]:
                 found[i] = found[i] * 3 + action
         return found
 
@@ -434,19 +436,19 @@ def test_actions_are_independent_draws() -> None:
 
 def test_it_promises_nothing() -> None:
     """No finite epsilon is promised; the draws are exact all the same."""
-    assert MW_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
-    assert MW_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
-    assert "nothing is protected" in MW_KERNEL.assumptions[0]
+    assert WEIGHTS_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
+    assert WEIGHTS_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
+    assert "nothing is protected" in WEIGHTS_KERNEL.assumptions[0]
 
 
 def test_one_round_at_a_time_and_sparse() -> None:
     one, two = np.random.default_rng(5), np.random.default_rng(5)
-    state, other = MW_KERNEL.init(rng=one), MW_KERNEL.init(rng=two)
-    other, all_at_once = MW_KERNEL.update(other, MW_LOSSES, rng=two)
+    state, other = WEIGHTS_KERNEL.init(rng=one), WEIGHTS_KERNEL.init(rng=two)
+    other, all_at_once = WEIGHTS_KERNEL.update(other, FIRST_LOSSES, rng=two)
     played = []
-    for t in range(len(MW_LOSSES)):
-        assert MW_KERNEL.predict(state) == all_at_once[t]
-        state, [action] = MW_KERNEL.update(state, sp.csr_array(MW_LOSSES[t : t + 1]), rng=one)
+    for t in range(len(FIRST_LOSSES)):
+        assert WEIGHTS_KERNEL.predict(state) == all_at_once[t]
+        state, [action] = WEIGHTS_KERNEL.update(state, sp.csr_array(FIRST_LOSSES[t : t + 1]), rng=one)
         played.append(action)
     assert played == all_at_once.tolist() and repr(state) == repr(other) == "WeightsState(rounds=3)"
     assert np.array_equal(state.totals, other.totals)
@@ -456,6 +458,8 @@ def test_what_is_refused_of_mw() -> None:
     with pytest.raises(InputError, match="rate must be positive"):
         MultiplicativeWeights(3, Fraction(-1))
     with pytest.raises(InputError, match="keyed randomness would repeat its words"):
-        MW_KERNEL.init(rng=KeyedRandomness(bytes(32)))
+        WEIGHTS_KERNEL.init(rng=KeyedRandomness(bytes(32)))
     with pytest.raises(InputError, match="losses must be a matrix of uint8 levels"):
-        MW_KERNEL.update(MW_KERNEL.init(rng=np.random.default_rng(0)), MW_LOSSES / 255, rng=np.random.default_rng(0))
+        WEIGHTS_KERNEL.update(
+            WEIGHTS_KERNEL.init(rng=np.random.default_rng(0)), FIRST_LOSSES / 255, rng=np.random.default_rng(0)
+        )

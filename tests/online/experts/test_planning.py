@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from labeldp import online
 from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
 from labeldp.online.experts import accounting as tuning
 from labeldp.online.experts import planning as methods
@@ -41,7 +42,7 @@ def test_bounds(horizon: int, d: int, epsilon: str, dartboard: int, noise: int, 
 
 def test_a_plan_reads_in_a_line() -> None:
     assert str(plan_experts(1000, 100_000, 1, "1e-6")) == (
-        "Plan('dartboard', experts=1000, horizon=100000, epsilon=1.0, delta=1e-06, "
+        "ExpertsPlan('dartboard', experts=1000, horizon=100000, epsilon=1.0, delta=1e-06, "
         "B=3, eta=0.00582, p=0.01706, regret_bound=1405.22)"
     )
 
@@ -218,3 +219,9 @@ def test_the_better_of_two_is_doubling_and_what_a_plan_takes_with_half_of_epsilo
     assert plan.regret_bound == pytest.approx(second.regret_bound + chooser.regret_bound)
     assert plan_experts(1000, 10**5, "1", "1e-6").method != "better-of-two"
     assert PrivateExperts(5, 100, 1, 1e-6, method="better-of-two").predict() in range(5)
+
+
+@pytest.mark.parametrize(("old", "new"), [("Course", "RoundsMechanism"), ("Plan", "ExpertsPlan")])
+def test_an_older_name_still_works_and_warns(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"labeldp.online.{old} is labeldp.online.{new} now"):
+        assert getattr(online, old) is getattr(online, new)

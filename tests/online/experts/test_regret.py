@@ -8,7 +8,7 @@ import pytest
 
 from labeldp.online.experts.kernel import Actions, Kernel
 from labeldp.online.experts.regret import (
-    BLOCK,
+    BLOCK_ROUNDS,
     Alternating,
     Epochs,
     Gap,
@@ -162,13 +162,13 @@ def levels(sequence: LossSequence) -> np.ndarray:
 @pytest.mark.parametrize("make", MADE)
 def test_the_same_description_yields_the_same_levels_block_by_block(make: Callable[..., LossSequence]) -> None:
     """The same description yields the same levels, block by block."""
-    blocks = list(make(2 * BLOCK + 5, 3, 1).blocks())
-    assert [block.shape for block in blocks] == [(BLOCK, 3), (BLOCK, 3), (5, 3)]
+    blocks = list(make(2 * BLOCK_ROUNDS + 5, 3, 1).blocks())
+    assert [block.shape for block in blocks] == [(BLOCK_ROUNDS, 3), (BLOCK_ROUNDS, 3), (5, 3)]
     assert all(block.dtype == np.uint8 for block in blocks)
-    again = levels(make(2 * BLOCK + 5, 3, 1))
+    again = levels(make(2 * BLOCK_ROUNDS + 5, 3, 1))
     assert np.array_equal(np.concatenate(blocks), again) and again.max() == 255 and again.min() == 0
     if not isinstance(make(5, 3, 1), Trap | Alternating):
-        assert not np.array_equal(levels(make(2 * BLOCK + 5, 3, 2)), again)
+        assert not np.array_equal(levels(make(2 * BLOCK_ROUNDS + 5, 3, 2)), again)
 
 
 def within(lost: np.ndarray, mean: float) -> bool:

@@ -151,7 +151,7 @@ def test_a_simulation_stays_one() -> None:
 
 
 def test_going_on_costs_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("labeldp.online.experts.snapshots.FIRST_EPOCH", 8)
+    monkeypatch.setattr("labeldp.online.experts.snapshots.FIRST_EPOCH_ROUNDS", 8)
     made = learner(horizon=None)
     made.update(losses(30))
     other = resumed(made.state_dict())

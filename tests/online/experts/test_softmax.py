@@ -168,7 +168,7 @@ def test_a_better_expert_is_found_and_blocks_do_not_matter(monkeypatch: pytest.M
     for kernel in (MatrixFactorization(3, 2000, 0.1, 5.0), TreeNoise(3, 2000, 0.1, epsilon=5)):
         _, played = kernel.update(kernel.init(rng=rng(1)), losses, rng=rng(2))
         assert (played[1000:] == 1).mean() > 0.95
-        monkeypatch.setattr("labeldp.online.experts.softmax.ENTRIES", 100)
+        monkeypatch.setattr("labeldp.online.experts.softmax.BLOCK_LOSSES", 100)
         state, again = kernel.update(kernel.init(rng=rng(1)), losses, rng=rng(2))
         assert (again[1000:] == 1).mean() > 0.95 and kernel.predict(state) == 1
 

@@ -260,11 +260,6 @@ def gradient_units(gradients: Floats, lipschitz: float) -> Integers:
     return np.trunc(gradients * (2.0**GRADIENT_BITS / lipschitz)).astype(np.int64)
 
 
-def gradient_unit(lipschitz: float) -> float:
-    """One unit of `gradient_units`."""
-    return lipschitz / 2.0**GRADIENT_BITS
-
-
 def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
     """Numbers as doubles.
 

@@ -13,7 +13,7 @@ from labeldp.online.convex.base import NORM_SLACK, Body, ConvexKernel, real
 from labeldp.online.convex.gradient import NoisyLeader, convex_rate, convex_regret, linear_rate, linear_regret
 from labeldp.online.convex.points import draw_failure
 from labeldp.online.convex.regularized import (
-    REFUSED,
+    NEEDS_SAMPLER,
     RegularizedWeights,
     SampledWeights,
     Sampler,
@@ -31,10 +31,10 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 CONVEX_METHODS = ("matrix-factorization", "tree", "redraw", "dartboard", "l2p", "sampler")
 """Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""
 
-SHARE = 16
+DELTA_PARTS = 16
 """A sixteenth of delta is kept for draws that are not exact, and for many of them."""
 
-BATCHES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
+BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def plan_convex(
     if method not in ("auto", *CONVEX_METHODS):
         raise InputError(f"method must be auto or one of {', '.join(CONVEX_METHODS)}")
     if (method == "sampler") != (sampler is not None):
-        raise InputError(REFUSED if sampler is None else 'sampler is for method="sampler" only')
+        raise InputError(NEEDS_SAMPLER if sampler is None else 'sampler is for method="sampler" only')
     if method != "auto":
         return _METHODS[method](question, method)
     plans = []
@@ -225,10 +225,10 @@ def _least(keeps: Callable[[float], bool], refusal: str) -> float:
 def _redrawn(question: _Question, method: str) -> ConvexPlan:
     """A draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
     failure, sampler = _failure(question, method), question.sampler
-    mu = gaussian_mu(question.epsilon, question.delta * (1 - Fraction(1, SHARE)))
-    batches = BATCHES[question.horizon >= BATCHES]
+    mu = gaussian_mu(question.epsilon, question.delta * (1 - Fraction(1, DELTA_PARTS)))
+    batches = BATCH_SIZES[question.horizon >= BATCH_SIZES]
     draws = question.horizon // batches
-    batches, draws = (each[draws * float(failure) <= float(question.delta) / SHARE] for each in (batches, draws))
+    batches, draws = (each[draws * float(failure) <= float(question.delta) / DELTA_PARTS] for each in (batches, draws))
     if not len(batches):
         raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
     ratio = (1 - 1e-5) * 2 * (mu / (question.reach * question.lipschitz)) ** 2 / draws
@@ -250,11 +250,11 @@ def _failure(question: _Question, method: str) -> Fraction:
     """What one draw adds to delta."""
     if method == "sampler":
         if getattr(question.sampler, "distance", None) is None:
-            raise InputError(REFUSED)
+            raise InputError(NEEDS_SAMPLER)
         distance = decimal(getattr(question.sampler, "distance", None), "the sampler's distance")
         return distance * (2 + exp_bounds(question.epsilon)[1])
     if not question.linear:
-        raise InputError(REFUSED)
+        raise InputError(NEEDS_SAMPLER)
     return draw_failure(question.body)
 
 
@@ -273,14 +273,16 @@ def _bounds(question: _Question, beta: Any, strength: Any, batch: Any) -> Floats
 def _lazy(question: _Question, method: str) -> ConvexPlan:
     """Draws now and then: epsilon is split between the coin, taken at its worst, and all draws."""
     if not (question.linear and question.body.bounded):
-        raise InputError(REFUSED if question.body.bounded else "points must be bounded for lazy draws: see redraw")
+        raise InputError(
+            NEEDS_SAMPLER if question.body.bounded else "points must be bounded for lazy draws: see redraw"
+        )
     chains = 2 if method == "l2p" else 1
     batch, redraw, eta = (each.ravel() for each in np.meshgrid(*_grid(question), indexing="ij"))
     swing, worst = question.reach / 2, question.lipschitz * question.body.radius
     shift = batch * eta if chains == 2 else 0.0 * eta
     coin = coin_worst(chains * swing * eta, redraw, shift)
     steps = -np.expm1(np.log1p(-redraw) - (3 if chains == 2 else 1) * batch * eta)
-    batches, tail = question.horizon // batch, float(question.delta) / (8 * SHARE)
+    batches, tail = question.horizon // batch, float(question.delta) / (8 * DELTA_PARTS)
     draws = 1 + binom.isf(tail, np.maximum(batches - 1, 0), steps)
     draws = draws + (binom.isf(tail, batches, redraw) if chains == 2 else 0)
     mu = np.maximum(_mus(question, float(question.epsilon) - 1.001 * coin), 1e-9)
@@ -306,7 +308,7 @@ def _grid(question: _Question) -> tuple[Any, Any, Any]:
 
 def _mus(question: _Question, epsilons: Floats) -> Floats:
     """For each epsilon a Gaussian loss, nearly the best, that keeps it and most of delta; 0 where there is none."""
-    delta = float(question.delta) * (1 - 2 / SHARE)
+    delta = float(question.delta) * (1 - 2 / DELTA_PARTS)
     mus = np.geomspace(1e-6, 60, 4000)
     reached = np.array([_epsilon_of(mu, delta) for mu in mus])
     at = np.searchsorted(reached, epsilons, side="right") - 1

@@ -23,21 +23,21 @@ BALL_FAILURE = Fraction(2, 10**11)
 """What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
 digits)."""
 
-MAX_BALL = 2048
+MAX_BALL_DIMENSION = 2048
 """Dimensions of a ball for which that is so."""
 
-SLACK = 2.0**-30
+MODE_SLACK = 2.0**-30
 """How much deeper than at its computed mode a potential of a ball may be, at most."""
 
-RISE = 1.001
+WIDTH_RISE = 1.001
 
-HUGE = 1e6
+LARGEST_POTENTIAL = 1e6
 """A potential that stands for larger ones: nothing so unlikely is ever drawn."""
 
-FINE = 20
-"""Points lie on a grid of 2**-FINE of the radius or of the law's standard deviation, or a little finer."""
+GRID_BITS = 20
+"""Points lie on a grid of 2**-GRID_BITS of the radius or of the law's standard deviation, or a little finer."""
 
-MAX_STEPS = 2.0**40
+MAX_GRID_STEPS = 2.0**40
 """Grid steps from the center of a body to a point, or to a law's own center, at most."""
 
 Potential = Callable[[float], float]
@@ -47,13 +47,13 @@ def grid_step(body: Body, curvature: float) -> float:
     """The power of two that points on a body are multiples of: far below the law's standard deviation, and public.
 
     Raises:
-        InputError: the law is too narrow for a grid of 2**40 steps, or a ball has more than `MAX_BALL` dimensions.
+        InputError: the law is too narrow for a grid of 2**40 steps, or a ball has too many dimensions.
     """
-    if isinstance(body, Ball) and body.dimension > MAX_BALL:
-        raise InputError(f"dimension of a ball must be at most {MAX_BALL} for draws of points")
+    if isinstance(body, Ball) and body.dimension > MAX_BALL_DIMENSION:
+        raise InputError(f"dimension of a ball must be at most {MAX_BALL_DIMENSION} for draws of points")
     narrow = min(body.half.min(), body.radius) if isinstance(body, Box) else body.radius
-    step = 2.0 ** (math.floor(math.log2(min(narrow, 1 / math.sqrt(2 * curvature)))) - FINE)
-    if body.radius > MAX_STEPS * step:
+    step = 2.0 ** (math.floor(math.log2(min(narrow, 1 / math.sqrt(2 * curvature)))) - GRID_BITS)
+    if body.radius > MAX_GRID_STEPS * step:
         raise InputError("the law of points is too narrow beside the body: take a smaller horizon or radius")
     return step
 
@@ -61,8 +61,8 @@ def grid_step(body: Body, curvature: float) -> float:
 def draw_failure(body: Body) -> Fraction:
     """What one point adds to delta: the law that is drawn is the exact one but with this probability."""
     if isinstance(body, Ball) and body.dimension > 1:
-        return BALL_FAILURE + body.dimension * LINE_FAILURE
-    return body.dimension * LINE_FAILURE
+        return BALL_FAILURE + body.dimension * OFFSET_FAILURE
+    return body.dimension * OFFSET_FAILURE
 
 
 def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng: Randomness) -> Integers:
@@ -85,7 +85,7 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
         return _on_ball(body.radius, center, curvature, step, rng)
     half = body.half if isinstance(body, Box) else np.full(body.dimension, body.radius if body.bounded else math.inf)
     mode = np.clip(center, -half, half)
-    steps = rounded(mode, draw_numbers(normal_lines(mode, mode - center, half, curvature), rng=rng), step)
+    steps = rounded(mode, draw_offsets(normal_laws(mode, mode - center, half, curvature), rng=rng), step)
     return np.clip(steps, -np.floor(half / step), np.floor(half / step)).astype(np.int64)
 
 
@@ -93,15 +93,15 @@ Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Laws on lines, one for each of n numbers: density e^-V at an offset from `mode`, V convex and V(0) = 0.
+class UnivariateLaw:
+    """Independent laws of n numbers: density e^-V at an offset from `mode`, V convex and V(0) = 0.
 
     Attributes:
         mode: shape (n,).
         widths: on either side V of a width is at least 1, or the law ends within a width; positive, shape (n,).
         ends: how far the law goes to the left and to the right, maybe infinite, shape (2, n).
-        potential: V at offsets of some of the lines: (lines, offsets) -> V, each shape (m,).
-        exact: V at a rational offset of one line; None where doubles stand for V, and their error is charged.
+        potential: V at offsets of some of the numbers: (places, offsets) -> V, each shape (m,).
+        exact: V at a rational offset of one number; None where doubles stand for V, and their error is charged.
     """
 
     mode: Floats = field(repr=False)
@@ -111,7 +111,7 @@ class Lines:
     exact: Callable[[int, Fraction], Fraction] | None = field(default=None, repr=False)
 
 
-def normal_lines(mode: Floats, excess: Floats, half: Floats, curvature: float) -> Lines:
+def normal_laws(mode: Floats, excess: Floats, half: Floats, curvature: float) -> UnivariateLaw:
     """Normal laws between -half and half, independent of each other: V = curvature · offset · (offset + 2 excess).
 
     Args:
@@ -121,13 +121,13 @@ def normal_lines(mode: Floats, excess: Floats, half: Floats, curvature: float) -
     root = 1 / (curvature * (np.abs(excess) + np.sqrt(excess**2 + 1 / curvature))) * (1 + 2.0**-40)
     ends = np.stack([np.where(excess > 0, 0.0, half + mode), np.where(excess < 0, 0.0, half - mode)])
 
-    def potential(lines: Places, offsets: Floats) -> Floats:
-        return np.asarray(curvature * offsets * (offsets + 2 * excess[lines]))
+    def potential(places: Places, offsets: Floats) -> Floats:
+        return np.asarray(curvature * offsets * (offsets + 2 * excess[places]))
 
-    def exact(line: int, offset: Fraction) -> Fraction:
-        return Fraction(curvature) * offset * (offset + 2 * Fraction(float(excess[line])))
+    def exact(place: int, offset: Fraction) -> Fraction:
+        return Fraction(curvature) * offset * (offset + 2 * Fraction(float(excess[place])))
 
-    return Lines(mode, np.minimum(root, ends.max(axis=0)), ends, potential, exact)
+    return UnivariateLaw(mode, np.minimum(root, ends.max(axis=0)), ends, potential, exact)
 
 
 def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: Randomness) -> Integers:
@@ -141,8 +141,8 @@ def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: 
     left = gap * (2 * Fraction(radius) - gap)
     away = _one(_distance(len(center) - 2, math.sqrt(left), curvature), rng)
     count = len(center) - 1
-    sides = normal_lines(np.zeros(count), np.zeros(count), np.full(count, math.inf), 0.5)
-    drawn = draw_numbers(sides, rng=rng)
+    sides = normal_laws(np.zeros(count), np.zeros(count), np.full(count, math.inf), 0.5)
+    drawn = draw_offsets(sides, rng=rng)
     steps = _turned(Fraction(radius) - gap, away, drawn.offsets, center) / step
     unsure = np.abs(steps - np.rint(steps)) <= 2.0**-44 * (radius / step + 1) * math.sqrt(len(center))
     if unsure.any():
@@ -151,16 +151,16 @@ def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: 
     return np.trunc(steps).astype(np.int64)
 
 
-def _one(line: Lines, rng: Randomness) -> Fraction:
+def _one(law: UnivariateLaw, rng: Randomness) -> Fraction:
     """A number from one law."""
-    return max(Fraction(float(line.mode[0])) + draw_numbers(line, rng=rng).offset(0), Fraction(0))
+    return max(Fraction(float(law.mode[0])) + draw_offsets(law, rng=rng).offset(0), Fraction(0))
 
 
-def _axis(dimension: int, radius: float, distance: float, curvature: float) -> Lines:
+def _axis(dimension: int, radius: float, distance: float, curvature: float) -> UnivariateLaw:
     """The law of what the coordinate along the axis leaves to the surface: g = radius - coordinate, 0 to 2 radius.
 
     V = curvature · g · (g + 2 (distance - radius)) - ln P(chi² of dimension - 1 <= 2 curvature g (2 radius - g)), and
-    `SLACK`, so that no V is negative though the mode is known to a few digits only.
+    `MODE_SLACK`, so that no V is negative though the mode is known to a few digits only.
     """
     shape, excess = (dimension - 1) / 2, distance - radius
 
@@ -171,12 +171,12 @@ def _axis(dimension: int, radius: float, distance: float, curvature: float) -> L
     there = inside(mode)
 
     def rise(offset: float) -> float:
-        return SLACK + curvature * offset * (offset + 2 * (mode + excess)) + there - inside(mode + offset)
+        return MODE_SLACK + curvature * offset * (offset + 2 * (mode + excess)) + there - inside(mode + offset)
 
     return _around(mode, rise, mode, 2 * radius - mode)
 
 
-def _distance(power: int, most: float, curvature: float) -> Lines:
+def _distance(power: int, most: float, curvature: float) -> UnivariateLaw:
     """The law with density r^power e^(-curvature r²) for 0 < r < most."""
     peak = min(math.sqrt(power / (2 * curvature)), most)
     slope = 2 * curvature * peak - power / peak if peak else 0.0  # 0 at a peak inside
@@ -230,24 +230,24 @@ def _lowest(depth: Potential, low: float, high: float) -> float:
     return left if at_left <= at_right else right
 
 
-def _around(mode: float, rise: Potential, left: float, right: float) -> Lines:
+def _around(mode: float, rise: Potential, left: float, right: float) -> UnivariateLaw:
     """The law whose density falls from its mode by e^-rise, with a width that suits both sides."""
     width = max(_width(rise, -1, left), _width(rise, 1, right))
 
     def potential(_: Places, offsets: Floats) -> Floats:
-        return np.array([min(rise(float(offset)), HUGE) for offset in offsets])
+        return np.array([min(rise(float(offset)), LARGEST_POTENTIAL) for offset in offsets])
 
-    return Lines(np.array([mode]), np.array([width]), np.array([[left], [right]]), potential)
+    return UnivariateLaw(np.array([mode]), np.array([width]), np.array([[left], [right]]), potential)
 
 
 def _width(rise: Potential, sign: int, end: float) -> float:
     """How far one must go to one side for a rise of 1 or a little more; to the end where that is not enough."""
-    if not end or rise(sign * end) < RISE:
+    if not end or rise(sign * end) < WIDTH_RISE:
         return end
     low, high = 0.0, end
     while high > (1 + 2.0**-6) * low:
         middle = (low + high) / 2
-        low, high = (low, middle) if rise(sign * middle) >= RISE else (middle, high)
+        low, high = (low, middle) if rise(sign * middle) >= WIDTH_RISE else (middle, high)
     return high
 
 
@@ -289,7 +289,7 @@ def _axis_of(center: Floats) -> tuple[Floats, float]:
 
 Flags = NDArray[np.bool_]
 
-LINE_FAILURE = Fraction(1, 1 << 60)
+OFFSET_FAILURE = Fraction(1, 1 << 60)
 """What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
 within this share (docs/proofs/online_convex.md)."""
 
@@ -299,11 +299,11 @@ EXPONENT_MARGIN = 2.0**-44
 PLACE_MARGIN = 2.0**-48
 """Doubles know where a number is up to this share of the sizes that it is the sum of."""
 
-_HALF = 1 << 63
+_SIGN_BIT = 1 << 63
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Offsets:
     """Offsets that were drawn, or tried: a side, so many widths, and a share of one more.
 
     Attributes:
@@ -319,39 +319,39 @@ class Numbers:
     @property
     def right(self) -> Flags:
         """True for numbers to the right of the mode."""
-        return self.words[0] >= np.uint64(_HALF)
+        return self.words[0] >= np.uint64(_SIGN_BIT)
 
     @property
     def offsets(self) -> Floats:
         """As doubles, shape (n,), each within a few units of its last place."""
-        sizes = (self.cells + (self.words[0] % np.uint64(_HALF)) / _HALF) * self.widths
+        sizes = (self.cells + (self.words[0] % np.uint64(_SIGN_BIT)) / _SIGN_BIT) * self.widths
         return np.where(self.right, sizes, -sizes)
 
     def offset(self, i: int) -> Fraction:
         """One of them, exactly."""
         high, low = (int(word) for word in self.words[:, i])
-        share = Fraction(((high % _HALF) << 64) | low, 1 << 127)
+        share = Fraction(((high % _SIGN_BIT) << 64) | low, 1 << 127)
         size = (int(self.cells[i]) + share) * Fraction(float(self.widths[i]))
-        return size if high >= _HALF else -size
+        return size if high >= _SIGN_BIT else -size
 
 
-def draw_numbers(lines: Lines, *, rng: Randomness) -> Numbers:
+def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
     """One offset from each law: exactly, where `exact` is given.
 
     A uniform number within a width on either side is moved outwards by a geometric number of widths, and accepted
     with probability e^-(V - cells), which is no more than 1 since V is convex. More than one in ten is accepted.
 
-    Guarantee: what is drawn has the law of its density, up to `LINE_FAILURE` and what the potential misses.
+    Guarantee: what is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses.
 
     Source: Devroye, Section VII.2, for log-concave laws. Proof: `docs/proofs/online_convex.md`.
     """
-    count = len(lines.mode)
-    drawn = Numbers(np.zeros((2, count), dtype=np.uint64), np.zeros(count, dtype=np.int64), lines.widths)
+    count = len(law.mode)
+    drawn = Offsets(np.zeros((2, count), dtype=np.uint64), np.zeros(count, dtype=np.int64), law.widths)
     left = np.arange(count)
     while left.size:
         words = fresh_words(rng, 2 * left.size).reshape(2, -1)
-        tried = Numbers(words, _geometric(left.size, rng), lines.widths[left])
-        good = _accepted(lines, left, tried, rng)
+        tried = Offsets(words, _geometric(left.size, rng), law.widths[left])
+        good = _accepted(law, left, tried, rng)
         drawn.words[:, left[good]], drawn.cells[left[good]] = tried.words[:, good], tried.cells[good]
         left = left[~good]
     return drawn
@@ -367,14 +367,14 @@ def _geometric(count: int, rng: Randomness) -> Integers:
     return cells
 
 
-def _accepted(lines: Lines, left: Places, tried: Numbers, rng: Randomness) -> Flags:
+def _accepted(law: UnivariateLaw, left: Places, tried: Offsets, rng: Randomness) -> Flags:
     """Coins of probability e^-(V - cells) within the ends, and 0 outside."""
     offsets = tried.offsets
-    ends = np.where(tried.right, lines.ends[1, left], lines.ends[0, left])
+    ends = np.where(tried.right, law.ends[1, left], law.ends[0, left])
     sizes = np.abs(offsets)
     inside, edge = sizes <= ends, np.abs(sizes - ends) <= PLACE_MARGIN * sizes
     near = np.sign(offsets) * np.minimum(sizes, ends)  # no potential is asked for what lies outside
-    exponents = np.maximum(lines.potential(left, near) - tried.cells, 0.0)
+    exponents = np.maximum(law.potential(left, near) - tried.cells, 0.0)
     margin = EXPONENT_MARGIN * (exponents + tried.cells + 4)
     coins = fresh_words(rng, left.size)
     places, chances = coins.astype(np.float64), np.exp(-exponents) * WORD
@@ -383,13 +383,13 @@ def _accepted(lines: Lines, left: Places, tried: Numbers, rng: Randomness) -> Fl
     for i in np.flatnonzero(unsure):
         offset = tried.offset(int(i))
         real = Fraction(float(exponents[i]))
-        if lines.exact is not None:
-            real = lines.exact(int(left[i]), offset) - int(tried.cells[i])
+        if law.exact is not None:
+            real = law.exact(int(left[i]), offset) - int(tried.cells[i])
         heads[i] = abs(offset) <= ends[i] and falls_below(int(coins[i]), max(real, Fraction(0)), Fraction(1), rng)
     return heads
 
 
-def rounded(mode: Floats, numbers: Numbers, step: float) -> Integers:
+def rounded(mode: Floats, numbers: Offsets, step: float) -> Integers:
     """The multiples of a power of two that are nearest to mode + offset, shape (n,): exactly those."""
     offsets = numbers.offsets
     places = (mode + offsets) / step

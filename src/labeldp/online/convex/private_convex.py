@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
-from labeldp.online.charging import Course, OnlineLedger, checked_ledger
+from labeldp.online.charging import OnlineLedger, RoundsMechanism, checked_ledger
 from labeldp.online.convex.base import Body, Floats, checked_gradients, finite_array
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.planning import ConvexPlan, plan_convex
-from labeldp.online.convex.regularized import REFUSED, SampledWeights, Sampler
+from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -95,9 +95,8 @@ class PrivateOnlineConvex(OwnProcess):
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._ledger = checked_ledger(Ledger(Budget(epsilon, delta), dataset) if ledger is None else ledger)
         plan = self._plan.to_json()
-        kernel: Any = self._kernel  # of points; a course asks it for nothing else than a kernel of experts
-        self._course = Course(kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
-        self._receipt = self._course.pay(self._ledger, self._rng)
+        self._mechanism = RoundsMechanism(self._kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
+        self._receipt = self._mechanism.pay(self._ledger, self._rng)
         self._lock, self._rounds = threading.Lock(), 0
         self._belong()
         self._state = self._kernel.init(rng=self._rng)
@@ -129,7 +128,7 @@ class PrivateOnlineConvex(OwnProcess):
 
         It holds for a number of rounds that was fixed in advance; who stops by what was seen relies on the certificate.
         """
-        return self._course.spent(self._rounds)
+        return self._mechanism.spent(self._rounds)
 
     def predict(self) -> Floats:
         """The point of the coming round, shape (dimension,). It draws nothing: asked again, it is the same.
@@ -169,7 +168,7 @@ class PrivateOnlineConvex(OwnProcess):
             return list(gradients)
         if callable(gradients):
             if not isinstance(self._kernel, NoisyLeader):
-                raise InputError(REFUSED)
+                raise InputError(NEEDS_SAMPLER)
             gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
             if gradients.ndim != 1:
                 raise InputError("gradients must have shape (dimension,) where a function gives them")

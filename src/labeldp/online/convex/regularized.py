@@ -272,7 +272,7 @@ def regularized_regret(body: Body, horizon: int, lipschitz: float, beta: float, 
     return leader + dimension / beta * (1 + math.log(max(1.0, beta * horizon * lipschitz * radius / dimension)))
 
 
-REFUSED = (
+NEEDS_SAMPLER = (
     "general convex losses need a sampler that states its total variation `distance` to the exact law: the bounds of "
     "the known samplers hide constants, so that none of them gives a guarantee. Give gradients of linear losses, take "
     'method="matrix-factorization" for gradients at the played points, or answer for a sampler of your own'
@@ -343,7 +343,7 @@ class SampledWeights(ConvexKernel[SampledState]):
             set_fields(self, **{name: real(getattr(self, name), name)})
         set_fields(self, neighbors=check_loss_neighbors(self.neighbors))
         if getattr(self.sampler, "distance", None) is None or not callable(getattr(self.sampler, "draw", None)):
-            raise InputError(REFUSED)
+            raise InputError(NEEDS_SAMPLER)
         if not 0 <= self.distance < 1:
             raise InputError("the sampler's distance must lie in [0, 1)")
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from labeldp.privacy import (
     MAX_RATE,
@@ -36,26 +36,6 @@ _LARGEST_MU = 1e4
 def batches_seen(rounds: int, batch: int) -> int:
     """Batches whose actions can be seen after the losses of so many rounds: the one that comes is chosen already."""
     return rounds // batch + 1
-
-
-def dartboard_rdp(
-    rate: ArrayLike, batch: int, redraw: ArrayLike, batches: float, neighbors: Neighbors, orders: ArrayLike
-) -> Floats:
-    """The Rényi divergence of the actions of a batched dartboard.
-
-    Source: `docs/proofs/online.md`, equation (6).
-    """
-    return switching_rdp(rate, redraw, batch, batches, _swing(neighbors), 1, orders)
-
-
-def l2p_rdp(
-    rate: ArrayLike, batch: int, redraw: ArrayLike, batches: float, neighbors: Neighbors, orders: ArrayLike
-) -> Floats:
-    """The Rényi divergence of the actions of Algorithm 1 with multiplicative weights, the reference released too.
-
-    Source: `docs/proofs/online.md`, equation (7).
-    """
-    return switching_rdp(rate, redraw, batch, batches, _swing(neighbors), 2, orders)
 
 
 def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:

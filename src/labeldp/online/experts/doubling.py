@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
 from labeldp.privacy import (
     InputError,
     Neighbors,
@@ -67,7 +67,7 @@ class DoublingExponential(Kernel[DoublingState]):
 
     def __post_init__(self) -> None:
         set_fields(self, experts=check_integer(self.experts, "experts", 2))
-        if self.levels not in LEVELS:
+        if self.levels not in TYPE_OF_LEVELS:
             raise InputError("levels must be 255 or 65535")
         set_fields(self, epsilon=positive_epsilon(self.epsilon), neighbors=check_loss_neighbors(self.neighbors))
 
@@ -179,7 +179,7 @@ class BetterOfTwo(Kernel[BothState]):
         first, ones = self.first.update(state.first, losses, rng=randomness)
         second, others = self.second.update(state.second, losses, rng=randomness)
         costs = np.column_stack([_costs(losses, actions) for actions in (ones, others)])
-        chooser, choices = self.chooser.update(state.chooser, costs.astype(LEVELS[self.levels]), rng=randomness)
+        chooser, choices = self.chooser.update(state.chooser, costs.astype(TYPE_OF_LEVELS[self.levels]), rng=randomness)
         return BothState(first, second, chooser), np.where(choices, others, ones)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:

@@ -70,9 +70,9 @@ class Kernel(ABC, Generic[S]):
 Levels = Any
 """Levels 0 … 2**bits - 1 as unsigned integers of `bits` bits, shape (rounds, experts): dense, or a CSR array."""
 
-BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)}
+TYPE_OF_BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)}
 
-CELLS = 1 << 16
+BLOCK_LOSSES = 1 << 16
 """Losses that are rounded at a time: they stay in cache."""
 
 _FLOATS = "losses must be numbers in [0, 1], none of them missing"
@@ -179,9 +179,9 @@ def paired(losses: Any, experts: int) -> Any:
 
 def _dtype(bits: int) -> np.dtype[Any]:
     """The unsigned integers that hold exactly the levels."""
-    if bits not in BITS:
+    if bits not in TYPE_OF_BITS:
         raise InputError("bits must be 8 or 16")
-    return BITS[bits]
+    return TYPE_OF_BITS[bits]
 
 
 def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], Any]:
@@ -226,7 +226,7 @@ def _rounded(values: NDArray[Any], dtype: np.dtype[Any], wrong: InputError) -> N
     """The nearest levels, of any shape, some rows at a time."""
     levels = np.empty(values.shape, dtype=dtype)
     most = np.iinfo(dtype).max
-    step = max(1, CELLS // max(1, values[:1].size))
+    step = max(1, BLOCK_LOSSES // max(1, values[:1].size))
     for start in range(0, len(values), step):
         part = values[start : start + step].astype(np.float64)
         if not (part.min() >= 0 and part.max() <= 1):
@@ -242,10 +242,10 @@ def _csr(like: Any, levels: NDArray[Any]) -> Any:
 
 Integers = NDArray[np.int64]
 
-LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
+TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
 """How losses in [0, 1] may be counted, and the integers that hold exactly those levels."""
 
-BLOCK = 257
+BLOCK_ROUNDS = 257
 """Rounds whose levels are surely summed without overflow in integers twice as wide."""
 
 
@@ -270,8 +270,8 @@ class DenseRows:
         """The sum over all rounds for every expert."""
         total = np.zeros(self.values.shape[1], dtype=np.int64)
         wide = np.uint16 if self.values.dtype == np.uint8 else np.uint32
-        for start in range(0, len(self.values), BLOCK):
-            total += np.add.reduce(self.values[start : start + BLOCK], axis=0, dtype=wide)
+        for start in range(0, len(self.values), BLOCK_ROUNDS):
+            total += np.add.reduce(self.values[start : start + BLOCK_ROUNDS], axis=0, dtype=wide)
         return total
 
 
@@ -319,7 +319,7 @@ def rows_of(losses: Any, experts: int, levels: int) -> Rows:
     Raises:
         InputError: not a matrix of this width, or not the unsigned integers that hold exactly these levels.
     """
-    dtype = LEVELS[levels]
+    dtype = TYPE_OF_LEVELS[levels]
     if getattr(losses, "ndim", 0) != 2 or losses.shape[1] != experts or losses.dtype != dtype:
         raise InputError(
             f"losses must be a matrix of {dtype.name} levels with one row for each round and "

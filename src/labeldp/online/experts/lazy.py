@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_loss
-from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, Rows, rows_of
+from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, Rows, rows_of
 from labeldp.privacy import (
     InputError,
     Neighbors,
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 
 H = TypeVar("H")
 
-MOST_BATCHES = 4096
+MAX_BATCHES_AHEAD = 4096
 """No more batches than this are looked at with one set of coins."""
 
 
@@ -137,7 +137,7 @@ def play(
 
 def _batches_ahead(rate: float) -> int:
     """How many batches to flip coins for: about twice as many as one point lasts, from public numbers."""
-    return min(max(int(2 / rate), 1), MOST_BATCHES)
+    return min(max(int(2 / rate), 1), MAX_BATCHES_AHEAD)
 
 
 def _stretch(
@@ -190,7 +190,7 @@ class MultiplicativeWeightsMeasure:
 
     def __post_init__(self) -> None:
         set_fields(self, experts=check_integer(self.experts, "experts", 2), rate=exact_positive(self.rate, "rate"))
-        if self.levels not in LEVELS:
+        if self.levels not in TYPE_OF_LEVELS:
             raise InputError("levels must be 255 or 65535")
 
     @cached_property
@@ -339,6 +339,23 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
             neighbors=check_loss_neighbors(self.neighbors),
         )
 
+    @classmethod
+    def shrinking(
+        cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
+    ) -> "BatchedDartboard":
+        """Return the dartboard without batches, B = 1.
+
+        Source: Asi, Section 3, where it is the private shrinking dartboard of earlier work.
+        """
+        return cls(experts, 1, rate, redraw, levels, neighbors)
+
+    @classmethod
+    def always_redraw(
+        cls, experts: int, batch: int, rate: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
+    ) -> "BatchedDartboard":
+        """Return the exponential mechanism after every batch, p = 1: no action is kept."""
+        return cls(experts, batch, rate, Fraction(1), levels, neighbors)
+
     @cached_property
     def measure(self) -> MultiplicativeWeightsMeasure:
         """The weights."""
@@ -364,17 +381,8 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
 
 
-def ShrinkingDartboard(experts: int, rate: Any, redraw: Any, **options: Any) -> BatchedDartboard:
-    """The dartboard without batches, B = 1; options as for `BatchedDartboard`.
-
-    Source: Asi, Section 3, where it is the private shrinking dartboard of earlier work.
-    """
-    return BatchedDartboard(experts, 1, rate, redraw, **options)
-
-
-def PlainRedraw(experts: int, batch: int, rate: Any, **options: Any) -> BatchedDartboard:
-    """The exponential mechanism after every batch, p = 1: nothing is kept; options as for `BatchedDartboard`."""
-    return BatchedDartboard(experts, batch, rate, Fraction(1), **options)
+ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.always_redraw
+"""Older names."""
 
 
 @final

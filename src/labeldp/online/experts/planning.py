@@ -36,7 +36,7 @@ MAX_HORIZON = 10**12
 
 MAX_EXPERTS = 10**9
 
-LEAST_DELTA = Fraction(1, 10**200)
+MIN_DELTA = Fraction(1, 10**200)
 """Smaller ones are lost among the smallest doubles."""
 
 
@@ -54,7 +54,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExpertsPlan:
     """A learner for experts with its parameters: a function of public numbers alone.
 
     `regret_bound` is for losses as they are counted, in levels, and in the mean over the learner's own randomness. It
@@ -84,7 +84,7 @@ class Plan:
         promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
         values = f"B={self.batch}, eta={float(self.rate):.4g}, p={float(self.redraw):.4g}"
         sizes = f"experts={self.experts}, horizon={self.horizon}"
-        return f"Plan({self.method!r}, {sizes}, {promise}, {values}, regret_bound={self.regret_bound:.6g})"
+        return f"ExpertsPlan({self.method!r}, {sizes}, {promise}, {values}, regret_bound={self.regret_bound:.6g})"
 
     @property
     def levels(self) -> int:
@@ -147,7 +147,7 @@ def plan_experts(
     method: str = "auto",
     neighbors: str = "replace",
     loss_bits: int = 8,
-) -> Plan:
+) -> ExpertsPlan:
     """The method with the smallest bound of regret, or one by name, with the parameters that make its bound smallest.
 
     Args:
@@ -179,7 +179,7 @@ def plan_experts(
     safe = [name for name in found if METHODS[name].by_itself]
     chosen = min(safe, key=lambda name: found[name].regret_bound) if method == "auto" else method
     others = sorted(found.keys() - {chosen}, key=lambda name: (found[name].regret_bound, name))
-    return Plan(
+    return ExpertsPlan(
         chosen,
         experts=d,
         horizon=horizon,
@@ -200,7 +200,7 @@ def _checked(
     if d > MAX_EXPERTS or horizon > MAX_HORIZON:
         raise InputError("must be at most 10^9 and horizon at most 10^12", argument="d")
     share = decimal(delta, "delta")
-    if not 0 <= share < 1 or 0 < share < LEAST_DELTA:
+    if not 0 <= share < 1 or 0 < share < MIN_DELTA:
         raise InputError("must lie in [1e-200, 1), or be 0 for the method 'doubling'", argument="delta")
     if neighbors not in NEIGHBORS:
         raise InputError("must be 'replace' or 'zero-out'", argument="neighbors")
@@ -266,7 +266,7 @@ def _choice(method: Method, promise: Promise, wanted: bool) -> Choice | None:
         return None
 
 
-DOUBLING, CHOOSER = Fraction(1, 4), Fraction(1, 4)
+DOUBLING_SHARE, CHOOSER_SHARE = Fraction(1, 4), Fraction(1, 4)
 """Shares of epsilon in the better of two; the rest, with half of delta, is that of the learner beside doubling."""
 
 
@@ -329,7 +329,7 @@ def _doubling(promise: Promise) -> Choice:
 @lru_cache(maxsize=64)
 def _beside(promise: Promise) -> tuple[str, Promise, Choice]:
     """The learner beside doubling in the better of two: the one that "auto" takes for its share of the promise."""
-    share = replace(promise, epsilon=promise.epsilon * (1 - DOUBLING - CHOOSER), delta=promise.delta / 2)
+    share = replace(promise, epsilon=promise.epsilon * (1 - DOUBLING_SHARE - CHOOSER_SHARE), delta=promise.delta / 2)
     found = {}
     for name, method in METHODS.items():
         if method.by_itself:
@@ -348,7 +348,7 @@ def _beside(promise: Promise) -> tuple[str, Promise, Choice]:
 @lru_cache(maxsize=64)
 def _chooser(promise: Promise) -> tuple[Promise, Choice]:
     """The learner on two experts that picks one of the two."""
-    share = replace(promise, experts=2, epsilon=promise.epsilon * CHOOSER, delta=promise.delta / 2)
+    share = replace(promise, experts=2, epsilon=promise.epsilon * CHOOSER_SHARE, delta=promise.delta / 2)
     return share, _matrix_factorization(share)
 
 
@@ -370,7 +370,7 @@ def _make_better(plan: Any) -> Kernel[Any]:
     second = replace(plan, method=name, epsilon=share.epsilon, delta=share.delta, **vars(choice))
     part, third = _chooser(promise)
     chooser = replace(plan, experts=2, epsilon=part.epsilon, delta=part.delta, **vars(third))
-    first = replace(plan, epsilon=plan.epsilon * DOUBLING)
+    first = replace(plan, epsilon=plan.epsilon * DOUBLING_SHARE)
     return BetterOfTwo(_make_doubling(first), METHODS[name].make(second), _make_matrix_factorization(chooser))
 
 

@@ -8,10 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.charging import CLAIM, Course, OnlineLedger, checked_ledger, claim, claimed
+from labeldp.online.charging import CLAIM_NAME, OnlineLedger, RoundsMechanism, checked_ledger, claim, claimed
 from labeldp.online.convex.base import finite_array
-from labeldp.online.experts.kernel import Actions, Losses, check_levels, paired, quantize
-from labeldp.online.experts.planning import Plan
+from labeldp.online.experts.kernel import Actions, Kernel, Losses, check_levels, paired, quantize
+from labeldp.online.experts.planning import ExpertsPlan
 from labeldp.online.experts.snapshots import Epoch, Settings, Snapshot, Tickets
 from labeldp.privacy import (
     Budget,
@@ -117,7 +117,7 @@ class PrivateExperts(OwnProcess):
         self._receipts: dict[int, Certificate] = {}
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ExpertsPlan:
         """Method and parameters, regret bound and alternatives; where there is no horizon, of the epoch at hand."""
         return self._epoch.plan
 
@@ -140,7 +140,7 @@ class PrivateExperts(OwnProcess):
         return replace(
             receipts[-1],
             entries=entries,
-            published=f"{self._epoch.course.kernel.published}, for {rounds:,} rounds",
+            published=f"{self._epoch.mechanism.kernel.published}, for {rounds:,} rounds",
             randomness=RandomnessKind.SIMULATION if self._simulated else receipts[-1].randomness,
         )
 
@@ -151,7 +151,7 @@ class PrivateExperts(OwnProcess):
         It holds for a number of rounds that was fixed in advance; who stops by what was seen relies on the certificate.
         """
         *before, charge = self.certificate.entries
-        return total_loss([*before, replace(charge, loss=self._epoch.course.spent(self._epoch.seen))])
+        return total_loss([*before, replace(charge, loss=self._epoch.mechanism.spent(self._epoch.seen))])
 
     def predict(self) -> int:
         """The expert of the coming round. It draws nothing: asked again, it is the same.
@@ -161,7 +161,7 @@ class PrivateExperts(OwnProcess):
         """
         epoch = self._epoch
         epoch.check_left()
-        return epoch.course.kernel.predict(epoch.state)
+        return epoch.mechanism.kernel.predict(epoch.state)
 
     def update(self, losses: Any) -> Actions:
         """Take in the losses of one or more rounds, and play them.
@@ -233,8 +233,8 @@ class PrivateExperts(OwnProcess):
         learner._rounds, learner._snapped = snapshot.rounds, not pay
         if not pay:
             learner._go_on(snapshot, known=ledger is not None)
-        _, course = learner._pay(snapshot.epoch.number)
-        learner._epoch = replace(snapshot.epoch, course=course)
+        _, mechanism = learner._pay(snapshot.epoch.number)
+        learner._epoch = replace(snapshot.epoch, mechanism=mechanism)
         return learner
 
     def _go_on(self, snapshot: Snapshot, *, known: bool) -> None:
@@ -248,25 +248,25 @@ class PrivateExperts(OwnProcess):
             for number in epochs:
                 self._pay(number)
             return
-        paid = {charge.mechanism["rounds"]: charge for charge in charges if charge.mechanism["mechanism"] != CLAIM}
+        paid = {charge.mechanism["rounds"]: charge for charge in charges if charge.mechanism["mechanism"] != CLAIM_NAME}
         for number in epochs:
-            _, course = self._settings.course(number, self._run)
-            charge = paid.get(course.rounds)
-            if charge is None or charge.loss != course.loss:
+            _, mechanism = self._settings.mechanism(number, self._run)
+            charge = paid.get(mechanism.rounds)
+            if charge is None or charge.loss != mechanism.loss:
                 raise InputError("ledger must hold the charge of this learner: give the one that it was charged to")
-            self._receipts[number] = course.receipt(charge, self._rng, self._ledger.name)
+            self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.name)
 
-    def _pay(self, number: int) -> tuple[Plan, Course]:
+    def _pay(self, number: int) -> tuple[ExpertsPlan, RoundsMechanism[Kernel[Any]]]:
         """Charge an epoch, once."""
-        plan, course = self._settings.course(number, self._run)
+        plan, mechanism = self._settings.mechanism(number, self._run)
         if number not in self._receipts:
-            self._receipts[number] = course.pay(self._ledger, self._rng, self._settings.path(number, self._run))
-        return plan, course
+            self._receipts[number] = mechanism.pay(self._ledger, self._rng, self._settings.path(number, self._run))
+        return plan, mechanism
 
     def _opened(self, number: int) -> Epoch:
         """A new epoch: charged, then begun."""
-        plan, course = self._pay(number)
-        return Epoch(number, plan, course, 0, course.kernel.init(rng=self._rng))
+        plan, mechanism = self._pay(number)
+        return Epoch(number, plan, mechanism, 0, mechanism.kernel.init(rng=self._rng))
 
     def _advance(self, levels: Losses) -> Actions:
         """Play rounds whose losses were checked; all of them or none."""
@@ -275,7 +275,7 @@ class PrivateExperts(OwnProcess):
             epoch.check_left()
             if self._settings.horizon is not None and rounds > epoch.left:
                 raise InputError(
-                    f"losses must have at most {epoch.left:,} more rounds: the horizon is {epoch.course.rounds:,}"
+                    f"losses must have at most {epoch.left:,} more rounds: the horizon is {epoch.mechanism.rounds:,}"
                 )
             self._claim()
             while levels.shape[0]:
@@ -292,7 +292,7 @@ class PrivateExperts(OwnProcess):
         self.check_process()
         if self._snapped:
             place = (self._rounds, self._owner)
-            if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.course, *place)):
+            if not (_TICKETS.claim(self._run, *place) and claim(self._ledger, self._epoch.mechanism, *place)):
                 raise InputError(_USED)
             self._snapped = False
 

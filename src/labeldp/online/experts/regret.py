@@ -16,7 +16,7 @@ F = TypeVar("F", bound=np.floating[Any])
 Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
 """Levels of consecutive rounds, each of shape (rounds, experts)."""
 
-CELLS = 1 << 18
+BLOCK_LOSSES = 1 << 18
 """Losses that are handled at a time."""
 
 Floats = NDArray[np.float32]
@@ -175,7 +175,7 @@ def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
 def _small(blocks: Blocks, levels: int) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
     """Blocks that stay in cache, and whose sums are exact in single precision."""
     for block in blocks:
-        most = max(1, min(2**23 // levels, CELLS // block.shape[1]))
+        most = max(1, min(2**23 // levels, BLOCK_LOSSES // block.shape[1]))
         for first in range(0, len(block), most):
             yield block[first : first + most]
 
@@ -208,7 +208,7 @@ def _softmax(logits: NDArray[F]) -> NDArray[F]:
 Levels = NDArray[np.uint8]
 """Losses of some rounds as levels, 0 for none and 255 for a loss of one, shape (rounds, experts)."""
 
-BLOCK = 1024
+BLOCK_ROUNDS = 1024
 """Rounds in a block, except in the last one."""
 
 
@@ -239,15 +239,15 @@ class LossSequence(ABC):
             raise InputError("a sequence of losses needs at least one round and two experts")
 
     def blocks(self) -> Iterator[Levels]:
-        """All rounds in order, `BLOCK` at a time."""
-        for first in range(0, self.rounds, BLOCK):
-            yield self._losses(np.arange(first, min(first + BLOCK, self.rounds)))
+        """All rounds in order, `BLOCK_ROUNDS` at a time."""
+        for first in range(0, self.rounds, BLOCK_ROUNDS):
+            yield self._losses(np.arange(first, min(first + BLOCK_ROUNDS, self.rounds)))
 
     @abstractmethod
     def _losses(self, at: NDArray[np.intp]) -> Levels:
         """The levels of the rounds of one block."""
 
-    def _fair(self, group: int, rows: int = BLOCK) -> Levels:
+    def _fair(self, group: int, rows: int = BLOCK_ROUNDS) -> Levels:
         """Losses of nothing or one by fair coins, that depend on the description and the group of vectors alone."""
         rng = np.random.default_rng([self.seed, group, 0])
         coins = np.unpackbits(np.frombuffer(rng.bytes((rows * self.experts + 7) // 8), dtype=np.uint8))
@@ -331,9 +331,9 @@ class Epochs(LossSequence):
 
     def _losses(self, at: NDArray[np.intp]) -> Levels:
         epoch = at * self.epochs // self.rounds
-        first, last = int(epoch[0]) // BLOCK, int(epoch[-1]) // BLOCK
+        first, last = int(epoch[0]) // BLOCK_ROUNDS, int(epoch[-1]) // BLOCK_ROUNDS
         coins = np.concatenate([self._fair(group) for group in range(first, last + 1)])
-        return coins[epoch - first * BLOCK]
+        return coins[epoch - first * BLOCK_ROUNDS]
 
 
 @final

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.online.charging import Course
-from labeldp.online.experts.kernel import Actions, Losses
-from labeldp.online.experts.planning import Plan, plan_experts
+from labeldp.online.charging import RoundsMechanism
+from labeldp.online.experts.kernel import Actions, Kernel, Losses
+from labeldp.online.experts.planning import ExpertsPlan, plan_experts
 from labeldp.privacy import InputError, Path, Randomness
 
-SECRET = "labeldp learner state: as SECRET as the losses themselves"
+SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 """The first line of every stored state."""
 
 _ROOM = "labeldp.online."
@@ -56,7 +56,7 @@ def dump_state(state: Mapping[str, Any]) -> bytes:
     arrays = {f"array{i}": array for i, array in enumerate(frozen["arrays"])}
     np.savez_compressed(buffer, text=np.frombuffer(text, np.uint8), **arrays)
     body = buffer.getvalue()
-    return b"\n".join([SECRET.encode(), hashlib.sha256(body).hexdigest().encode(), body])
+    return b"\n".join([SECRET_WARNING.encode(), hashlib.sha256(body).hexdigest().encode(), body])
 
 
 def load_state(content: bytes) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def load_state(content: bytes) -> dict[str, Any]:
         raise InputError("content must be bytes, such as dump_state gives")
     head, _, rest = bytes(content).partition(b"\n")
     digest, _, body = rest.partition(b"\n")
-    if head != SECRET.encode() or digest != hashlib.sha256(body).hexdigest().encode():
+    if head != SECRET_WARNING.encode() or digest != hashlib.sha256(body).hexdigest().encode():
         raise InputError("content is not a stored state of labeldp, or it is damaged")
     with np.load(io.BytesIO(body), allow_pickle=False) as stored:
         state: dict[str, Any] = json.loads(stored["text"].tobytes())
@@ -150,9 +150,9 @@ def _kinds() -> dict[str, Any]:
     }
 
 
-FORMAT = 1
+SNAPSHOT_FORMAT = 1
 
-FIRST_EPOCH = 1024
+FIRST_EPOCH_ROUNDS = 1024
 """Rounds of the first epoch where the horizon is not known; each further epoch has twice as many."""
 
 
@@ -168,11 +168,11 @@ class Settings:
     neighbors: str
     loss_bits: int
 
-    def course(self, number: int, run: str) -> tuple[Plan, Course]:
+    def mechanism(self, number: int, run: str) -> tuple[ExpertsPlan, RoundsMechanism[Kernel[Any]]]:
         """Plan and cost of an epoch; there is one epoch where the horizon is known."""
-        rounds = FIRST_EPOCH << number if self.horizon is None else self.horizon
+        rounds = FIRST_EPOCH_ROUNDS << number if self.horizon is None else self.horizon
         plan = _plan(self, rounds)
-        return plan, Course(plan.kernel(), rounds, plan.to_json(), run)
+        return plan, RoundsMechanism(plan.kernel(), rounds, plan.to_json(), run)
 
     def path(self, number: int, run: str) -> Path:
         """Where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
@@ -180,7 +180,7 @@ class Settings:
 
 
 @lru_cache(maxsize=64)
-def _plan(settings: Settings, rounds: int) -> Plan:
+def _plan(settings: Settings, rounds: int) -> ExpertsPlan:
     """Made once: it takes a while, and is a function of public arguments."""
     s = settings
     return plan_experts(s.d, rounds, s.epsilon, s.delta, s.method, s.neighbors, s.loss_bits)
@@ -191,24 +191,24 @@ class Epoch:
     """A stretch of rounds with a plan of its own, so many of them played."""
 
     number: int
-    plan: Plan
-    course: Course
+    plan: ExpertsPlan
+    mechanism: RoundsMechanism[Kernel[Any]]
     seen: int
     state: Any = field(repr=False)
 
     @property
     def left(self) -> int:
         """How many rounds are to come."""
-        return self.course.rounds - self.seen
+        return self.mechanism.rounds - self.seen
 
     def check_left(self) -> None:
         """Refuse to go on after the last round."""
         if not self.left:
-            raise InputError(f"the horizon of {self.course.rounds:,} rounds is over")
+            raise InputError(f"the horizon of {self.mechanism.rounds:,} rounds is over")
 
     def played(self, levels: Losses, rng: Randomness) -> tuple["Epoch", Actions]:
         """After more rounds, and what was played in them."""
-        state, actions = self.course.kernel.update(self.state, levels, rng=rng)
+        state, actions = self.mechanism.kernel.update(self.state, levels, rng=rng)
         return replace(self, seen=self.seen + levels.shape[0], state=state), actions
 
 
@@ -229,8 +229,8 @@ class Snapshot:
     def to_dict(self) -> dict[str, Any]:
         """As plain values and arrays; secret."""
         return {
-            "warning": SECRET,
-            "format": FORMAT,
+            "warning": SECRET_WARNING,
+            "format": SNAPSHOT_FORMAT,
             "settings": asdict(self.settings),
             "dataset": self.dataset,
             "run": self.run,
@@ -251,12 +251,12 @@ class Snapshot:
         """
         try:
             settings = Settings(**value["settings"])
-            plan, course = settings.course(value["epoch"], str(value["run"]))
-            same = value["format"] == FORMAT and value["plan"] == plan.to_json()
-            same = same and 0 <= value["seen"] <= min(course.rounds, value["rounds"])
-            epoch = Epoch(value["epoch"], plan, course, int(value["seen"]), thaw(value["state"]))
+            plan, mechanism = settings.mechanism(value["epoch"], str(value["run"]))
+            same = value["format"] == SNAPSHOT_FORMAT and value["plan"] == plan.to_json()
+            same = same and 0 <= value["seen"] <= min(mechanism.rounds, value["rounds"])
+            epoch = Epoch(value["epoch"], plan, mechanism, int(value["seen"]), thaw(value["state"]))
             found = cls(
-                settings, str(value["dataset"]), course.run, int(value["rounds"]), bool(value["simulated"]), epoch
+                settings, str(value["dataset"]), mechanism.run, int(value["rounds"]), bool(value["simulated"]), epoch
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             same = False

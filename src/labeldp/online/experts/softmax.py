@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.kernel import LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
 from labeldp.online.noisy_sums import Floats, HasRounds, NoisySums, SumsState, ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
 from labeldp.privacy import (
@@ -28,7 +28,7 @@ from labeldp.sampling import fresh_words
 
 S = TypeVar("S", bound=HasRounds)
 
-ENTRIES, LEAST = 1 << 18, 32
+BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
 """Losses that are looked at together, and rounds at least."""
 
 
@@ -73,7 +73,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
             InputError: more rounds than the horizon, or losses that are no levels.
         """
         rows_of(losses, self.experts, self.levels)
-        randomness, size = as_successive(rng), max(ENTRIES // self.experts, LEAST)
+        randomness, size = as_successive(rng), max(BLOCK_LOSSES // self.experts, MIN_BLOCK_ROUNDS)
         drawn = [np.array([state.action])]
         within = state.sums
         for start in range(0, losses.shape[0], size):
@@ -93,7 +93,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         set_fields(
             self, experts=check_integer(self.experts, "experts", 2), horizon=check_integer(self.horizon, "horizon")
         )
-        if self.levels not in LEVELS:
+        if self.levels not in TYPE_OF_LEVELS:
             raise InputError("levels must be 255 or 65535")
         set_fields(self, rate=exact_positive(self.rate, "rate"), neighbors=check_loss_neighbors(self.neighbors))
 

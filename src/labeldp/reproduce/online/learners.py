@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from labeldp.online import (
     METHODS,
     Blocks,
+    ExpertsPlan,
     Kernel,
     MatrixFactorization,
     MultiplicativeWeights,
-    Plan,
     Regret,
     TreeNoise,
     expected_doubling,
@@ -89,7 +89,7 @@ def _free(experts: int, rounds: int) -> Learner:
     return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, _weights(rate, 1), kernel)
 
 
-def _planned(plan: Plan) -> Learner:
+def _planned(plan: ExpertsPlan) -> Learner:
     """A learner as it was planned."""
     parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
     expected = None if plan.method == BETTER else _EXPECTED.get(plan.method, _lazy)(plan)
@@ -101,20 +101,20 @@ def _weights(rate: float, batch: int) -> Expected:
     return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
 
 
-def _lazy(plan: Plan) -> Expected:
+def _lazy(plan: ExpertsPlan) -> Expected:
     """A planned learner whose marginals are those of multiplicative weights."""
     return _weights(float(plan.rate), plan.batch)
 
 
-def _doubling(plan: Plan) -> Expected:
+def _doubling(plan: ExpertsPlan) -> Expected:
     """A draw for each epoch."""
     return lambda blocks, seed: expected_doubling(blocks, rate=float(plan.rate))
 
 
-def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[Plan], Expected]:
+def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[ExpertsPlan], Expected]:
     """Weights on sums with noise; from the kernel to the deviation of its noise in every round."""
 
-    def expected(plan: Plan) -> Expected:
+    def expected(plan: ExpertsPlan) -> Expected:
         rate, found = float(plan.rate), deviation(plan.kernel())
         return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=found, seed=seed)
 
@@ -133,7 +133,7 @@ def _tree(kernel: TreeNoise) -> Deviation:
     return lambda rounds: np.full(len(rounds), kernel.sums.deviation)
 
 
-_EXPECTED: dict[str, Callable[[Plan], Expected]] = {
+_EXPECTED: dict[str, Callable[[ExpertsPlan], Expected]] = {
     "doubling": _doubling,
     "matrix-factorization": _noisy(_correlated),
     "tree": _noisy(_tree),
