@@ -3,7 +3,7 @@
 import math
 from fractions import Fraction
 
-from labeldp.privacy import Argument, InputError, PrivacyLoss
+from labeldp.privacy import Argument, InputError, PrivacyLoss, largest
 from labeldp.sampling import MAX_CELLS, MAX_STDDEV, MIN_STDDEV, SMOOTHING
 
 CELL_FAILURE = Fraction(1, 1 << 110)
@@ -36,18 +36,15 @@ def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
 
     It depends on nothing else: a charge of this loss is fixed before earlier outputs may decide what is summed.
     """
-    low, high = 0.0, MAX_MU
-    while high - low > 1e-9 * high and high > MIN_MU:
-        middle = (low + high) / 2
-        low, high = (middle, high) if loss_of(middle).within(epsilon, delta) else (low, middle)
-    if not low:
+    mu = largest(lambda mu: loss_of(mu).within(epsilon, delta), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+    if not mu:
         raise InputError(
             Argument("epsilon"),
             " or ",
             Argument("delta"),
             " is too small for integer noise of 64 bits: take larger ones",
         )
-    return low
+    return mu
 
 
 def loss_of(mu: float) -> PrivacyLoss:
@@ -87,6 +84,7 @@ def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delt
             Argument("delta"),
             " is too small for integer noise of 64 bits: take a coarser resolution",
         )
+    # Not `smallest_integer`: where rounding blurs the border, its other path gives another integer, and other noise.
     low, high = MIN_STDDEV - 1, MAX_STDDEV
     while high - low > 1:
         middle = (low + high) // 2

@@ -20,6 +20,7 @@ from labeldp.privacy import (
     exact_positive,
     positive_epsilon,
     set_fields,
+    smallest_positive,
 )
 from labeldp.sampling import WIDE_STDDEV, wide_gaussian
 
@@ -303,17 +304,12 @@ def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta:
         InputError: no noise does, such as where delta is 0.
     """
     positive_epsilon(epsilon)
-    low, high = 1.0, 2.0
-    while not _keeps(horizon, width, high, reach, epsilon, delta):
-        low, high = high, 2 * high
-        if high > 2.0**60:
-            raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
-    while _keeps(horizon, width, low, reach, epsilon, delta):
-        low, high = low / 2, low
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _keeps(horizon, width, middle, reach, epsilon, delta) else (middle, high)
-    return high
+    found = smallest_positive(
+        lambda stddev: _keeps(horizon, width, stddev, reach, epsilon, delta), tol=1e-6, most=2.0**60
+    )
+    if found is None:
+        raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
+    return found
 
 
 def _keeps(horizon: int, width: int, stddev: float, reach: float, epsilon: Any, delta: Any) -> bool:

@@ -66,7 +66,7 @@ from labeldp.privacy.renyi import (
     rdp_delta,
     switching_rdp,
 )
-from labeldp.privacy.search import falls_below, integer_below
+from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     check_choice,
@@ -151,17 +151,20 @@ __all__ = [
     "exact_positive",
     "exact_share",
     "exp_bounds",
-    "falls_below",
     "float_within",
     "gather",
-    "integer_below",
     "label_width",
+    "largest",
     "lazy_rdp",
     "positive_epsilon",
     "rdp_delta",
     "record_words",
     "set_fields",
     "shortest_float",
+    "smallest",
+    "smallest_below",
+    "smallest_integer",
+    "smallest_positive",
     "switching_rdp",
     "total_loss",
     "weak_promise",

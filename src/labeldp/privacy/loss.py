@@ -14,6 +14,7 @@ from labeldp.privacy.composition import Sequence, delta_of, failures, finite_los
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
 from labeldp.privacy.renyi import Switching
+from labeldp.privacy.search import smallest
 
 MAX_ALTERNATIVES = 32
 """More alternatives than this are joined, two at a time, into one that covers both."""
@@ -238,10 +239,7 @@ def _invert(sequence: Sequence, delta: Fraction) -> float:
         low, high = high, 2 * high
         if high > 1e6:
             return math.inf
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if within(sequence, decimal(middle, "epsilon"), delta) else (middle, high)
-    return high
+    return smallest(lambda epsilon: within(sequence, decimal(epsilon, "epsilon"), delta), low, high, tol=1e-12)
 
 
 def atom_from_json(value: Json) -> Atom:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, check_choice, check_integer, check_positive, positive_epsilon
+from labeldp.privacy import InputError, check_choice, check_integer, check_positive, positive_epsilon, smallest_positive
 from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
 
 SPREAD = 0.5
@@ -159,14 +159,11 @@ def relative_records(
     """
     setting: dict[str, Any] = {"dimension": dimension, "beta": beta, "moments": moments}
     goal = balance(records=records, noise=CellNoise(noise.scatter), **setting).error
-    low, high = 1.0, 2.0
-    while balance(records=records * high, noise=noise, **setting).error > goal:
-        low, high = high, high**2
-    while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        enough = balance(records=records * middle, noise=noise, **setting).error <= goal
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    found = smallest_positive(
+        lambda times: balance(records=records * times, noise=noise, **setting).error <= goal, tol=1e-6, most=1e300
+    )
+    assert found is not None
+    return found
 
 
 def _reach(added: float, order: float) -> float:

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, check_choice, check_integer, check_nonnegative, check_positive, positive_epsilon
+from labeldp.privacy import (
+    InputError,
+    check_choice,
+    check_integer,
+    check_nonnegative,
+    check_positive,
+    positive_epsilon,
+    smallest,
+)
 
 TASKS = ("classification", "regression", "heavy-tailed")
 
@@ -268,7 +276,6 @@ def _solve(terms: Sequence[Term], value: float, numbers: tuple[float, float, flo
     _, epsilon, logarithm = numbers
     low = max(term.records(value, epsilon, logarithm) for term in terms)
     high = max(term.records(value / len(terms), epsilon, logarithm) for term in terms)
-    while low < (middle := math.sqrt(low) * math.sqrt(high)) < high * (1 - 1e-14):
-        enough = sum(term.value(middle, epsilon, logarithm) for term in terms) <= value
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    return smallest(
+        lambda records: sum(term.value(records, epsilon, logarithm) for term in terms) <= value, low, high, tol=1e-14
+    )

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import BLOCK_ROWS, column_medians, number_table, positive_integer
 from labeldp.mechanisms import CubeGrid
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, smallest
 
 Keys = NDArray[np.int64]
 
@@ -241,15 +241,13 @@ def _grid(side: Any, box: Floats) -> CubeGrid:
     bits = np.cumsum(np.log2(np.ceil(counts)))
     if bits[-1] < KEY_BITS:
         return CubeGrid.of_side(sides, box)
-    low, high = 0.0, float(np.log2(counts.max()))
-    for _ in range(60):
-        middle = (low + high) / 2
-        fits = np.log2(np.ceil(np.maximum(counts / 2**middle, 1.0))).sum() < KEY_BITS
-        low, high = (low, middle) if fits else (middle, high)
+    times = smallest(
+        lambda times: np.log2(np.ceil(np.maximum(counts / times, 1.0))).sum() < KEY_BITS, 1.0, counts.max(), tol=1e-6
+    )
     fewer = int(np.searchsorted(bits, KEY_BITS))
     raise InputError(
         f"side is too small for {len(box)} features: 2**{bits[-1]:.0f} cubes, of which 2**{KEY_BITS} can be numbered; "
-        f"it would need sides {2**high:.3g} times as long" + f", or no more than {fewer} features" * (fewer > 0) + " "
+        f"it would need sides {times:.3g} times as long" + f", or no more than {fewer} features" * (fewer > 0) + " "
         "(MedianPartition has no empty cells and no such limit)"
     )
 

@@ -26,10 +26,10 @@ from labeldp.privacy import (
     check_integer,
     decimal,
     exact_positive,
-    falls_below,
     label_width,
     set_fields,
     shortest_float,
+    smallest_below,
 )
 from labeldp.sampling import MIN_RATE, NORMAL_ERROR, Integers, WordStream, discrete_laplace, normals
 
@@ -489,7 +489,7 @@ def lba_required_residual(
         return HiddenBag(residual, leverage=leverage, cross=cross, label_range=label_range, rows=rows)
 
     unit = float(label_width(label_range) / 2) ** 2 * (1 + float(decimal(cross, "cross")))
-    found = falls_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
+    found = smallest_below(lambda share: _read(bag(share * unit), at), aim, 1e-9, 1e15)
     if found is None:
         raise InputError(f"no residual keeps epsilon = {epsilon} and delta = {delta}: take larger ones")
     return found * unit

@@ -29,12 +29,12 @@ from labeldp.privacy import (
     check_integer,
     decimal,
     exact_positive,
-    falls_below,
     float_within,
-    integer_below,
     label_width,
     set_fields,
     shortest_float,
+    smallest_below,
+    smallest_integer,
 )
 from labeldp.sampling import (
     MAX_STDDEV,
@@ -494,7 +494,7 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
     Guarantee: at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
     aim, least = check_delta(delta), 1e-9
-    found = falls_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
+    found = smallest_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
     if found == least and _read(bags, 0.0) <= aim:
         return 0.0
     return math.inf if found is None else found
@@ -540,28 +540,28 @@ def _smallest_size(design: dict[str, Any], read: Reader, aim: float) -> NoisyBag
     most = MAX_BAG if records is None else min(MAX_BAG, check_integer(records, "records", most=MAX_RECORDS))
     stratified = design.get("noisy_set", "stratified") == "stratified"
     widest = _bags(design, size=most)
-    size = integer_below(
-        lambda size: read(_bags(design, size=size)), aim, math.ceil(1 / widest.fraction) if stratified else 1, most
+    size = smallest_integer(
+        lambda size: read(_bags(design, size=size)) <= aim, math.ceil(1 / widest.fraction) if stratified else 1, most
     )
     return None if size is None else _bags(design, size=size)
 
 
 def _smallest_stddev(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     unit = float(_bags(design, stddev=1).ratio)
-    found = falls_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
+    found = smallest_below(lambda share: read(_bags(design, stddev=share * unit)), aim, 1e-6, 1e9)
     return None if found is None else _bags(design, stddev=found * unit)
 
 
 def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> NoisyBags | None:
     most = _bags(design, noisy_fraction=1)
     if most.noisy_set == "fixed" and most.records is None:
-        share = falls_below(lambda share: read(_bags(design, noisy_fraction=share)), aim, 1e-9, 1.0)
+        share = smallest_below(lambda share: read(_bags(design, noisy_fraction=share)), aim, 1e-9, 1.0)
         return None if share is None else _bags(design, noisy_fraction=share)
 
     def with_noisy(noisy: int) -> NoisyBags:
         return _bags(design, noisy_fraction=shortest_float(Fraction(noisy, most.population)))
 
-    noisy = integer_below(lambda noisy: read(with_noisy(noisy)), aim, 1, most.population)
+    noisy = smallest_integer(lambda noisy: read(with_noisy(noisy)) <= aim, 1, most.population)
     return None if noisy is None else with_noisy(noisy)
 
 

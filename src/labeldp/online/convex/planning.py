@@ -24,7 +24,15 @@ from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.planning import NEIGHBORS
 from labeldp.online.noisy_sums import NoisySums, ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree
-from labeldp.privacy import InputError, check_integer, decimal, exp_bounds, positive_epsilon, shortest_float
+from labeldp.privacy import (
+    InputError,
+    check_integer,
+    decimal,
+    exp_bounds,
+    positive_epsilon,
+    shortest_float,
+    smallest_positive,
+)
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -208,18 +216,10 @@ def _sums(question: _Question, method: str) -> NoisySums[Any]:
 
 def _least(keeps: Callable[[float], bool], refusal: str) -> float:
     """The smallest number that is enough, to 1e-6 of it."""
-    high = 1.0
-    while not keeps(high):
-        high *= 2
-        if high > 2.0**60:
-            raise InputError(refusal)
-    low = high / 2
-    while keeps(low):
-        low, high = low / 2, low
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+    found = smallest_positive(keeps, tol=1e-6, most=2.0**60)
+    if found is None:
+        raise InputError(refusal)
+    return found
 
 
 def _redrawn(question: _Question, method: str) -> ConvexPlan:

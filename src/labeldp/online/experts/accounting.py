@@ -22,6 +22,7 @@ from labeldp.privacy import (
     check_loss_neighbors,
     exact_positive,
     exact_share,
+    smallest,
     switching_rdp,
 )
 
@@ -293,10 +294,7 @@ def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: f
                 Argument("delta"),
                 " is too small for integer noise of 64 bits: take larger ones",
             )
-    while high - low > 1e-7 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    return smallest(kept, low, high, tol=1e-7)
 
 
 def _batches(horizon: int) -> Iterator[int]:
