@@ -308,9 +308,8 @@ KINDS: dict[str, str] = {
 
 MAX_CATEGORIES = 254
 
-MISSING = pa.array(
-    ["", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT"], pa.large_string()
-)
+MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT")
+"""Texts that only say that nothing is there."""
 
 NUMBER = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?inf(inity)?$"
 
@@ -347,7 +346,8 @@ def _without_nan(values: pa.Array) -> pa.Array:
 def clean(texts: Any) -> Any:
     """Texts without spaces around them, null where they only say that nothing is there."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
-    return pc.if_else(pc.is_in(trimmed, value_set=MISSING), pa.scalar(None, pa.large_string()), trimmed)
+    missing = pc.is_in(trimmed, value_set=pa.array(MISSING, pa.large_string()))
+    return pc.if_else(missing, pa.scalar(None, pa.large_string()), trimmed)
 
 
 def has_numbers(texts: Any) -> bool:

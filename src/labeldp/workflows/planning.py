@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from labeldp.learners import intrinsic_dimension
 from labeldp.mechanisms import Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, TableEncoder, open_table
@@ -391,6 +390,8 @@ def read_features(
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:
     """The intrinsic dimension, where there is one."""
+    from labeldp.learners import intrinsic_dimension  # it loads scikit-learn, which a plan without a file does not need
+
     try:
         return intrinsic_dimension(encoder.transform(rows))
     except InputError:

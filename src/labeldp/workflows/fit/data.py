@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.learners import PatchFilters, TableMap
 from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables import (
@@ -28,6 +27,9 @@ from labeldp.tables import (
 )
 from labeldp.workflows.fit.settings import FitSettings, Ids
 from labeldp.workflows.labels import check_kind, codes_of
+
+if TYPE_CHECKING:
+    from labeldp.learners import PatchFilters, TableMap
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
@@ -104,8 +106,10 @@ class PrivateRows:
         rows = encoder.transform(features)
         return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
 
-    def representation(self) -> TableMap:
+    def representation(self) -> "TableMap":
         """What makes linear features of such rows."""
+        from labeldp.learners import TableMap
+
         return TableMap(categorical=self.encoder.categorical)
 
 
@@ -295,12 +299,14 @@ class ImageRows:
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
-    def representation(self) -> PatchFilters:
+    def representation(self) -> "PatchFilters":
         """What makes linear features of such images.
 
         Raises:
             InputError: they are too small, too few, or not square.
         """
+        from labeldp.learners import PatchFilters
+
         (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
         if height != width or height < SMALLEST:
             raise InputError(
