@@ -125,7 +125,7 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
         (("fit", "one.png", *LOCAL[2:], "--model", "cnn"), ("nor a source of images",)),
         (("fit", "nowhere", *LINEAR[2:]), ("no such file or folder: nowhere",)),
         (("fit", "nowhere.npz", *LINEAR[2:]), ("no such file or folder: nowhere.npz",)),
-        ((*LINEAR, "--init", "model"), ("--epochs and --init go with",)),
+        ((*LINEAR, "--init", "model"), ("--init goes with",)),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -17,7 +17,7 @@ import labeldp as ldp
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.learners import PatchFilters
-from labeldp.networks import PRESETS, NetworkClassifier, Recipe, best
+from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, best
 from labeldp.workflows.fit import bundle, data
 from labeldp.workflows.fit.bundle import Bundle
 from networks.conftest import Images
@@ -240,7 +240,8 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:
-    from labeldp.workflows.fit.networks import KINDS, RECIPES
+    from labeldp.workflows.fit import networks, registry
 
-    assert KINDS.keys() == RECIPES.keys() and set(RECIPES.values()) <= PRESETS.keys()
-    assert all(replace(recipe, epochs=1).epochs == 1 for name in RECIPES.values() for recipe in PRESETS[name])
+    names = {networks.PRESETS.get(name, "quick") for name in registry.NETWORKS}
+    assert set(registry.NETWORKS) <= architectures.NETWORKS.keys() and names <= PRESETS.keys()
+    assert all(replace(recipe, epochs=1).epochs == 1 for name in names for recipe in PRESETS[name])

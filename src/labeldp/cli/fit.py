@@ -11,6 +11,7 @@ import click
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import FILE, PATH, domain_options, note, private, saying_weak
 from labeldp.cli.options import progress as _progress
+from labeldp.workflows.fit.registry import METHODS, RECIPES, TRUSTS
 
 if TYPE_CHECKING:
     from labeldp.workflows import Estimated, FitSummary, Numbers
@@ -53,6 +54,16 @@ def _errors(numbers: Numbers) -> Iterator[str]:
     yield f"Squared error below that of always answering the mean: {interval(numbers.gain)}."
 
 
+def _choices_help(data: str) -> str:
+    """Return what each `--model` for "tables" or "images" is."""
+    choices = []
+    for name, choice in RECIPES.items():
+        if data in choice.data:
+            central = "; --trust central" if all(source.trust == "central" for source in choice.sources) else ""
+            choices.append(f"{name} ({choice.help}{central})")
+    return f"For {data}: {', '.join(choices)}."
+
+
 FIT_EXAMPLES = """\b
 Examples:
   labeldp fit people.parquet --label bought --classes no,yes --epsilon 1 \\
@@ -86,28 +97,22 @@ Examples:
 @click.option("--features", metavar="COLUMNS", help="Feature columns, separated by commas; all others by default.")
 @click.option(
     "--trust",
-    type=click.Choice(["local", "central"]),
+    type=click.Choice(TRUSTS),
     default="local",
     show_default=True,
     help="local randomizes each label; central adds noise to sums or counts over labels, which somebody must see.",
 )
 @click.option(
     "--model",
-    type=click.Choice(
-        [
-            *("auto", "boosting", "logistic", "kernel", "forest", "cells", "neighbors", "linear"),
-            *("cnn", "inception", "resnet18", "mlp"),
-        ]
-    ),
+    type=click.Choice(list(RECIPES)),
     default="auto",
     show_default=True,
-    help="What is learnt; auto tries boosting and kernel on the released labels, of numbers boosting and cells. linear "
-    "needs --trust central. Images take linear or a network: cnn, inception, resnet18, mlp (with the extra torch).",
+    help=f"What is learned. {_choices_help('tables')} {_choices_help('images')} Networks need the extra torch.",
 )
 @click.option(
     "--method",
-    type=click.Choice(["best"]),
-    help="best, for images with --trust central: linear model, network and noisy labels together.",
+    type=click.Choice(list(METHODS)),
+    help=" ".join(f"{each.name}, for images with --trust central: {each.help}." for each in METHODS.values()),
 )
 @click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
 @click.option(

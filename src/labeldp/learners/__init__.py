@@ -11,7 +11,6 @@ from labeldp.learners.cells.local import CellClassifier, CellRegressor
 from labeldp.learners.cells.partitions import CubePartition, MedianPartition, Partition
 from labeldp.learners.cells.whole_records import GridClassifier, GridRegressor, fit_full_cells, simulate_full_local
 from labeldp.learners.classifiers import (
-    MODELS,
     KernelClassifier,
     boosted_regression,
     boosted_trees,
@@ -19,7 +18,6 @@ from labeldp.learners.classifiers import (
     default_classifiers,
     distances,
     indicators,
-    kind_of,
 )
 from labeldp.learners.evaluation import (
     Estimate,
@@ -58,7 +56,6 @@ from labeldp.learners.whitening import CHOSEN
 
 __all__ = [
     "CHOSEN",
-    "MODELS",
     "BagRegressor",
     "BagRows",
     "CellClassifier",
@@ -126,7 +123,6 @@ __all__ = [
     "fit_noisy",
     "indicators",
     "intrinsic_dimension",
-    "kind_of",
     "lp_normal_sgd",
     "lp_rr_sgd",
     "neighbor_count",

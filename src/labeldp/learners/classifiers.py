@@ -1,5 +1,6 @@
 """Classifiers for noisy labels, by name."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -220,53 +221,26 @@ def best_temperature(probabilities: Probabilities, targets: NDArray[np.float64])
     return max(TEMPERATURES.tolist(), key=lambda t: float((targets * np.log(tempered(probabilities, t))).sum()))
 
 
-MODELS = {
-    "auto": "gradient-boosted trees or a kernel classifier, whichever explains held-out released labels better",
-    "boosting": "gradient-boosted trees",
-    "kernel": "a kernel regression",
-    "logistic": "a logistic model",
-    "forest": "a random forest",
-}
-"""What each name stands for, as the report says it."""
-
-_KINDS = {
-    "HistGradientBoostingClassifier": MODELS["boosting"],
-    "KernelClassifier": MODELS["kernel"],
-    "Pipeline": MODELS["logistic"],
-    "RandomForestClassifier": MODELS["forest"],
-    "DummyClassifier": "a constant: the released labels were all of one class",
-}
-
-
 def classifiers_of(
     model: str, features: NDArray[np.float64], categorical: NDArray[np.bool_], classes: int
 ) -> list[Any]:
-    """Unfitted classifiers for a name of `MODELS`.
+    """Return the unfitted classifiers of a `--model` that learns from randomized labels.
 
     Args:
-        model: the name.
+        model: "auto", "boosting", "kernel", "logistic" or "forest".
         features: shape (n, d), NaN where a value is missing; category codes in categorical columns.
         categorical: which columns hold category codes, shape (d,).
         classes: K.
-
-    Raises:
-        InputError: an unknown name.
     """
-    if model not in MODELS:
-        raise InputError(f"--model must be one of {', '.join(MODELS)}")
     if model == "auto":
-        return list(default_classifiers(features, categorical, classes))
-    if model == "boosting":
-        return [boosted_trees(len(features), categorical, classes)]
-    if model == "kernel":
-        return [KernelClassifier(categorical=categorical)]
-    return [_logistic(categorical) if model == "logistic" else _forest()]
-
-
-def kind_of(estimator: Any) -> str:
-    """A fitted classifier of these, in words."""
-    name = type(estimator).__name__
-    return _KINDS.get(name, name)
+        return default_classifiers(features, categorical, classes)
+    makers: dict[str, Callable[[], Any]] = {
+        "boosting": lambda: boosted_trees(len(features), categorical, classes),
+        "kernel": lambda: KernelClassifier(categorical=categorical),
+        "logistic": lambda: _logistic(categorical),
+        "forest": _forest,
+    }
+    return [makers[model]()]
 
 
 def distances(categorical: NDArray[np.bool_], learner: Any) -> Any:

@@ -1,6 +1,8 @@
 """How each `--model` is learnt: who may name it, what its releases cost, and what is left of an interrupted fit."""
 
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +11,11 @@ import pytest
 
 import labeldp as ldp
 from labeldp.cli.fit import fit
-from labeldp.privacy import Charge, PrivacyLoss, Trust, total_loss
+from labeldp.privacy import Charge, PrivacyLoss, total_loss
 from labeldp.workflows import FitSettings
+from labeldp.workflows.fit.bundle import TRUSTED
 from labeldp.workflows.fit.recipe import TrainingContext
-from labeldp.workflows.fit.registry import IMAGE_PLANS, PLANS, recipe_of
+from labeldp.workflows.fit.registry import METHODS, RECIPES, recipe_of
 
 LINEAR = FitSettings("bought", ldp.Classes(3), 0.5, 1e-6, "people", trust="central", model="linear")
 
@@ -20,16 +23,27 @@ LOCAL = replace(LINEAR, delta=0.0, trust="local", model="auto")
 
 
 def test_the_command_line_names_every_model() -> None:
-    (option,) = [each for each in fit.params if each.name == "model"]
-    assert sorted(option.type.choices) == sorted({**PLANS, **IMAGE_PLANS})  # type: ignore[attr-defined]
+    model, method = (next(each for each in fit.params if each.name == name) for name in ("model", "method"))
+    assert list(model.type.choices) == list(RECIPES) and list(method.type.choices) == list(METHODS)  # type: ignore[attr-defined]
+    assert all(f"{name} ({choice.help}" in model.help for name, choice in RECIPES.items())  # type: ignore[attr-defined]
+
+
+def test_every_class_that_a_bundle_may_hold_exists() -> None:
+    for name in TRUSTED:
+        module, _, own = name.rpartition(".")
+        if not module.startswith("labeldp.networks") or find_spec("torch"):
+            assert hasattr(import_module(module), own), name
 
 
 @pytest.mark.parametrize("images", [False, True])
 @pytest.mark.parametrize("trust", ["local", "central", "none"])
 def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
-    for model, recipes in (IMAGE_PLANS if images else PLANS).items():
+    data = "images" if images else "tables"
+    for model, choice in RECIPES.items():
+        if data not in choice.data:
+            continue
         settings = replace(LOCAL, model=model, trust=trust)
-        if any(recipe.trust.name.lower() == trust and ldp.Classes in recipe.domains for recipe in recipes):
+        if any(source.trust == trust and "classes" in source.targets for source in choice.sources):
             assert recipe_of(settings, images=images).settings is settings
             continue
         if (model, trust, images) == ("auto", "central", False):
@@ -56,8 +70,8 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         ({"method": "best", "trust": "central", "model": "linear"}, True, "--method best takes --model cnn"),
         ({"method": "best", "trust": "central", "stages": 2}, True, "do not go with --method best"),
         ({"method": "best", "trust": "central", "epochs": 2}, True, "do not go with --method best"),
-        ({"model": "logistic", "epochs": 2}, False, "--epochs and --init go with --model cnn"),
-        ({"model": "linear", "trust": "central", "init": "model"}, True, "--epochs and --init go with --model cnn"),
+        ({"model": "logistic", "epochs": 2}, False, "--epochs goes with --model cnn"),
+        ({"model": "linear", "trust": "central", "init": "model"}, True, "--init goes with --model cnn"),
     ],
 )
 def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], images: bool, words: str) -> None:
@@ -67,7 +81,8 @@ def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], 
 
 def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:
     recipe = recipe_of(LINEAR)
-    assert recipe.trust is Trust.CENTRAL and [step.name for step in recipe.steps(100)] == ["linear", "evaluation"]
+    assert [source.trust for source in RECIPES["linear"].sources] == ["central"]
+    assert [step.name for step in recipe.steps(100)] == ["linear", "evaluation"]
     rest = total_loss(recipe.remaining_charges({}, 100))
     assert rest.within(0.5, 1e-6) and not rest.within(0.4999, 1e-6) and not rest.within(0.5, 0.9e-6)
     assert (

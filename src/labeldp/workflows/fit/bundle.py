@@ -17,6 +17,7 @@ from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Certificate, InputError, certificate_in
 from labeldp.tables import TableEncoder, whole_or_nothing
 from labeldp.workflows.fit.data import ImageShape
+from labeldp.workflows.fit.registry import METHODS, RECIPES
 
 if TYPE_CHECKING:
     from labeldp.learners import Model
@@ -40,43 +41,29 @@ SCHEMA = "schema.json"
 UNIX = 3
 """The system that members of an archive say they come from."""
 
-OWN = {
-    "labeldp.learners.adapters": "NoisyNumberRegressor",
-    "labeldp.learners.cells.central": "CellTreesClassifier CellTreesRegressor",
+SHARED = {
+    "functools": "partial",
+    "numpy": "dtype",
+    "labeldp.mechanisms.domains": "Classes Interval",
     "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
-    "labeldp.learners.cells.local": "CellClassifier CellRegressor NonEmptyCells Scale",
     "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
     "labeldp.learners.cells.whole_records": "GridClassifier GridRegressor",
-    "labeldp.learners.classifiers": "KernelClassifier",
-    "labeldp.learners.linear": "LinearClassifier LinearRegressor",
-    "labeldp.learners.nearest": "NeighborsClassifier NeighborsRegressor",
-    "labeldp.learners.representations": "PatchFilters TableMap",
-    "labeldp.mechanisms.domains": "Classes Interval",
-    "labeldp.networks.best": "Blend Joint Remembered",
-    "labeldp.networks.classifier": "NetworkClassifier",
+    "sklearn.utils.validation": "check_array",
 }
-"""Classes of labeldp that models hold, by their files. A model names them by class, so one that was written where they
-stood before is read, too."""
+"""Classes that bundles hold beside those of one `--model`: of all models, and of cells that a program cuts."""
 
 _RENAMED = {"Occupied": "NonEmptyCells"}
 """Classes of labeldp that had another name when earlier versions wrote models."""
 
-_HOMES = {name: module for module, names in OWN.items() for name in names.split()}
+_MODULES = [SHARED, *(choice.stores for choice in (*RECIPES.values(), *METHODS.values()))]
 
 TRUSTED = frozenset(
-    {
-        *(f"{module}.{name}" for name, module in _HOMES.items()),
-        "functools.partial",
-        "numpy.dtype",
-        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-        "sklearn.metrics._dist_metrics.EuclideanDistance64",
-        "sklearn.neighbors._ball_tree.BallTree",
-        "sklearn.neighbors._kd_tree.KDTree",
-        "sklearn.tree._tree.Tree",
-        "sklearn.utils.validation.check_array",
-    }
+    f"{module}.{name}" for modules in _MODULES for module, names in modules.items() for name in names.split()
 )
-"""Beyond what skops trusts, what models of `--model` and of cells are made of. A file with any other is refused."""
+"""Beyond what skops trusts, what models are made of. A file with any other is refused."""
+
+_HOMES = {name: module for module, _, name in (each.rpartition(".") for each in TRUSTED) if "labeldp." in module}
+"""The module of each class of labeldp. A bundle names classes by module, and may be older than a class's module."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_cells, fit_linear, round_moment
-from labeldp.mechanisms import Classes, CrossMoment, Domain, Interval
-from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, Trust
+from labeldp.mechanisms import CrossMoment, Interval
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import EVALUATED, MIN_RECORDS, Recipe, Step, TrainingContext, check_size
 from labeldp.workflows.fit.summary import format_number
@@ -22,8 +22,6 @@ from labeldp.workflows.fit.summary import format_number
 class NoisyCells(Recipe):
     """Trees that learn from the noisy sums of many small cells of records, by somebody who may see the labels."""
 
-    trust: ClassVar[Trust] = Trust.CENTRAL
-    domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
     secret: ClassVar[tuple[str, ...]] = (
         "The sums of the cells as they were before noise was added.",
         "Which of the randomized labels of the evaluation are true.",
@@ -98,8 +96,6 @@ MAPPED = {
 class NoisySums(Recipe):
     """A linear model of one noisy sum of rows times labels, by somebody who may see the labels."""
 
-    trust: ClassVar[Trust] = Trust.CENTRAL
-    domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
     secret: ClassVar[tuple[str, ...]] = (
         "The sums as they were before noise was added.",
         "Which of the randomized labels of the evaluation are true.",

@@ -29,11 +29,10 @@ from labeldp.learners import (
     fit_multistage,
     fit_noisy,
     indicators,
-    kind_of,
     tune,
 )
-from labeldp.mechanisms import Classes, DiscreteLaplace, Domain, Interval, Mechanism, RandomizedResponse, UnaryEncoding
-from labeldp.privacy import CuratorLike, InputError, Release, Trust
+from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, Mechanism, RandomizedResponse, UnaryEncoding
+from labeldp.privacy import CuratorLike, InputError, Release
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
     MIN_RECORDS,
@@ -48,6 +47,7 @@ from labeldp.workflows.fit.recipe import (
     refuse_local_prior,
     stage_steps,
 )
+from labeldp.workflows.fit.registry import model_of
 from labeldp.workflows.fit.summary import format_number
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
@@ -74,8 +74,6 @@ class ReleasedLabels(Recipe):
     For numbers, `auto` chooses among trees and cells of all sizes, of which one cell is the mean of all labels.
     """
 
-    trust: ClassVar[Trust] = Trust.LOCAL
-    domains: ClassVar[tuple[type[Domain], ...]] = (Classes, Interval)
     secret: ClassVar[tuple[str, ...]] = ("Which of the released labels are true.",)
     notes: ClassVar[tuple[str, ...]] = (
         "Results at other values of ε are not simulated: sizes would have to be chosen anew for each.",
@@ -223,8 +221,6 @@ def _bare(learner: Any) -> Any:
 class NoisyLabels(Recipe):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
-    trust: ClassVar[Trust] = Trust.LOCAL
-    priors: ClassVar[bool] = True
     secret: ClassVar[tuple[str, ...]] = ("Which of the randomized labels are true.",)
     simulation: ClassVar[str] = (
         "randomized anew at each epsilon and learnt from in one stage by plain training of the classifier that was "
@@ -299,7 +295,7 @@ class NoisyLabels(Recipe):
 
     def describe(self, model: Model) -> str:
         """The classifier that was chosen, and the stages."""
-        return f"{kind_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
+        return f"{model_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
 
     def describe_noise(self, records: int) -> str:
         """The chance that a released label is the true one."""

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.curator import DatasetLedger
 from labeldp.learners import Model, cluster_prior, fit_multistage
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.privacy import CuratorLike, InputError, Public, Release, Trust
+from labeldp.privacy import CuratorLike, InputError, Public, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
@@ -24,20 +24,14 @@ from labeldp.workflows.fit.recipe import (
     refuse_local_prior,
     stage_steps,
 )
+from labeldp.workflows.fit.registry import NETWORKS, RECIPES
 from labeldp.workflows.fit.settings import FitSettings
 
 EVALUATED = 0.1
 """The share of the records that a network is measured on, and not learned from."""
 
-RECIPES = {"cnn": "quick", "inception": "mnist", "resnet18": "cifar10", "mlp": "quick"}
-"""The preset of each network: short ones for a processor, the paper's for its networks."""
-
-KINDS = {
-    "cnn": "a compact convolutional network",
-    "inception": "a small Inception network",
-    "resnet18": "a residual network of 18 layers",
-    "mlp": "a network of two hidden layers",
-}
+PRESETS = {"inception": "mnist", "resnet18": "cifar10"}
+"""The presets of the paper's networks; any other takes the short one, "quick"."""
 
 NOT_SIMULATED = "The accuracy at other values of ε is not simulated: a network would have to be trained for each."
 
@@ -49,8 +43,6 @@ WHICH = "Which of the randomized labels are true."
 class NetworkLabels(Recipe):
     """A network that learns from labels that are randomized one by one, and knows their noise."""
 
-    trust: ClassVar[Trust] = Trust.LOCAL
-    priors: ClassVar[bool] = True
     secret: ClassVar[tuple[str, ...]] = (WHICH,)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
@@ -91,7 +83,7 @@ class NetworkLabels(Recipe):
     def _network(self, context: TrainingContext) -> Any:
         """Unfitted, with a recipe for each stage."""
         room, settings = networks(), self.settings
-        recipes = room.PRESETS[RECIPES[settings.model]]
+        recipes = room.PRESETS[PRESETS.get(settings.model, "quick")]
         if settings.epochs is not None:
             recipes = tuple(replace(recipe, epochs=settings.epochs) for recipe in recipes)
         return room.NetworkClassifier(
@@ -105,7 +97,7 @@ class NetworkLabels(Recipe):
     def describe(self, model: Model) -> str:
         """The network and the stages."""
         first = "" if self.settings.init is None else ", from the weights of an earlier model"
-        return f"{KINDS[self.settings.model]}, learnt in {in_stages(self.settings.stages)}{first}"
+        return f"{RECIPES[self.settings.model].help}, learnt in {in_stages(self.settings.stages)}{first}"
 
     def describe_noise(self, records: int) -> str:
         """The chance that a released label is the true one."""
@@ -117,7 +109,6 @@ class NetworkLabels(Recipe):
 class Best(Recipe):
     """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
 
-    trust: ClassVar[Trust] = Trust.CENTRAL
     secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
@@ -126,8 +117,8 @@ class Best(Recipe):
         settings = self.settings
         if settings.trust != "central":
             raise InputError("--method best goes with --trust central: somebody must see the labels")
-        if settings.model not in ("auto", *RECIPES):
-            raise InputError(f"--method best takes --model {', '.join(RECIPES)}: the network beside the linear head")
+        if settings.model not in ("auto", *NETWORKS):
+            raise InputError(f"--method best takes --model {', '.join(NETWORKS)}: the network beside the linear head")
         if settings.stages != 1 or settings.prior != "none" or settings.epochs or settings.init:
             raise InputError(
                 "--stages, --prior, --epochs and --init do not go with --method best: it has its own steps"
@@ -171,7 +162,7 @@ class Best(Recipe):
 
     def describe(self, model: Model) -> str:
         """Both halves."""
-        return f"the mean of a linear model of noisy sums and of {KINDS[self.network]} that learnt from it"
+        return f"the mean of a linear model of noisy sums and of {RECIPES[self.network].help} that learnt from it"
 
     def describe_noise(self, records: int) -> str:
         """Whose two kinds there are."""

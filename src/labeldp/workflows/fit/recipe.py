@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from labeldp.learners import Model, default_clusters, default_epsilon
-from labeldp.mechanisms import Classes, Domain, RandomizedResponse
+from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import (
     Charge,
     CuratorLike,
     InputError,
     PrivacyLoss,
     Release,
-    Trust,
     positive_epsilon,
     shortest_float,
 )
@@ -85,12 +84,6 @@ class Recipe(ABC):
     """
 
     settings: FitSettings
-    trust: ClassVar[Trust]
-    """Of all its releases but a cluster prior."""
-    priors: ClassVar[bool] = False
-    """Whether a cluster prior may come first, from somebody who is trusted to count labels."""
-    domains: ClassVar[tuple[type[Domain], ...]] = (Classes,)
-    """What it learns: classes, numbers, or either."""
     secret: ClassVar[tuple[str, ...]]
     """What the releases do not tell, a sentence each."""
     simulation: ClassVar[str] = ""

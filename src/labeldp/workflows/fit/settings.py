@@ -38,8 +38,8 @@ class FitSettings:
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
-        model: a key of `PLANS`, or for images of `IMAGE_PLANS`.
-        method: "best" for images where everything helps, or None.
+        model: a name of `labeldp.workflows.fit.registry.RECIPES`.
+        method: a name of `labeldp.workflows.fit.registry.METHODS`, or None.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
@@ -66,6 +66,11 @@ class FitSettings:
     init: str | None = None
     cells: int | None = None
     neighbors: int | None = None
+
+    @property
+    def target(self) -> str:
+        """What is learned: "classes" or "numbers"."""
+        return "numbers" if isinstance(self.domain, Interval) else "classes"
 
     @classmethod
     def parse(
