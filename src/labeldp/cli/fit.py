@@ -11,7 +11,7 @@ import click
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import FILE, PATH, domain_options, note, private, saying_weak
 from labeldp.cli.options import progress as _progress
-from labeldp.workflows.fit.registry import METHODS, RECIPES, TRUSTS
+from labeldp.workflows import METHODS, RECIPES, TRUSTS
 
 if TYPE_CHECKING:
     from labeldp.workflows import Estimated, FitSummary, Numbers

@@ -1,5 +1,8 @@
 from .demo import run_demo as run_demo
 from .fit.bundle import networks as networks
+from .fit.registry import METHODS as METHODS
+from .fit.registry import RECIPES as RECIPES
+from .fit.registry import TRUSTS as TRUSTS
 from .fit.run import fit_file as fit_file
 from .fit.settings import FitSettings as FitSettings
 from .fit.summary import Across as Across
