@@ -19,7 +19,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.mechanisms.base import words_for
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
-from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon
+from labeldp.privacy import WORD, PrivacyLoss, exp_bounds, positive_epsilon, set_fields
 from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import discrete_laplace
 from labeldp.sampling.words import WordStream
@@ -170,9 +170,8 @@ class DoubleSampler(Mutant):
 class BitsAtWholeEpsilon(UnaryEncoding):
     """Each bit at epsilon, though two of them change."""
 
-    @property
-    def law(self) -> ResponseLaw:  # type: ignore[override]
-        return ResponseLaw.of(2, positive_epsilon(self.epsilon))
+    def _calibrate(self) -> None:
+        set_fields(self, law=ResponseLaw.of(2, positive_epsilon(self.epsilon)))
 
 
 class HistogramAtWholeEpsilon(LaplaceHistogram):

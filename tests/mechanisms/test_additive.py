@@ -9,7 +9,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.mechanisms import Classes, GaussianOneHot, Interval
-from labeldp.mechanisms.additive import STEPS
+from labeldp.mechanisms.additive import STEPS_IN_INDICATOR
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.privacy import InputError, KeyedRandomness, Trust
 from labeldp.sampling.discrete import discrete_gaussian
@@ -29,9 +29,9 @@ def test_just_enough_noise(epsilon: str, delta: str) -> None:
     mechanism = gaussian(5, epsilon=epsilon, delta=delta)
     codes = mechanism.encoded(np.arange(5))
     distances = {int(((one - other) ** 2).sum()) for one in codes for other in codes}
-    assert distances == {0, mechanism.sensitivity_square} == {0, 2 * STEPS**2}
+    assert distances == {0, mechanism.sensitivity_square} == {0, 2 * STEPS_IN_INDICATOR**2}
     assert mechanism.privacy_loss().within(epsilon, delta)
-    assert not gaussian_loss(2 * STEPS**2, mechanism.stddev - 1, 5).within(epsilon, delta)
+    assert not gaussian_loss(2 * STEPS_IN_INDICATOR**2, mechanism.stddev - 1, 5).within(epsilon, delta)
     assert mechanism.privacy_loss().epsilon(delta) == pytest.approx(float(epsilon), rel=2e-3)
 
 
@@ -48,13 +48,15 @@ def test_indicators_are_right_on_average_and_sum_to_one() -> None:
     stddev = mechanism.noise_stddev * math.sqrt(3 / 4)  # the common part of the noise is taken out
     assert error.std() == pytest.approx(stddev, rel=0.02)
     assert np.all(np.abs(error.reshape(4, 10_000, 4).mean(axis=1)) < 7.04 * stddev / 100)
-    assert ldp.debias(mechanism, np.array([[STEPS, 0, 0, 0]])).values.tolist() == [[1, 0, 0, 0]]
+    assert ldp.debias(mechanism, np.array([[STEPS_IN_INDICATOR, 0, 0, 0]])).values.tolist() == [[1, 0, 0, 0]]
 
 
 def test_the_likelihood_is_that_of_the_noise() -> None:
     mechanism = gaussian(3)
     noisy = np.array([[700, -9_000, 4_321]])
-    masses = [-((noisy[0] - STEPS * np.eye(3)[k]) ** 2).sum() / (2 * mechanism.stddev**2) for k in range(3)]
+    masses = [
+        -((noisy[0] - STEPS_IN_INDICATOR * np.eye(3)[k]) ** 2).sum() / (2 * mechanism.stddev**2) for k in range(3)
+    ]
     found = mechanism.log_likelihood(noisy)[0]
     assert np.allclose(found - found[0], np.array(masses) - masses[0])
 
@@ -113,7 +115,7 @@ class OneStep(GaussianOneHot):
 
     @property
     def sensitivity_square(self) -> int:
-        return STEPS**2
+        return STEPS_IN_INDICATOR**2
 
 
 class Quiet(GaussianOneHot):

@@ -48,7 +48,7 @@ def test_what_is_no_prior_is_refused(prior: Any, sentence: str) -> None:
 
 def test_a_bare_prior_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        InputError, match="a prior learnt from the private labels would destroy the guarantee without a sign"
+        InputError, match="a prior learned from the private labels would destroy the guarantee without a sign"
     ):
         RandomizedResponseTopK(domain=Classes(3), epsilon=1, prior=np.full(3, 1 / 3), k=2)
 

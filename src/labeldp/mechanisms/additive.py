@@ -1,6 +1,6 @@
-"""Noise on each label: DiscreteLaplace, GaussianOneHot."""
+"""Noise added to each label: on the grid of an interval, and on the indicators of classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +25,7 @@ from labeldp.privacy import (
     decimal,
     exp_bounds,
     positive_epsilon,
+    set_fields,
 )
 from labeldp.sampling import AliasTable, Integers, RecordStream, discrete_gaussian, gaussian_law
 
@@ -53,6 +54,7 @@ class DiscreteLaplace(FiniteMechanism):
     """
 
     domain: Interval
+    half: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,9 +63,6 @@ class DiscreteLaplace(FiniteMechanism):
         if self.domain.grid > MAX_GRID:
             raise InputError(f"must have a grid of at most {MAX_GRID} points for DiscreteLaplace", argument="domain")
         self._calibrate()
-
-    def _calibrate(self) -> None:
-        self.half  # refuses an epsilon too small for the grid  # noqa: B018
 
     @property
     def reach(self) -> int:
@@ -80,11 +79,11 @@ class DiscreteLaplace(FiniteMechanism):
         """The scale of the noise before clipping, in the unit of the labels: (high - low) / epsilon."""
         return self.domain.step / float(self.rate)
 
-    @cached_property
-    def half(self) -> list[int]:
-        """Weights of the noise 0, 1, …, N, where N stands for everything beyond; the negative side is the same.
+    def _calibrate(self) -> None:
+        """Compute the weights of the noise 0, 1, …, N, where N stands for everything beyond: `half`.
 
-        All but the peak are rounded up, the peak takes what is left.
+        The negative side is the same. All weights but the peak are rounded up, the peak takes what is left. The
+        guarantee is checked in integers: the worst ratios are at the clipped ends and beside them.
         """
         one = 1 << _PRECISION
         low, high = exp_bounds(-self.rate, bits=_PRECISION + 64)
@@ -96,16 +95,13 @@ class DiscreteLaplace(FiniteMechanism):
             weights.append(_rounded_up(power, (1 - low) * tail))
         weights.append(_rounded_up(-(-power * decay // one), tail))
         half = [WORD - 2 * sum(weights), *weights]
-        self._check(half, exp_bounds(positive_epsilon(self.epsilon))[0])
-        return half
-
-    def _check(self, half: list[int], growth: Fraction) -> None:
-        """The guarantee in integers: the worst ratios are at the clipped ends and beside them."""
+        growth = exp_bounds(positive_epsilon(self.epsilon))[0]
         at_end = WORD - sum(half[1:])
         falling = all(a >= b for a, b in pairwise(half[:-1]))
         inner = half[0] <= growth * half[-2] if self.reach > 1 else True
         if not (half[0] > 0 and falling and inner and at_end <= growth * half[-1]):
             raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
+        set_fields(self, half=half)
 
     @cached_property
     def _alias(self) -> AliasTable:
@@ -171,7 +167,7 @@ def _rounded_up(power: int, factor: Fraction) -> int:
     return -(-power * factor.numerator * WORD // (factor.denominator << _PRECISION))
 
 
-STEPS = 1 << 10
+STEPS_IN_INDICATOR = 1 << 10
 """Grid steps in one indicator: the rounding of the noise to integers costs less than a millionth of its variance."""
 
 
@@ -202,6 +198,7 @@ class GaussianOneHot(EpsilonMechanism):
 
     domain: Classes
     delta: float
+    stddev: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,23 +214,19 @@ class GaussianOneHot(EpsilonMechanism):
         self._calibrate()
 
     def _calibrate(self) -> None:
-        self.stddev  # refuses what does not fit  # noqa: B018
+        """Compute the standard deviation of the noise, in steps."""
+        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
+        set_fields(self, stddev=smallest_stddev(self.sensitivity_square, self.domain.size, *exact))
 
     @property
     def sensitivity_square(self) -> int:
         """The squared distance of two labels, in squared steps: exact."""
-        return 2 * STEPS**2
-
-    @cached_property
-    def stddev(self) -> int:
-        """Of the noise, in steps."""
-        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
-        return smallest_stddev(self.sensitivity_square, self.domain.size, *exact)
+        return 2 * STEPS_IN_INDICATOR**2
 
     @property
     def noise_stddev(self) -> float:
         """The standard deviation of the noise on each indicator."""
-        return self.stddev / STEPS
+        return self.stddev / STEPS_IN_INDICATOR
 
     def privacy_loss(self) -> PrivacyLoss:
         """A Gaussian loss, and a failure probability below 10^-25 that stands for the integers."""
@@ -250,7 +243,7 @@ class GaussianOneHot(EpsilonMechanism):
 
     def encoded(self, codes: Codes) -> Integers:
         """The indicators in steps, shape (n, K). They are private."""
-        return STEPS * (codes[:, None] == np.arange(self.domain.size)).astype(np.int64)
+        return STEPS_IN_INDICATOR * (codes[:, None] == np.arange(self.domain.size)).astype(np.int64)
 
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
@@ -277,7 +270,7 @@ class GaussianOneHot(EpsilonMechanism):
         array = np.asarray(noisy)
         if array.dtype.kind != "i" or array.ndim != 2 or array.shape[1] != self.domain.size:
             raise InputError(f"must be integers of this mechanism, shape (n, {self.domain.size})", argument="noisy")
-        return array / STEPS
+        return array / STEPS_IN_INDICATOR
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Unbiased indicators, shape (n, K), rows sum to 1: the noise in their common part is taken out."""

@@ -1,4 +1,4 @@
-"""Mechanism, FiniteMechanism; debias."""
+"""What every mechanism is: its description, its law as tables of integers, and unbiased estimates of its output."""
 
 import hashlib
 import json
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.domains import Codes, Domain
+from labeldp.mechanisms.inputs import PublicInput
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -29,6 +30,7 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
+from labeldp.sampling import WordStream
 
 SAMPLER_VERSION = 1
 """Part of every specification: keyed noise is the same only under the same sampler."""
@@ -79,16 +81,17 @@ class Mechanism(ABC):
     """
 
     domain: Domain
+    public_inputs: tuple[PublicInput, ...] = field(init=False, default=(), repr=False, compare=False)
     neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
 
     @abstractmethod
     def privacy_loss(self) -> PrivacyLoss:
-        """What one release costs."""
+        """Return what one release costs."""
 
     @abstractmethod
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
-        """Randomize codes. This is the bare map: `Curator.release` charges before it calls it.
+        """Randomize codes. This is the map alone: `Curator.release` charges before it calls it.
 
         Args:
             labels: codes, shape (n,), integer.
@@ -103,23 +106,23 @@ class Mechanism(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """What distinguishes this mechanism from others of its type, as plain JSON values."""
+        """Return what distinguishes this mechanism from others of its type, as plain JSON values."""
 
     @property
     def records(self) -> int | None:
-        """How many records a mechanism with its own law for each record serves; None for any number."""
+        """The number of records that the mechanism was made for; None for any number."""
         return None
 
     def arrays(self) -> NDArray[Any] | None:
-        """What must be stored beside the specification to describe this mechanism: one row for each record."""
+        """Return the array, a row for each record, that must be stored beside the specification, or None."""
         return None
 
     def restored(self, arrays: NDArray[Any]) -> "Mechanism":
-        """This mechanism with stored arrays in place of its own."""
+        """Return this mechanism with stored arrays in place of its own."""
         raise InputError(f"{type(self).__name__} has no arrays to restore")
 
     def specification(self) -> dict[str, Any]:
-        """Everything that the law depends on, as plain JSON values: public."""
+        """Return everything that the law depends on, as plain JSON values: public."""
         return {
             "mechanism": type(self).__name__,
             "domain": self.domain.to_json(),
@@ -135,15 +138,15 @@ class Mechanism(ABC):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """The conditions of the guarantee, in words; empty where it is unconditional."""
-        return ()
+        return tuple(each.assumption for each in self.public_inputs if each.why)
 
     @property
     def basis(self) -> tuple[Certificate, ...]:
         """The certificates of releases that this mechanism was made from: what it publishes depends on them, too."""
-        return ()
+        return tuple(certificate for each in self.public_inputs for certificate in each.certificates)
 
     def unbiased(self, noisy: Any) -> Debiased:
-        """What `debias` returns; refused unless the mechanism says how."""
+        """Return what `debias` returns; refused unless the mechanism says how."""
         raise NotInvertibleError(f"{type(self).__name__} has no unbiased estimate of single labels")
 
     def bound(self, rng: Any, ids: Any = None) -> Randomness:
@@ -166,7 +169,13 @@ class Mechanism(ABC):
     def check_records(self, count: int) -> None:
         """Refuse labels that this mechanism was not made for."""
         if self.records is not None and count != self.records:
-            raise InputError(f"labels must hold {self.records} records: this mechanism has one candidate set for each")
+            raise InputError(f"labels must hold {self.records} records, as this mechanism was made for so many")
+
+    def _with(self, **values: Any) -> Self:
+        """Return a copy with other values of some fields, without a call of the constructor."""
+        other = object.__new__(type(self))
+        set_fields(other, **{part.name: getattr(self, part.name) for part in fields(self)} | values)
+        return other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,23 +193,20 @@ class EpsilonMechanism(Mechanism):
         set_fields(self, epsilon=float_within(positive_epsilon(self.epsilon)))
 
     def _calibrate(self) -> None:
-        """Refuse parameters that no noise of 64 bits can promise: constructors ask this last, `with_epsilon` too."""
+        """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
 
     def with_epsilon(self, epsilon: float) -> Self:
-        """The same description at another epsilon: domain, candidate sets and groups stay.
+        """Return the same mechanism at another epsilon: domain, candidate sets and groups stay.
 
         Raises:
             InputError: an epsilon that the constructor would refuse.
         """
-        other = object.__new__(type(self))
-        for part in fields(self):
-            set_fields(other, **{part.name: getattr(self, part.name)})
-        set_fields(other, epsilon=float_within(positive_epsilon(epsilon)))
+        other = self._with(epsilon=float_within(positive_epsilon(epsilon)))
         other._calibrate()
         return other
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon."""
+        """Return the exact epsilon."""
         return {"epsilon": str(positive_epsilon(self.epsilon))}
 
     def __str__(self) -> str:
@@ -212,11 +218,11 @@ class FiniteMechanism(EpsilonMechanism):
 
     @abstractmethod
     def tables(self) -> list[Table]:
-        """Each distinct law with the records that it serves."""
+        """Return each distinct law with the records that it serves."""
 
     @abstractmethod
     def weights(self) -> Weights:
-        """P(z | y) times 2**64 as Python integers, shape (k, m), or (n, k, m) with one law for each record.
+        """Return P(z | y) times 2**64 as Python integers, shape (k, m), or (n, k, m) with one law for each record.
 
         Raises:
             InputError: more than 2**24 entries.
@@ -224,7 +230,7 @@ class FiniteMechanism(EpsilonMechanism):
 
     @abstractmethod
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
-        """The noisy labels of one block of records, of which the first is record `start`."""
+        """Return the noisy labels of one block of records, of which the first is record `start`."""
 
     @property
     def block(self) -> int:
@@ -232,7 +238,7 @@ class FiniteMechanism(EpsilonMechanism):
         return BLOCK
 
     def matrix(self) -> NDArray[np.float64]:
-        """P(z | y), shape as `weights`; rows sum to 1 within rounding."""
+        """Return P(z | y), shape as `weights`; rows sum to 1 within rounding."""
         return (self.weights() / WORD).astype(np.float64)
 
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
@@ -252,10 +258,16 @@ class FiniteMechanism(EpsilonMechanism):
 
 
 def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
-    """One fresh word for each of the records `ids`, shape (n,)."""
+    """Return one fresh word for each of the records `ids`, shape (n,)."""
     words = np.empty(len(ids), dtype=np.uint64)
     randomness.fill(words, ids, lane)
     return words
+
+
+def word_stream(rng: Any, count: int) -> WordStream:
+    """Return a stream of words for `count` draws that belong to no record."""
+    randomness = as_bound(rng)
+    return WordStream(randomness, randomness.record_ids(None, count))
 
 
 def refuse_large(entries: int) -> None:
@@ -267,7 +279,7 @@ def refuse_large(entries: int) -> None:
 
 
 def debias(mechanism: Any, noisy: Any) -> Debiased:
-    """Unbiased estimates of the true labels: averaged over the noise, they are the truth.
+    """Return unbiased estimates of the true labels: averaged over the noise, they are the truth.
 
     Use the estimates in sums and averages over many records; a single one is far from its truth.
 

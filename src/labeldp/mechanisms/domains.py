@@ -1,4 +1,4 @@
-"""Classes, Interval, Located, CubeGrid."""
+"""Domains: the public sets that labels come from, and their codes."""
 
 import re
 from abc import ABC, abstractmethod
@@ -67,7 +67,25 @@ class Domain(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """A public description, plain JSON values, order included."""
+        """Return a public description, plain JSON values, order included."""
+
+    @staticmethod
+    def from_json(content: Any) -> "Domain":
+        """Return the domain that `to_json` described.
+
+        Raises:
+            InputError: no such description, or one of a domain that may not be.
+            KeyError, TypeError, ValueError, ArithmeticError: a part of it is missing or of another type.
+        """
+        for key, kind in DOMAINS.items():
+            if isinstance(content, Mapping) and key in content:
+                return kind._restore(content)
+        raise InputError("the description is of no domain of labeldp")
+
+    @classmethod
+    def _restore(cls, content: Any) -> "Domain":
+        """Return the domain of this type that a description says."""
+        raise InputError(f"{cls.__name__} is not read from descriptions")
 
     def contains(self, labels: Any) -> bool:
         """True when every label lies in the domain. The answer is as private as the labels."""
@@ -194,8 +212,12 @@ class Classes(Domain):
         return names[self.check_codes(codes)]
 
     def to_json(self) -> dict[str, Any]:
-        """The names in order."""
+        """Return the names in order."""
         return {"classes": list(self.names)}
+
+    @classmethod
+    def _restore(cls, content: Any) -> "Classes":
+        return cls(tuple(content["classes"]))
 
     def __repr__(self) -> str:
         if self.names == tuple(range(self.size)):
@@ -406,6 +428,11 @@ class Interval(Domain):
         clipped = {"clip": True} if self.clip else {}
         return {"low": str(low), "high": str(high), "grid": self.grid, **clipped}
 
+    @classmethod
+    def _restore(cls, content: Any) -> "Interval":
+        low, high = (float(Fraction(content[end])) for end in ("low", "high"))
+        return cls(low, high, content["grid"], content.get("clip", False))
+
 
 MAX_CUBES = 1 << 62
 
@@ -586,5 +613,14 @@ class Located(Domain):
         return counts.astype(np.int64).reshape(self.grid.cells, self.labels.size)
 
     def to_json(self) -> dict[str, Any]:
-        """The grid and the domain of the labels."""
+        """Return the grid and the domain of the labels."""
         return {"cells": self.grid.to_json(), "labels": self.labels.to_json()}
+
+    @classmethod
+    def _restore(cls, content: Any) -> "Located":
+        grid = {name: tuple(values) for name, values in content["cells"].items()}
+        return cls(CubeGrid(**grid), Domain.from_json(content["labels"]))
+
+
+DOMAINS: dict[str, type[Domain]] = {"classes": Classes, "cells": Located, "grid": Interval}
+"""Every domain, by a key that the description of no other has."""

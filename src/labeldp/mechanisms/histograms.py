@@ -1,4 +1,4 @@
-"""Counts and sums of public groups."""
+"""Noisy class counts and noisy sums of labels over public groups, from a trusted curator."""
 
 from abc import abstractmethod
 from dataclasses import InitVar, dataclass, field
@@ -8,11 +8,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.inputs import Groups, basis_of
-from labeldp.privacy import Certificate, InputError, PrivacyLoss, Public, Trust, as_bound, positive_epsilon, set_fields
-from labeldp.sampling import MIN_RATE, WordStream, discrete_laplace, geometric_law
+from labeldp.mechanisms.inputs import Groups, PublicInput
+from labeldp.privacy import InputError, PrivacyLoss, Public, Trust, positive_epsilon, set_fields
+from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
 
 Counts = NDArray[np.int64]
 
@@ -31,8 +31,6 @@ class CountMechanism(EpsilonMechanism):
 
     groups: InitVar[Any]
     partition: Groups = field(init=False)
-    why: str = field(init=False, compare=False)
-    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
 
@@ -40,33 +38,23 @@ class CountMechanism(EpsilonMechanism):
         super().__post_init__()
         if not self.takes(self.domain):
             raise InputError(f"must be {self.domain_wanted}", argument="domain")
-        set_fields(self, partition=Groups.of(groups), why=getattr(groups, "why", ""), sources=basis_of(groups))
+        set_fields(self, partition=Groups.of(groups), public_inputs=(PublicInput.of(groups, "groups"),))
+        self._calibrate()
 
     @classmethod
     def takes(cls, domain: Domain) -> bool:
         """Whether it is a mechanism on such labels."""
         return isinstance(domain, Classes)
 
-    @property
-    def basis(self) -> tuple[Certificate, ...]:
-        """The certificate of the groups, where they were released."""
-        return self.sources
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """That the groups were public, in the caller's words."""
-        return (f"the groups do not depend on the private labels ({self.why})",) if self.why else ()
-
     def arrays(self) -> NDArray[np.int64]:
         """The group of each record, shape (n,)."""
         return self.partition.of_record
 
     def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
-        """The same mechanism with groups that were stored."""
+        """Return the same mechanism with groups that were stored."""
         why = "the groups were fixed by an earlier release, whose certificate says what they rest on"
-        again = type(self)(domain=self.domain, epsilon=self.epsilon, groups=Public(np.array(arrays), why=why))
-        set_fields(again, sources=self.sources)
-        return again
+        partition = Groups.of(Public(np.array(arrays), why=why))
+        return self._with(partition=partition, public_inputs=(PublicInput("groups", why, self.basis),))
 
     @property
     def records(self) -> int:
@@ -104,8 +92,8 @@ class CountMechanism(EpsilonMechanism):
         """The released result for counts (groups, K) that are given: the bare map, for whoever has counts."""
 
 
-SEEN = 8
-"""Noisy counts are told apart from -SEEN to SEEN where a law over outcomes is asked for."""
+TOLD_APART = 8
+"""Noisy counts are told apart from -TOLD_APART to TOLD_APART where a law over outcomes is asked for."""
 
 
 @final
@@ -119,10 +107,6 @@ class LaplaceHistogram(CountMechanism):
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
-
-    def __post_init__(self, groups: Any) -> None:
-        super().__post_init__(groups)
-        self._calibrate()
 
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
@@ -143,20 +127,19 @@ class LaplaceHistogram(CountMechanism):
         return f"noisy class counts of {self.partition.count} groups of records, by {self}"
 
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """The joint law of the first two classes' noisy counts, each clipped to -`SEEN` … `SEEN`."""
-        places = np.arange(-SEEN, SEEN)
+        """The joint law of the first two classes' noisy counts, each clipped to -`TOLD_APART` … `TOLD_APART`."""
+        places = np.arange(-TOLD_APART, TOLD_APART)
         first, second = (geometric_law(float(self.rate), places - int(count)) for count in np.asarray(counts)[:2])
         return np.outer(first, second).ravel()
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
         """The first two noisy counts as one index."""
-        places = np.clip(released[:, :2], -SEEN, SEEN) + SEEN
-        return (places @ np.array([2 * SEEN + 1, 1])).astype(np.intp)
+        places = np.clip(released[:, :2], -TOLD_APART, TOLD_APART) + TOLD_APART
+        return (places @ np.array([2 * TOLD_APART + 1, 1])).astype(np.intp)
 
     def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
         """Noisy counts, shape (groups, K)."""
-        randomness = as_bound(rng)
-        noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
+        noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts + noise.reshape(counts.shape)
 
 
@@ -175,10 +158,6 @@ class LaplaceSum(CountMechanism):
     """
 
     domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
-
-    def __post_init__(self, groups: Any) -> None:
-        super().__post_init__(groups)
-        self._calibrate()
 
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
@@ -233,8 +212,7 @@ class LaplaceSum(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
         """Noisy sums, shape (groups,)."""
-        randomness = as_bound(rng)
-        noise = discrete_laplace(WordStream(randomness, randomness.record_ids(None, counts.size)), self.rate)
+        noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts[:, 0] + noise
 
     def means(self, released: Any, sizes: Any) -> NDArray[np.float64]:

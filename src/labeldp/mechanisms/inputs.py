@@ -1,19 +1,86 @@
-"""What a mechanism is given besides labels: groups, rows, priors."""
+"""What a mechanism is given besides labels: groups, rows, priors, and why they are public."""
 
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import BLOCK, Certificate, InputError, Public, Release
 
+Floats = NDArray[np.float64]
+
 RESOLUTION = 1 << 12
 
 MAX_RESOLUTION = 1 << 14
 """Entries of a row, in grid steps, fit into 16 bits."""
+
+ROW_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class PublicInput:
+    """An argument of a mechanism that depends on no private label, and how this is known.
+
+    Args:
+        name: of the argument.
+        why: the reason that the caller gave; empty for what was released.
+        certificates: of the releases that it was made from.
+    """
+
+    name: str
+    why: str = ""
+    certificates: tuple[Certificate, ...] = ()
+
+    @classmethod
+    def of(cls, given: Any, name: str) -> Self:
+        """Return where an argument comes from.
+
+        Raises:
+            InputError: neither `Public` nor a `Release`: nothing shows that it has not seen the labels.
+        """
+        public_value(given, name)
+        if isinstance(given, Release):
+            return cls(name, certificates=(given.certificate,))
+        return cls(name, given.why)
+
+    @property
+    def assumption(self) -> str:
+        """That the argument is public, in the caller's words."""
+        verb = "do" if self.name.endswith("s") else "does"
+        return f"the {self.name} {verb} not depend on the private labels ({self.why})"
+
+
+def public_value(given: Any, name: str) -> Any:
+    """Return the value of an argument that was declared public or was released.
+
+    Raises:
+        InputError: neither `Public` nor a `Release`.
+    """
+    if not isinstance(given, Public | Release):
+        raise InputError(
+            f'must be Public(array, why="…") or a Release: {name} may not depend on private labels', argument=name
+        )
+    return given.value
+
+
+def real_matrix(value: Any, problem: str) -> Floats:
+    """Return a table of real numbers, shape (n, d), as doubles.
+
+    Raises:
+        InputError: not a table, which `problem` says, or not of real numbers.
+    """
+    try:
+        if np.asarray(value).dtype.kind == "c":
+            raise TypeError("complex numbers would lose their imaginary part")
+        table = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be real numbers: map tables to numbers first") from None
+    if table.ndim != 2 or not table.shape[1]:
+        raise InputError(problem)
+    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +97,19 @@ class GridRows:
 
     @classmethod
     def of(cls, features: Any, clip: float | None, resolution: int) -> "GridRows":
-        """Rows scaled down to norm `clip` where they are longer, then rounded to multiples of clip / resolution.
+        """Scale rows down to norm `clip` where they are longer, and round them to multiples of clip / resolution.
 
         Raises:
             InputError: a bare array, numbers that are not finite, or a clip or resolution out of range.
         """
-        if not isinstance(features, Public | Release):
-            raise InputError(
-                'features must be Public(array, why="…") or a Release: features may not depend on private labels'
-            )
-        rows = _finite_rows(features.value)
+        problem = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
+        rows = real_matrix(public_value(features, "features"), problem)
+        if not rows.size or not np.all(np.isfinite(rows)):
+            raise InputError(problem)
         if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= MAX_RESOLUTION:
-            raise InputError(f"resolution must be an integer number of grid steps from 1 to {MAX_RESOLUTION}")
+            raise InputError(
+                f"must be an integer number of grid steps from 1 to {MAX_RESOLUTION}", argument="resolution"
+            )
         norms = np.linalg.norm(rows, axis=1)
         longest = float(norms.max(initial=0.0)) if clip is None else float(clip)
         if not 0 < longest < np.inf:
@@ -66,7 +134,7 @@ class GridRows:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the rows, in the order of the records."""
+        """The SHA-256 of the rows, in the order of the records."""
         found = hashlib.sha256(repr((self.steps.shape, self.unit.hex())).encode())
         for part in self._parts():
             found.update(part.astype("<i2").tobytes())
@@ -82,25 +150,8 @@ class GridRows:
         return hash(self.digest)
 
 
-def _finite_rows(value: Any) -> NDArray[np.float64]:
-    """A matrix of finite numbers.
-
-    Raises:
-        InputError: anything else.
-    """
-    try:
-        if np.asarray(value).dtype.kind == "c":
-            raise TypeError("complex numbers would lose their imaginary part")
-        rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("features must be real numbers: map tables to numbers first") from None
-    if rows.ndim != 2 or not rows.size or not np.all(np.isfinite(rows)):
-        raise InputError("features must be a finite array of numbers, shape (n, d), with at least one row and column")
-    return rows
-
-
 def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
-    """Rows as 64-bit integers, whose products and sums do not overflow."""
+    """Return rows as 64-bit integers, whose products and sums do not overflow."""
     return rows.astype(np.int64)
 
 
@@ -118,25 +169,26 @@ class Groups:
 
     @classmethod
     def of(cls, groups: Any, name: str = "groups") -> "Groups":
-        """Groups that were declared public or were released; refusals call them by `name`.
+        """Return groups that were declared public or were released; errors call them `name`.
 
         Raises:
             InputError: a bare array, or not one non-negative integer for each record.
         """
-        if not isinstance(groups, Public | Release):
-            raise InputError(
-                f'must be Public(array, why="…") or a Release: {name} may not depend on private labels', argument=name
-            )
-        array = np.asarray(groups.value)
+        array = np.asarray(public_value(groups, name))
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
             raise InputError("must be one non-negative integer for each record", argument=name)
         array = array.astype(np.int64)
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)
 
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Records in each group, shape (count,)."""
+        return np.bincount(self.of_record, minlength=self.count)
+
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all.
+        """The SHA-256 of the groups in the order of the records, as the smallest unsigned integers that hold them all.
 
         The type comes first: the bytes of two groups of one kind may be those of a single one of another.
         """
@@ -152,39 +204,31 @@ class Groups:
         return hash(self.digest)
 
 
-ROW_SUM_TOLERANCE = 1e-6
-
-
-def basis_of(value: Any) -> tuple[Certificate, ...]:
-    """The certificate of a released value; nothing for a public one."""
-    return (value.certificate,) if isinstance(value, Release) else ()
-
-
-def prior_rows(prior: Any, classes: int, name: str = "prior") -> NDArray[np.float64]:
-    """The array of a prior that was declared public or was released.
+def prior_rows(prior: Any, classes: int) -> Floats:
+    """Return the rows of a prior that was declared public or was released, shape (n, classes).
 
     Raises:
-        InputError: a bare array (nothing shows that it has not seen the labels), or not a distribution over
-            the classes, shape (n, classes) or (classes,).
+        InputError: a bare array (nothing shows that it has not seen the labels), or not a distribution over the
+            classes, shape (n, classes) or (classes,).
     """
     if not isinstance(prior, Public | Release):
         raise InputError(
-            'must be a Release or Public(array, why="…"): a prior learnt from the private labels '
+            'must be a Release or Public(array, why="…"): a prior learned from the private labels '
             "would destroy the guarantee without a sign",
-            argument=name,
+            argument="prior",
         )
     try:
         array = np.ascontiguousarray(prior.value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"must be an array of numbers, shape (n, {classes})", argument=name) from None
+        raise InputError(f"must be an array of numbers, shape (n, {classes})", argument="prior") from None
     rows = array.reshape(1, -1) if array.ndim == 1 else array
     if rows.ndim != 2 or rows.shape[1] != classes:
-        raise InputError(f"must have one column for each of the {classes} classes", argument=name)
+        raise InputError(f"must have one column for each of the {classes} classes", argument="prior")
     if rows.size and rows.min() < 0:
-        raise InputError("must not be negative", argument=name)
+        raise InputError("must not be negative", argument="prior")
     sums = rows @ np.ones(classes)
     if not np.all(np.isfinite(sums)):
-        raise InputError("must be finite: it holds NaN or infinite values", argument=name)
+        raise InputError("must be finite: it holds NaN or infinite values", argument="prior")
     if np.any(np.abs(sums - 1.0) > ROW_SUM_TOLERANCE):
-        raise InputError("must sum to 1 in each row", argument=name)
+        raise InputError("must sum to 1 in each row", argument="prior")
     return rows

@@ -3,26 +3,23 @@
 from abc import abstractmethod
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from math import sinh
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
-from labeldp.mechanisms.inputs import RESOLUTION, GridRows, basis_of, wide
+from labeldp.mechanisms.inputs import RESOLUTION, GridRows, PublicInput, wide
 from labeldp.privacy import (
     BLOCK,
     Argument,
-    Certificate,
     InputError,
     PrivacyLoss,
     Trust,
     all_digits,
-    as_bound,
     decimal,
     positive_epsilon,
     set_fields,
@@ -59,20 +56,14 @@ class CrossMoment(EpsilonMechanism):
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
     rows: GridRows = field(init=False)
-    why: str = field(init=False, compare=False)
-    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes | Interval):
             raise InputError("must be Classes or Interval, such as Classes(10) or Interval(0, 100)", argument="domain")
-        set_fields(
-            self,
-            rows=GridRows.of(features, clip, resolution),
-            why=getattr(features, "why", ""),
-            sources=basis_of(features),
-        )
+        rows = GridRows.of(features, clip, resolution)
+        set_fields(self, rows=rows, public_inputs=(PublicInput.of(features, "features"),))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
         if self.records * self.rows.length * self.largest_label >= 1 << 62:
@@ -96,16 +87,6 @@ class CrossMoment(EpsilonMechanism):
         """Thirteen places, in steps, between which the noise's law is told apart: up to three standard deviations."""
         stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
         return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
-
-    @property
-    def basis(self) -> tuple[Certificate, ...]:
-        """The certificate of the features, where they were released."""
-        return self.sources
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """That the features were public, in the caller's words."""
-        return (f"the features do not depend on the private labels ({self.why})",) if self.why else ()
 
     @property
     def records(self) -> int:
@@ -168,12 +149,11 @@ class CrossMoment(EpsilonMechanism):
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
-        return sums + self.noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
+        return sums + self.draw_noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
 
-    def noise(self, count: int, *, rng: Any) -> Integers:
+    def draw_noise(self, count: int, *, rng: Any) -> Integers:
         """Noise in steps, shape (count,): the bare map, without labels."""
-        randomness = as_bound(rng)
-        return self.draw(WordStream(randomness, randomness.record_ids(None, count)))
+        return self.draw(word_stream(rng, count))
 
     def moment(self, released: Any) -> NDArray[np.float64]:
         """What was released, in the unit of features times labels, shape (d, columns).
@@ -210,8 +190,11 @@ class GaussianMoment(CrossMoment):
     """
 
     delta: float
+    mu: float = field(init=False, repr=False, compare=False)
+    stddev: int = field(init=False, repr=False, compare=False)
 
     def _calibrate(self) -> None:
+        """Compute the mu of the Gaussian loss, from epsilon and delta alone, and the standard deviation in steps."""
         if not 0 < decimal(self.delta, "delta") < 1:
             raise InputError(
                 "must lie in (0, 1), such as ",
@@ -221,17 +204,8 @@ class GaussianMoment(CrossMoment):
             )
         if self.cells > MAX_CELLS:
             raise InputError(f"features must have fewer columns: at most {MAX_CELLS:,} sums fit into one release")
-        self.stddev  # refuses what does not fit  # noqa: B018
-
-    @cached_property
-    def mu(self) -> float:
-        """Of the Gaussian loss: a function of epsilon and delta alone."""
-        return largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
-
-    @cached_property
-    def stddev(self) -> int:
-        """Of the noise, in steps."""
-        return stddev_within(self.sensitivity_square, self.mu)
+        mu = largest_mu(positive_epsilon(self.epsilon), decimal(self.delta, "delta"))
+        set_fields(self, mu=mu, stddev=stddev_within(self.sensitivity_square, mu))
 
     @property
     def noise_stddev(self) -> float:

@@ -1,4 +1,4 @@
-"""Randomized response, with prior, top-k, unary bits."""
+"""Randomized response: over all classes, over the likely ones of a prior, and on the bits of a unary encoding."""
 
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes
-from labeldp.mechanisms.inputs import basis_of, prior_rows
+from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
     WORD,
-    Certificate,
     Ids,
     InputError,
     NotInvertibleError,
@@ -113,18 +112,15 @@ class RandomizedResponse(FiniteMechanism):
         array([1, 7, 4, 4], dtype=uint8)
     """
 
+    law: ResponseLaw = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_classes(self.domain)
         self._calibrate()
 
     def _calibrate(self) -> None:
-        self.law  # refuses an epsilon too small for the table  # noqa: B018
-
-    @cached_property
-    def law(self) -> ResponseLaw:
-        """The integer law."""
-        return ResponseLaw.of(self.domain.size, positive_epsilon(self.epsilon))
+        set_fields(self, law=ResponseLaw.of(self.domain.size, positive_epsilon(self.epsilon)))
 
     @property
     def keep_probability(self) -> float:
@@ -158,28 +154,19 @@ class _CandidateResponse(FiniteMechanism):
 
     domain: Classes
     candidates: CandidateSets
-    why: str
-    sources: tuple[Certificate, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _require_classes(self.domain)
-        self._calibrate()
+    laws: dict[int, ResponseLaw]
 
     def _calibrate(self) -> None:
-        self.laws  # refuses an epsilon too small for the tables  # noqa: B018
-        ResponseLaw.of(2, positive_epsilon(self.epsilon))  # also where no record was left a choice
+        """Compute the law for every size of set that occurs."""
+        epsilon = positive_epsilon(self.epsilon)
+        sizes = np.flatnonzero(np.bincount(self.sizes))
+        set_fields(self, laws={int(size): ResponseLaw.of(int(size), epsilon) for size in sizes})
+        ResponseLaw.of(2, epsilon)  # refuses a small epsilon also where no record was left a choice
 
     @cached_property
     def sizes(self) -> NDArray[np.uint32]:
         """How many candidates each set has, shape (n,)."""
         return self.candidates.sizes
-
-    @cached_property
-    def laws(self) -> dict[int, ResponseLaw]:
-        """The law for every size of set that occurs."""
-        epsilon = positive_epsilon(self.epsilon)
-        return {int(size): ResponseLaw.of(int(size), epsilon) for size in np.flatnonzero(np.bincount(self.sizes))}
 
     @cached_property
     def _steps(self) -> NDArray[np.uint64]:
@@ -220,16 +207,6 @@ class _CandidateResponse(FiniteMechanism):
             Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
             for size, law in self.laws.items()
         ]
-
-    @property
-    def basis(self) -> tuple[Certificate, ...]:
-        """The certificate of the prior, where it was released."""
-        return self.sources
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """That the prior was public, in the caller's words."""
-        return (f"the prior does not depend on the private labels ({self.why})",) if self.why else ()
 
     def _expand(self) -> Weights:
         """Exact weights over codes, shape (sets, K, K)."""
@@ -296,8 +273,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     prior: InitVar[Any]
     k: InitVar[int]
     candidates: CandidateSets = field(init=False)
-    why: str = field(init=False, compare=False)
-    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
+    laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any, k: int) -> None:
         _require_classes(self.domain)
@@ -306,10 +282,9 @@ class RandomizedResponseTopK(_CandidateResponse):
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= self.domain.size:
             raise InputError(f"k must be an integer from 1 to {self.domain.size}")
-        set_fields(
-            self, candidates=CandidateSets.top(rows, int(k)), why=getattr(prior, "why", ""), sources=basis_of(prior)
-        )
+        set_fields(self, candidates=CandidateSets.top(rows, int(k)), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
+        self._calibrate()
 
     def weights(self) -> Weights:
         """Exact weights, shape (K, K)."""
@@ -343,18 +318,14 @@ class RandomizedResponseWithPrior(_CandidateResponse):
 
     prior: InitVar[Any]
     candidates: CandidateSets = field(init=False)
-    why: str = field(init=False, compare=False)
-    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
+    laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any) -> None:
         _require_classes(self.domain)
-        set_fields(
-            self,
-            candidates=candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon)),
-            why=getattr(prior, "why", ""),
-            sources=basis_of(prior),
-        )
+        candidates = candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon))
+        set_fields(self, candidates=candidates, public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
+        self._calibrate()
 
     @property
     def records(self) -> int:
@@ -366,11 +337,10 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         return self.candidates.packed
 
     def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
-        """The same mechanism with candidate sets that were stored."""
+        """Return the same mechanism with candidate sets that were stored."""
         sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
         again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=EARLIER))
-        set_fields(again, sources=self.sources)
-        return again
+        return again._with(public_inputs=(PublicInput("prior", EARLIER, self.basis),))
 
     def weights(self) -> Weights:
         """Exact weights, shape (n, K, K)."""
@@ -434,19 +404,16 @@ class UnaryEncoding(FiniteMechanism):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
     """
 
+    law: ResponseLaw = field(init=False, repr=False, compare=False)
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.domain, Classes):
-            raise InputError("must be Classes, such as Classes(10)", argument="domain")
+        _require_classes(self.domain)
         self._calibrate()
 
     def _calibrate(self) -> None:
-        self.law  # refuses an epsilon too small for the table  # noqa: B018
-
-    @cached_property
-    def law(self) -> ResponseLaw:
-        """The law of one bit."""
-        return ResponseLaw.of(2, Fraction(positive_epsilon(self.epsilon), 2))
+        """Compute the law of one bit."""
+        set_fields(self, law=ResponseLaw.of(2, Fraction(positive_epsilon(self.epsilon), 2)))
 
     def privacy_loss(self) -> PrivacyLoss:
         """Two binary randomized responses at epsilon / 2, exactly."""

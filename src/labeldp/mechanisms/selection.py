@@ -1,4 +1,4 @@
-"""One class chosen: ExponentialMechanism, PermuteAndFlip, their exact draws."""
+"""The choice of one class for each public group, by its counts: the exponential mechanism and permute-and-flip."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -11,8 +11,9 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.histograms import CountMechanism, Counts
-from labeldp.privacy import InputError, PrivacyLoss, as_bound, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, positive_epsilon
 from labeldp.sampling import MIN_RATE, WordStream, exp_coins, uniform
 
 
@@ -86,10 +87,6 @@ class _Selection(CountMechanism):
     def tries_again(self) -> bool:
         """Whether a rejected class may be tried again."""
 
-    def __post_init__(self, groups: Any) -> None:
-        super().__post_init__(groups)
-        self._calibrate()
-
     def _calibrate(self) -> None:
         if self.unit < MIN_RATE:
             raise InputError("is too small for a choice by counts: take at least 1e-9", argument="epsilon")
@@ -118,9 +115,9 @@ class _Selection(CountMechanism):
 
     def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
         """The code of one class for each group, shape (groups,)."""
-        randomness = as_bound(rng)
-        stream = WordStream(randomness, randomness.record_ids(None, len(counts)))
-        return select(stream, counts, self.unit, again=self.tries_again).astype(self.domain.dtype)
+        return select(word_stream(rng, len(counts)), counts, self.unit, again=self.tries_again).astype(
+            self.domain.dtype
+        )
 
 
 @final

@@ -8,18 +8,18 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import EpsilonMechanism
+from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Interval, Located
 from labeldp.mechanisms.selection import select, selection_law
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, as_bound, positive_epsilon, set_fields
-from labeldp.sampling import MIN_RATE, Integers, WordStream, discrete_laplace, geometric_law
+from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, positive_epsilon, set_fields
+from labeldp.sampling import MIN_RATE, Integers, discrete_laplace, geometric_law
 
 RULES = ("permute-and-flip", "exponential")
 
-MOST = 1 << 40
+MAX_SMALLEST = 1 << 40
 """n_0 is at most so much: means are kept in integers of 64 bits."""
 
-FINE = 1 << 20
+UNITS_MOVED = 1 << 20
 """About so many units are the most that one record moves all cells of `FullMeans` together: rounding is lost in it."""
 
 
@@ -102,10 +102,8 @@ class FullSelection(_Full):
 
     def release_counts(self, counts: Integers, *, rng: Any) -> NDArray[Any]:
         """The same for counts (cells, K) that are given: the bare map."""
-        randomness = as_bound(rng)
-        stream = WordStream(randomness, randomness.record_ids(None, len(counts)))
         again = self.rule == "exponential"
-        return select(stream, counts, self.unit, again=again).astype(self.domain.labels.dtype)
+        return select(word_stream(rng, len(counts)), counts, self.unit, again=again).astype(self.domain.labels.dtype)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
         """P(class) for the counts (K,) of one cell: for tests and planning."""
@@ -141,7 +139,7 @@ class FullMeans(_Full):
         if not isinstance(self.domain.labels, Interval):
             raise InputError("domain must have an Interval as labels, such as Located(grid, Interval(0, 1, grid=257))")
         whole = isinstance(self.smallest, int | np.integer) and not isinstance(self.smallest, bool)
-        if not whole or not 1 <= self.smallest <= MOST:
+        if not whole or not 1 <= self.smallest <= MAX_SMALLEST:
             raise InputError(
                 "smallest (n_0) must be an integer from 1 to 2**40 that is public, such as half of the number of "
                 "records that an average cell should hold"
@@ -168,7 +166,7 @@ class FullMeans(_Full):
     @property
     def fine(self) -> int:
         """Units in one half step: means are rounded to units."""
-        return ceil(FINE / self.moved)
+        return ceil(UNITS_MOVED / self.moved)
 
     @property
     def sensitivity(self) -> int:
@@ -197,7 +195,7 @@ class FullMeans(_Full):
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Noisy means in units, shape (cells,); `means` has them in the unit of the labels."""
         rounded = self.rounded(self.domain.table(labels))
-        return rounded + self.noise(len(rounded), rng=self.bound(rng))
+        return rounded + self.draw_noise(len(rounded), rng=self.bound(rng))
 
     def rounded(self, table: Integers) -> Integers:
         """Means in units from how often each cell has each label, shape (cells, grid): private."""
@@ -209,10 +207,9 @@ class FullMeans(_Full):
         part = (2 * wide * self.fine + counts) // (2 * counts)
         return np.asarray(whole * self.fine + part, dtype=np.int64)
 
-    def noise(self, count: int, *, rng: Any) -> Integers:
+    def draw_noise(self, count: int, *, rng: Any) -> Integers:
         """Noise in units, shape (count,): the bare map, without records."""
-        randomness = as_bound(rng)
-        return discrete_laplace(WordStream(randomness, randomness.record_ids(None, count)), self.rate)
+        return discrete_laplace(word_stream(rng, count), self.rate)
 
     def noise_law(self, edges: Integers) -> NDArray[np.float64]:
         """The law of the noise between edges, in units: for tests and planning."""

@@ -124,7 +124,7 @@ def check_moments(mechanism: CrossMoment, seed: int) -> None:
     rng, edges = np.random.default_rng(seed), mechanism.edges()
 
     def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
+        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
 
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
     check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
@@ -172,7 +172,7 @@ def check_means(mechanism: FullMeans, seed: int) -> None:
     other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
 
     def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.noise(count, rng=rng))
+        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
 
     check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
 
@@ -218,7 +218,7 @@ def _check_noise(mechanism: BagSum, seed: int) -> None:
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
 
     def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.drawn(count, rng=rng))
+        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
 
     check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
 
@@ -234,22 +234,22 @@ def check_published(mechanism: NoisyWeightedLLP, seed: int) -> None:
     low, high = _ends(mechanism)
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
     require(np.array_equal(first[: mechanism.seed_words], second[: mechanism.seed_words]), _BLIND)
-    weighing, again = mechanism.weighing(first), mechanism.weighing(second)
-    require(np.array_equal(weighing.steps, again.steps) and np.array_equal(weighing.noisy, again.noisy), _BLIND)
+    bag_weights, again = mechanism.bag_weights(first), mechanism.bag_weights(second)
+    require(np.array_equal(bag_weights.steps, again.steps) and np.array_equal(bag_weights.noisy, again.noisy), _BLIND)
     noises = [
-        released[mechanism.seed_words :] - mechanism.sums(labels, weighing)
+        released[mechanism.seed_words :] - mechanism.sums(labels, bag_weights)
         for released, labels in ((first, low), (second, high))
     ]
     require(np.array_equal(noises[0], noises[1]), "the same rng adds the same noise to the weighted sums")
-    noisy = np.bincount(mechanism.partition.of_record, weights=weighing.noisy, minlength=mechanism.partition.count)
+    noisy = np.bincount(mechanism.partition.of_record, weights=bag_weights.noisy, minlength=mechanism.partition.count)
     if not mechanism.paper_faithful:
         require(set(noisy) == {mechanism.noisy}, "every bag has as many noisy labels as it says")
     _check_ratios(mechanism, seed)
-    stddev, rng = int(weighing.stddevs.max()), np.random.default_rng(seed)
+    stddev, rng = int(bag_weights.stddevs.max()), np.random.default_rng(seed)
     edges = np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
 
     def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.drawn(np.full(count, stddev), rng=rng))
+        return np.searchsorted(edges, mechanism.draw_noise(np.full(count, stddev), rng=rng))
 
     check_law(draw, _normal_law(edges / stddev), _normal_law(MORE_EPSILON * edges / stddev))
 
@@ -276,12 +276,12 @@ def _check_ratios(mechanism: NoisyWeightedLLP, seed: int) -> None:
 
 def _ratios(mechanism: NoisyWeightedLLP, rng: np.random.Generator, firsts: NDArray[np.intp]) -> NDArray[np.float64]:
     """By how many standard deviations of its noise each of some labels can move a sum; infinite without noise."""
-    weighing = mechanism.weighing(rng.integers(-(1 << 62), 1 << 62, mechanism.seed_words))
+    bag_weights = mechanism.bag_weights(rng.integers(-(1 << 62), 1 << 62, mechanism.seed_words))
     low, high = _ends(mechanism)
-    moved = np.abs(mechanism.sums(high, weighing) - mechanism.sums(low, weighing))
-    require(moved.shape == weighing.stddevs.shape, "there is one sum for each bag")
-    squares = weighing.variances[mechanism.partition.of_record[firsts]].astype(np.float64)
-    own = np.abs(weighing.steps[firsts]) * float(mechanism.domain.size - 1)
+    moved = np.abs(mechanism.sums(high, bag_weights) - mechanism.sums(low, bag_weights))
+    require(moved.shape == bag_weights.stddevs.shape, "there is one sum for each bag")
+    squares = bag_weights.variances[mechanism.partition.of_record[firsts]].astype(np.float64)
+    own = np.abs(bag_weights.steps[firsts]) * float(mechanism.domain.size - 1)
     with np.errstate(divide="ignore"):
         return np.where(squares > 0, own / np.sqrt(squares), np.inf)
 

@@ -30,7 +30,7 @@ class NoiseKnowsTheLabels(BagSum):
 
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Any:
         sums = self.sums(labels)
-        return sums + self.drawn(len(sums), rng=rng) // (1 + (sums > sums.size))
+        return sums + self.draw_noise(len(sums), rng=rng) // (1 + (sums > sums.size))
 
 
 class WeightsSeeLabels(NoisyWeightedLLP):
@@ -45,20 +45,20 @@ class WeightsSeeLabels(NoisyWeightedLLP):
 class ABagWithoutNoise(NoisyWeightedLLP):
     """The noisy labels of the first bag are forgotten."""
 
-    def weighing(self, released: Any) -> Any:
-        weighing = super().weighing(released)
-        weighing.noisy[self.partition.of_record == 0] = False
-        weighing.stddevs[0] = 0
-        return weighing
+    def bag_weights(self, released: Any) -> Any:
+        bag_weights = super().bag_weights(released)
+        bag_weights.noisy[self.partition.of_record == 0] = False
+        bag_weights.stddevs[0] = 0
+        return bag_weights
 
 
 class NoiseOfHalfTheBags(NoisyWeightedLLP):
     """The standard deviation of a bag's noise is that of half of its noisy labels' noise."""
 
-    def weighing(self, released: Any) -> Any:
-        weighing = super().weighing(released)
-        weighing.stddevs[:] = weighing.stddevs // 2
-        return weighing
+    def bag_weights(self, released: Any) -> Any:
+        bag_weights = super().bag_weights(released)
+        bag_weights.stddevs[:] = bag_weights.stddevs // 2
+        return bag_weights
 
 
 class PublishesItsWeights(WeightedLBA):
@@ -81,8 +81,7 @@ class BagNoiseForgotten(WeightedLBA):
     """The noise is in the certificate and not in the sums."""
 
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Any:
-        quiet = self.replaced(bag_noise=0.0)
-        object.__setattr__(quiet, "residual_square", self.residual_square)
+        quiet = self._with(bag_noise=0.0)
         return WeightedLBA.randomize(quiet, labels, rng=rng)
 
 

@@ -276,7 +276,7 @@ def test_secret_weights_rest_on_bags_and_on_features(bags: dict[str, Any], assum
     curator = ldp.Curator(np.arange(40) % 11 / 10, domain=TENTHS, budget=ldp.Budget(epsilon=1000, delta=0.9))
     said = curator.release(lba, rng=ldp.SystemRandomness()).certificate.at(0.5)
     assert "the features do not depend on the private labels (they came from a register)" in said
-    assert f"the bags do not depend on the private labels ({lba.why})" in said
+    assert f"the bags do not depend on the private labels ({lba.public_inputs[0].why})" in said
     assert ("by street" in said) == (bags.get("bags") not in (None, "median"))
     assert ("nobody has checked this" in said) == bool(assumed)
 

@@ -1,33 +1,25 @@
-"""Public bags; what released bags show."""
+"""Mechanisms on public bags of records: how bags are made, and what released sums over them show."""
 
-from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.inputs import Groups, basis_of
-from labeldp.privacy import (
-    Certificate,
-    InputError,
-    Public,
-    Release,
-    Trust,
-    all_digits,
-    check_integer,
-    decimal,
-    set_fields,
-)
+from labeldp.mechanisms.inputs import Floats, Groups, PublicInput, public_value, real_matrix
+from labeldp.privacy import InputError, Public, Release, Trust, all_digits, check_integer, decimal, set_fields
 
 Keys = NDArray[np.int64]
 
 MAX_RECORDS = 1 << 40
 
 PROBED_ROWS = 1 << 12
-"""Of a regular sample of so many records it is seen which feature spreads widest."""
+"""Records, regularly spaced, by which the feature that spreads widest is found."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,6 @@ class Bagged(Mechanism):
     features: InitVar[Any] = None
     seed: InitVar[int] = 0
     partition: Groups = field(init=False)
-    why: str = field(init=False, compare=False)
-    sources: tuple[Certificate, ...] = field(init=False, compare=False, repr=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
@@ -61,44 +51,19 @@ class Bagged(Mechanism):
             raise InputError("must be Interval, such as Interval(0, 100), or two classes", argument="domain")
         set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
-        set_fields(
-            self,
-            partition=_checked(source, self.size),
-            why=getattr(source, "why", ""),
-            sources=(*basis_of(source), *basis_of(features)),
-        )
-
-    def replaced(self, **values: Any) -> Self:
-        """The same description with other values of some fields; bags stay."""
-        other = object.__new__(type(self))
-        for part in fields(self):
-            set_fields(other, **{part.name: values.get(part.name, getattr(self, part.name))})
-        return other
-
-    @property
-    def basis(self) -> tuple[Certificate, ...]:
-        """The certificates of bags and features, where they were released."""
-        return self.sources
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """That the bags were public, in the caller's words."""
-        return (f"the bags do not depend on the private labels ({self.why})",) if self.why else ()
+        partition = _checked(source, self.size)
+        released = (PublicInput.of(features, "features"),) if isinstance(features, Release) else ()
+        set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
 
     @property
     def records(self) -> int:
         """How many records the bags hold together."""
         return len(self.partition.of_record)
 
-    def check_records(self, count: int) -> None:
-        """Refuse labels that the bags were not made for."""
-        if count != self.records:
-            raise InputError(f"labels must hold {self.records} records: so many the bags were made for")
-
     @property
     def sizes(self) -> Keys:
         """Records in each bag, public, shape (bags,)."""
-        return np.bincount(self.partition.of_record, minlength=self.partition.count)
+        return self.partition.sizes
 
     @property
     def low(self) -> Fraction:
@@ -128,12 +93,60 @@ class Bagged(Mechanism):
         return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
 
     def parameters(self) -> dict[str, Any]:
-        """The size and a digest of the bags."""
+        """Return the size and a digest of the bags."""
         return {"size": self.size, "bags": self.partition.digest}
+
+    def summed(self, values: Any) -> Keys:
+        """Return the sum of the integers (n,) of each bag, shape (bags,)."""
+        total = np.zeros(self.partition.count, dtype=np.int64)
+        np.add.at(total, self.partition.of_record, values)
+        return total
+
+    @abstractmethod
+    def shown(self, value: Any) -> "ShownBags":
+        """Return what a released value shows, in the unit of the labels."""
+
+    def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the columns of a table of this release, but for the sums, which come last.
+
+        Args:
+            record: the name of the column that says which record a row is.
+            features: the names of the features.
+        """
+        return (record, "bag")
+
+    def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
+        """Return the columns of a table of this release in order: a row for each record, the sum of its bag last.
+
+        Args:
+            value: what was released.
+            names: of the records, shape (n,), in the order of the rows.
+            places: the record of each row, shape (n,).
+        """
+        bags = self.partition.of_record[places]
+        return [names, bags, self.shown(value).sums[bags]]
+
+    @classmethod
+    @abstractmethod
+    def read_columns(
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+    ) -> "ShownBags":
+        """Return what a table of such a release shows.
+
+        Args:
+            names: of all its columns.
+            column: returns a column as numbers, and refuses one that is not there or holds something else.
+            sums: the name of the column of sums.
+            made: the specification of the mechanism.
+
+        Raises:
+            InputError: a column does not fit.
+            KeyError, TypeError, ValueError: the specification is damaged.
+        """
 
 
 def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
-    """Bags by their name, `Public` or a `Release`; given ones as they are.
+    """Make the bags that are asked for by name; return given ones as they are.
 
     Raises:
         InputError: another name, or no features.
@@ -147,35 +160,30 @@ def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
             'features must be given, such as Public(array, why="…"): one row for each record that is put into a bag; '
             'or bags, such as random_bags(n, size) or your own bag numbers as Public(array, why="…")'
         )
-    if not isinstance(features, Public | Release):
-        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
-    return median_bags(features, size) if bags == "median" else random_bags(len(features.value), size, seed=seed)
+    rows = public_value(features, "features")
+    return median_bags(features, size) if bags == "median" else random_bags(len(rows), size, seed=seed)
 
 
 def _checked(bags: Any, size: int) -> Groups:
-    """Bags as groups, none of them too small.
+    """Return bags as groups, none of them too small.
 
     Raises:
         InputError: bags may overlap, or one is smaller than asked.
     """
-    if not isinstance(bags, Public | Release):
-        raise InputError(
-            'must be Public(array, why="…") or a Release: they may not depend on private labels', argument="bags"
-        )
-    if (listed := _listed(bags.value)) is not None:
+    if (listed := _listed(public_value(bags, "bags"))) is not None:
         if len(np.unique(listed)) < len(listed):
             raise InputError("must not overlap: a record in two bags pays twice", argument="bags")
         raise InputError(
             "must be one bag number for each record, shape (n,), so that no two can overlap", argument="bags"
         )
     groups = Groups.of(bags, "bags")
-    if not groups.count or np.bincount(groups.of_record, minlength=groups.count).min() < size:
+    if not groups.count or groups.sizes.min() < size:
         raise InputError(f"must hold at least size = {size} records each: one is smaller", argument="bags")
     return groups
 
 
 def _listed(value: Any) -> NDArray[Any] | None:
-    """The records in a list of bags, each a list of records of any length; None where there is no such list."""
+    """Return the records in a list of bags, each a list of records of any length; None where there is no such list."""
     try:
         array = np.asarray(value)
     except ValueError:  # of different lengths
@@ -184,7 +192,7 @@ def _listed(value: Any) -> NDArray[Any] | None:
 
 
 def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
-    """Bags drawn from a public seed, ⌊records / size⌋ of them; their sizes differ by at most one.
+    """Draw ⌊records / size⌋ bags from a public seed; their sizes differ by at most one.
 
     Args:
         records: how many there are.
@@ -203,7 +211,7 @@ def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
 
 
 def median_bags(features: Any, size: int) -> Any:
-    """Bags of records with similar features: halves of halves, cut at the median of the feature that spreads widest.
+    """Put records with similar features into bags: halves of halves, cut at the median of the widest feature.
 
     Equal values may lie on both sides of a cut, so that bags are equally large: the smallest has `size` records, and of
     n records there are ⌊n / size⌋ bags. Spread is measured in quantiles, so that units do not matter; NaN counts as
@@ -220,7 +228,7 @@ def median_bags(features: Any, size: int) -> Any:
         >>> median_bags(Public(np.array([[4.0], [1.0], [3.0], [2.0], [9.0]]), why="made up"), 2).value.tolist()
         [1, 0, 1, 0, 1]
     """
-    table = _numbers(features.value)
+    table = real_matrix(features.value, "features must be an array of numbers, shape (n, d)")
     of_record = np.empty(len(table), dtype=np.int64)
     places, done = _places(table), 0
     waiting = [(np.arange(len(table)), _count(len(table), size))]
@@ -248,29 +256,14 @@ def _count(records: int, size: int) -> int:
     return records // size
 
 
-def _numbers(value: Any) -> NDArray[np.float64]:
-    try:
-        if np.asarray(value).dtype.kind == "c":
-            raise TypeError("complex numbers would lose their imaginary part")
-        table = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("features must be real numbers: map tables to numbers first") from None
-    if table.ndim != 2 or not table.shape[1]:
-        raise InputError("features must be an array of numbers, shape (n, d)")
-    return table
-
-
-def _places(table: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Each value as the share of values of its column below it, ties in the middle, shape (d, n)."""
+def _places(table: Floats) -> NDArray[np.float32]:
+    """Return each value as the share of values of its column below it, ties in the middle, shape (d, n)."""
     places = np.full(table.shape[::-1], 0.5, dtype=np.float32)
     for column, found in zip(table.T, places, strict=True):
         there = np.flatnonzero(~np.isnan(column))
         _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
         found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
     return places
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,17 +292,16 @@ class ShownBags:
 
     @classmethod
     def of(cls, release: Any) -> "ShownBags":
-        """What a curator or a file released.
+        """Return what a curator or a file released.
 
         Raises:
             InputError: no release of bags.
         """
-        value, mechanism = (release.value, release.mechanism) if isinstance(release, Release) else (None, None)
-        if isinstance(value, cls):
-            return value
-        if mechanism is not None and hasattr(mechanism, "shown"):
-            shown: ShownBags = mechanism.shown(value)
-            return shown
+        if isinstance(release, Release):
+            if isinstance(release.value, cls):
+                return release.value
+            if isinstance(release.mechanism, Bagged):
+                return release.mechanism.shown(release.value)
         raise InputError(
             "release must be what a curator released by BagSum, NoisyWeightedLLP or WeightedLBA, or read_bags read"
         )
@@ -320,6 +312,25 @@ class ShownBags:
         sizes, spread = mechanism.sizes.astype(np.float64), np.broadcast_to(noise_stddev, sums.shape)
         bags = mechanism.partition.of_record
         return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights)
+
+    @classmethod
+    def of_records(cls, domain: Domain, bags: Floats, weights: Floats, sums: Floats, spread: Any) -> "ShownBags":
+        """Return what a table with a row for each record shows: its bag, its weight and the sum of its bag.
+
+        Args:
+            domain: of the labels.
+            bags, weights, sums: shape (n,).
+            spread: returns the standard deviation of the noise on each sum, given the bags.
+
+        Raises:
+            InputError: bags that are not numbered 0, 1, ….
+        """
+        numbers = bags.astype(np.int64)
+        found, firsts = np.unique(numbers, return_index=True)
+        if not np.array_equal(found, np.arange(len(found))):
+            raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
+        sizes = np.bincount(numbers).astype(np.float64)
+        return cls(domain, len(bags), sizes, sums[firsts], spread(numbers), numbers, weights)
 
     @property
     def range(self) -> tuple[float, float]:

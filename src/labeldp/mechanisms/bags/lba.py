@@ -1,24 +1,24 @@
-"""Secret weights: WeightedLBA and its accounting."""
+"""Sums of features and labels with secret random weights: `WeightedLBA` and its accounting."""
 
 import hashlib
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.bags.base import Bagged, ShownBags
-from labeldp.mechanisms.inputs import Groups
+from labeldp.mechanisms.domains import Domain
+from labeldp.mechanisms.inputs import Floats, Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
     MAX_BAG,
     HiddenWeights,
     InputError,
     PrivacyLoss,
     Public,
-    Release,
     all_digits,
     check_choice,
     check_delta,
@@ -32,8 +32,6 @@ from labeldp.privacy import (
     smallest_below,
 )
 from labeldp.sampling import MIN_RATE, NORMAL_ERROR, Integers, WordStream, discrete_laplace, normals
-
-Floats = NDArray[np.float64]
 
 MAX_ROWS = 1 << 20
 
@@ -192,7 +190,9 @@ class WeightedLBA(Bagged):
     weights: InitVar[Any] = None
     table: Floats = field(init=False, repr=False, compare=False)
     digest: str = field(init=False)
-    why_features: str = field(init=False, compare=False)
+    leverages: Leverages = field(init=False, repr=False, compare=False)
+    residual_square: float = field(init=False, repr=False, compare=False)
+    units: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int, weights: Any) -> None:
         if weights is not None:
@@ -202,19 +202,18 @@ class WeightedLBA(Bagged):
         super().__post_init__(bags, features, seed)
         set_fields(self, rows=check_integer(self.rows, "rows", most=MAX_ROWS))
         table = finite_rows(features, self.records)
-        set_fields(
-            self,
-            table=table,
-            why_features=getattr(features, "why", ""),
-            digest=hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest(),
-        )
+        digest = hashlib.sha256(repr(table.shape).encode() + table.tobytes()).hexdigest()
+        set_fields(self, table=table, digest=digest, leverages=Leverages.of(table, self.partition))
+        if isinstance(features, Public):
+            set_fields(self, public_inputs=(*self.public_inputs, PublicInput.of(features, "features")))
         for name in ("epsilon", "delta", "bag_noise", "assumed_residual_square"):
             set_fields(self, **{name: _number(getattr(self, name), name)})
         if self.bag_noise == "auto":
             self._check_auto()
         else:
             self._check_given()
-        self.units  # refuses what does not fit  # noqa: B018
+        set_fields(self, residual_square=self._residual_square())
+        set_fields(self, units=self._units())
 
     def _check_auto(self) -> None:
         if self.epsilon is None or self.delta is None or self.assumed_residual_square:
@@ -245,14 +244,8 @@ class WeightedLBA(Bagged):
                 "of half the range: no labels of this range lie further from zero, and none can satisfy it"
             )
 
-    @cached_property
-    def leverages(self) -> Leverages:
-        """What the features of the bags promise, without a look at labels."""
-        return Leverages.of(self.table, self.partition)
-
-    @cached_property
-    def residual_square(self) -> float:
-        """The floor of the squared residual: what noise adds to every bag, and what is assumed."""
+    def _residual_square(self) -> float:
+        """Return the floor of the squared residual: what noise adds to every bag, and what is assumed."""
         if self.bag_noise != "auto":
             return float(decimal(self.bag_noise, "bag_noise") ** 2 + decimal(self.assumed_residual_square, "assumed"))
         rest = check_delta(self.delta) - float(self.failure)
@@ -290,8 +283,7 @@ class WeightedLBA(Bagged):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """That bags and features were public; where a residual is assumed, that it is so large."""
-        why = f"the features do not depend on the private labels ({self.why_features})"
-        public = (*super().assumptions, *([why] if self.why_features else []))
+        public = super().assumptions
         if not self.assumed_residual_square:
             return public
         floor = all_digits(self.assumed_residual_square)
@@ -320,9 +312,8 @@ class WeightedLBA(Bagged):
             f"{self.labels_in_words}, by {self}; the weights are secret and thrown away"
         )
 
-    @cached_property
-    def units(self) -> Floats:
-        """The grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""
+    def _units(self) -> Floats:
+        """Return the grid of the released sums: of each feature and, last, of the labels, shape (d + 1,). Public."""
         of_record, count = self.partition.of_record, self.partition.count
         squares = [np.bincount(of_record, weights=column**2, minlength=count).max() for column in self.table.T]
         spreads = np.sqrt(np.append(np.where(np.array(squares) > 0, squares, 1.0), self.residual_square))
@@ -337,10 +328,29 @@ class WeightedLBA(Bagged):
     def shown(self, value: Any) -> ShownBags:
         """Return what a released value shows."""
         features, sums = self.opened(value)
-        sizes = np.repeat(self.sizes.astype(np.float64), self.rows)
-        return ShownBags(
-            self.domain, self.records, sizes, sums, np.full(len(sums), self.noise_stddev), features=features
-        )
+        sizes, spread = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(sums), self.noise_stddev)
+        return ShownBags(self.domain, self.records, sizes, sums, spread, features=features)
+
+    def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the columns of a table with a row for each weighted sum, if a constant comes first."""
+        return ("bag", "records", "constant", *features)
+
+    def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
+        """Return the columns of a table with a row for each weighted sum; it names no record."""
+        features, labels = self.opened(value)
+        bags = np.repeat(np.arange(self.partition.count), self.rows)
+        return [bags, self.sizes[bags], *features.T, labels]
+
+    @classmethod
+    def read_columns(
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+    ) -> ShownBags:
+        """Return what a table of such a release shows; see `Bagged.read_columns`."""
+        sizes, labels = column("records"), column(sums)
+        features = np.column_stack([column(name) for name in names if name not in ("bag", "records", sums)])
+        spread = np.full(len(labels), float.fromhex(made["bag_noise"]))
+        records = int(sizes.sum()) // made["rows"]
+        return ShownBags(Domain.from_json(made["domain"]), records, sizes, labels, spread, features=features)
 
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
@@ -552,16 +562,10 @@ def finite_rows(features: Any, records: int) -> Floats:
     Raises:
         InputError: anything else.
     """
-    if not isinstance(features, Public | Release):
-        raise InputError('features must be Public(array, why="…") or a Release: they may not depend on private labels')
-    try:
-        if np.asarray(features.value).dtype.kind == "c":
-            raise TypeError("complex numbers would lose their imaginary part")
-        table = np.array(features.value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise InputError("features must be real numbers: map tables to numbers first") from None
-    if table.ndim != 2 or not table.shape[1] or len(table) != records or not np.isfinite(table).all():
-        raise InputError("features must be a finite array, shape (n, d), one row for each record: fill gaps first")
+    problem = "features must be a finite array, shape (n, d), one row for each record: fill gaps first"
+    table = np.array(real_matrix(public_value(features, "features"), problem), order="C")
+    if len(table) != records or not np.isfinite(table).all():
+        raise InputError(problem)
     if np.abs(table).max(initial=0.0) > LARGEST:
         raise InputError(f"features must be at most {LARGEST:g}: their squares are summed")
     table.flags.writeable = False

@@ -1,17 +1,18 @@
-"""Published weights: NoisyWeightedLLP and its accounting."""
+"""Sums with published random weights, and noise on some labels: `NoisyWeightedLLP` and its accounting."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.bags.base import Bagged, Keys, ShownBags
+from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import CELL_FAILURE
+from labeldp.mechanisms.inputs import Floats
 from labeldp.privacy import (
     MAX_BAG,
     MAX_EPSILON,
@@ -56,6 +57,16 @@ UNIT = 1 << 16
 WEIGHT_FAILURE = Fraction(1, 1 << 50)
 """What stands for normal weights in doubles."""
 
+MAX_RECORDS = 1 << 50
+
+WEIGHTS = "rademacher", "gaussian"
+
+NOISY_SETS = "stratified", "fixed"
+
+ENDS = "lower", "upper"
+
+UNKNOWNS = "size", "stddev", "noisy_fraction"
+
 _LARGEST_WEIGHT = 10
 
 
@@ -79,7 +90,7 @@ class WeightedSums:
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
+class BagWeights:
     """Weights in steps (n,), who is noisy (n,), and the standard deviation of each bag's noise in steps (bags,)."""
 
     steps: Integers = field(repr=False)
@@ -257,6 +268,7 @@ class NoisyWeightedLLP(Bagged):
     paper_faithful: bool = False
     epsilon: float | None = None
     delta: float | None = None
+    law: NoisyBags = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
@@ -271,20 +283,35 @@ class NoisyWeightedLLP(Bagged):
         set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
         if self.noisy > self.size:
             raise InputError("must be at most size: so many labels does a bag hold", argument="noisy")
-        self._settle()
+        design = self._design()
+        set_fields(self, stddev=self._calibrated(design))
+        # Gaussian weights are rounded to doubles.
+        rounding = 0 if self.weights == "rademacher" else Fraction(1, 1 << 40)
+        set_fields(self, law=NoisyBags(stddev=exact_positive(self.stddev, "stddev") * (1 - rounding), **design))
         most = int(self.sizes.max())
         if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(most) * _LARGEST_WEIGHT > MAX_STDDEV:
             raise InputError("sums or noise do not fit into 64 bits: take a coarser grid of labels or less noise")
 
-    def _settle(self) -> None:
-        """Make numbers of what was asked for: the standard deviation, and what "auto" keeps."""
-        asked = {"epsilon": self.epsilon, "delta": self.delta}
+    def _design(self) -> dict[str, Any]:
+        """Return all arguments of `law` but its standard deviation."""
+        fixed = self.paper_faithful
+        population = self.records if fixed else int(self.sizes.max())
+        return {
+            "size": int(self.sizes.min()) if fixed else population,
+            "label_range": (self.low, self.low + self.width),
+            "noisy_fraction": Fraction(self.noisy * (self.partition.count if fixed else 1), population),
+            "weights": self.weights,
+            "noisy_set": "fixed" if fixed else "stratified",
+            "records": self.records if fixed else None,
+        }
+
+    def _calibrated(self, design: dict[str, Any]) -> float:
+        """Return the standard deviation that was given, or the smallest one that keeps (epsilon, delta)."""
         if self.stddev != "auto":
-            if any(value is not None for value in asked.values()):
+            if self.epsilon is not None or self.delta is not None:
                 raise InputError('are for stddev="auto": a given noise decides them', argument=("epsilon", "delta"))
-            set_fields(self, stddev=float(exact_positive(self.stddev, "stddev")))
-            return
-        if None in asked.values():
+            return float(exact_positive(self.stddev, "stddev"))
+        if self.epsilon is None or self.delta is None:
             raise InputError('must be given with stddev="auto"', argument=("epsilon", "delta"))
         check_delta(self.delta)
         set_fields(
@@ -295,10 +322,8 @@ class NoisyWeightedLLP(Bagged):
         rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
         if rest <= 0:
             raise InputError(f"must be above {float(self.failure + WEIGHT_FAILURE):.3g} here", argument="delta")
-        design = {part.name: getattr(self._law(self.width), part.name) for part in fields(NoisyBags)}
-        design = {name: value for name, value in design.items() if name != "stddev"}
         found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
-        set_fields(self, stddev=float(found.stddev) * (1 + 1e-9))
+        return float(found.stddev) * (1 + 1e-9)
 
     @property
     def bound_of_a_sum(self) -> int:
@@ -310,24 +335,6 @@ class NoisyWeightedLLP(Bagged):
     def step_ratio(self) -> Fraction:
         """The standard deviation of one label's noise in steps, exactly."""
         return exact_positive(self.stddev, "stddev") / self.step * UNIT
-
-    @cached_property
-    def law(self) -> NoisyBags:
-        """The bags in real numbers, whose loss this release has."""
-        return self._law(exact_positive(self.stddev, "stddev"))
-
-    def _law(self, stddev: Fraction) -> NoisyBags:
-        fixed = self.paper_faithful
-        population = self.records if fixed else int(self.sizes.max())
-        return NoisyBags(
-            int(self.sizes.min()) if fixed else population,
-            stddev=stddev * (1 if self.weights == "rademacher" else 1 - Fraction(1, 1 << 40)),
-            label_range=(self.low, self.low + self.width),
-            noisy_fraction=Fraction(self.noisy * (self.partition.count if fixed else 1), population),
-            weights=self.weights,
-            noisy_set="fixed" if fixed else "stratified",
-            records=self.records if fixed else None,
-        )
 
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles."""
@@ -353,7 +360,7 @@ class NoisyWeightedLLP(Bagged):
             f"{self.weights} weights and who is noisy, of {self.labels_in_words}, by {self}"
         )
 
-    def weighing(self, released: Any) -> Weighing:
+    def bag_weights(self, released: Any) -> BagWeights:
         """What follows from the seed of a released array: public.
 
         Gaussian weights are rounded towards zero, and the noise is that of the weights before, up to 2^-6 larger.
@@ -365,12 +372,12 @@ class NoisyWeightedLLP(Bagged):
         if self.weights == "rademacher":
             signs = stream.words(np.arange(self.records)) & np.uint64(1)
             own = math.isqrt(math.ceil(self.noisy * self.step_ratio**2) + SMOOTHING - 1) + 1
-            return Weighing(UNIT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(own, MIN_STDDEV)))
+            return BagWeights(UNIT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(own, MIN_STDDEV)))
         weights = normals(stream)
         squares = np.bincount(of_record[noisy], weights=weights[noisy] ** 2, minlength=count)
         spread = float(self.step_ratio) * np.sqrt(squares) * (1 + 16 * NORMAL_ERROR * self.records)
         stddevs = np.where(squares > 0, _few(np.hypot(spread, math.sqrt(SMOOTHING) + 1)), 0)
-        return Weighing(np.trunc(weights * UNIT).astype(np.int64), noisy, stddevs)
+        return BagWeights(np.trunc(weights * UNIT).astype(np.int64), noisy, stddevs)
 
     def _noisy(self, priorities: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """The records of smallest priority, in each bag or, in a fixed set, of all."""
@@ -384,27 +391,47 @@ class NoisyWeightedLLP(Bagged):
         chosen[order] = np.arange(self.records) - starts[of_record[order]] < self.noisy
         return chosen
 
-    def sums(self, labels: Any, weighing: Weighing) -> Integers:
+    def sums(self, labels: Any, bag_weights: BagWeights) -> Integers:
         """Weighted sums of codes in steps, shape (bags,). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        total = np.zeros(self.partition.count, dtype=np.int64)
-        np.add.at(total, self.partition.of_record, weighing.steps * codes)
-        return total
+        return self.summed(bag_weights.steps * codes)
 
     def shown(self, value: Any) -> ShownBags:
         """Return what a released value shows."""
         opened = self.opened(value)
         return ShownBags.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
 
+    def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of the columns of a table of this release; see `Bagged.column_names`."""
+        return (record, "bag", "weight", "noisy")
+
+    def column_values(self, value: Any, names: Any, places: NDArray[np.intp]) -> list[Any]:
+        """Return the columns of a table of this release; see `Bagged.column_values`."""
+        opened = self.opened(value)
+        columns = (opened.bags, opened.weights, opened.noisy, opened.sums[opened.bags])
+        return [names, *(each[places] for each in columns)]
+
+    @classmethod
+    def read_columns(
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+    ) -> ShownBags:
+        """Return what a table of such a release shows; see `Bagged.read_columns`."""
+        weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))
+
+        def spread(bags: Keys) -> Floats:
+            return np.asarray(stddev * np.sqrt(np.bincount(bags, weights=noisy * weights**2)))
+
+        return ShownBags.of_records(Domain.from_json(made["domain"]), column("bag"), weights, column(sums), spread)
+
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """A public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
         bound = self.bound(rng)
         seed = fresh_seed(bound)
-        weighing = self.weighing(seed)
-        return np.concatenate([seed, self.sums(labels, weighing) + self.drawn(weighing.stddevs, rng=bound)])
+        bag_weights = self.bag_weights(seed)
+        return np.concatenate([seed, self.sums(labels, bag_weights) + self.draw_noise(bag_weights.stddevs, rng=bound)])
 
-    def drawn(self, stddevs: Integers, *, rng: Any) -> Integers:
+    def draw_noise(self, stddevs: Integers, *, rng: Any) -> Integers:
         """Noise in steps of each standard deviation, shape as `stddevs`; none where it is 0."""
         randomness, noise = as_bound(rng), np.zeros(len(stddevs), dtype=np.int64)
         names = randomness.record_ids(None, len(stddevs))
@@ -415,12 +442,12 @@ class NoisyWeightedLLP(Bagged):
 
     def opened(self, released: Any) -> WeightedSums:
         """What was released, in the unit of the labels."""
-        weighing, of_record = self.weighing(released), self.partition.of_record
-        weights = weighing.steps / UNIT
+        bag_weights, of_record = self.bag_weights(released), self.partition.of_record
+        weights = bag_weights.steps / UNIT
         total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
         unit = float(self.step / UNIT)
         sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.low) * total
-        return WeightedSums(of_record, weights, weighing.noisy, sums, unit * weighing.stddevs.astype(np.float64))
+        return WeightedSums(of_record, weights, bag_weights.noisy, sums, unit * bag_weights.stddevs.astype(np.float64))
 
     def __str__(self) -> str:
         noise = f"{self.noisy} noisy labels" + (" on average" if self.paper_faithful else "")
@@ -434,17 +461,6 @@ def _few(numbers: NDArray[np.float64]) -> Integers:
     """Integers at least as large, rounded up to seven binary digits, so that few of them differ."""
     grid = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(numbers, 1))) - 6, 0)
     return (np.ceil(numbers / grid) * grid).astype(np.int64)
-
-
-WEIGHTS = "rademacher", "gaussian"
-
-NOISY_SETS = "stratified", "fixed"
-
-ENDS = "lower", "upper"
-
-MAX_RECORDS = 1 << 50
-
-UNKNOWNS = "size", "stddev", "noisy_fraction"
 
 
 def _root_above(square: Fraction) -> float:

@@ -1,22 +1,24 @@
-"""BagSum, NaiveBags, linear_release_gdp."""
+"""Sums of the labels of public bags, with noise or without, and the exact loss of Gaussian noise on linear sums."""
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
-from functools import cached_property
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ShownBags
-from labeldp.mechanisms.base import Mechanism
+from labeldp.mechanisms.base import Mechanism, word_stream
+from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
+from labeldp.mechanisms.inputs import Floats
 from labeldp.privacy import (
     InputError,
     PrivacyLoss,
+    Public,
     Trust,
     all_digits,
-    as_bound,
     check_choice,
     check_integer,
     decimal,
@@ -30,7 +32,6 @@ from labeldp.sampling import (
     MIN_RATE,
     SEED_WORDS,
     Integers,
-    WordStream,
     discrete_gaussian,
     discrete_laplace,
     fresh_seed,
@@ -41,7 +42,7 @@ from labeldp.sampling import (
 
 NOISES = "laplace", "gaussian"
 
-FINE = 1 << 10
+MIN_STEPS = 1 << 10
 """Gaussian sums have at least so many steps in the range of a label: rounding costs a millionth of the variance."""
 
 
@@ -80,6 +81,7 @@ class BagSum(Bagged):
     _: KW_ONLY
     epsilon: float
     delta: float = 0.0
+    stddev: int = field(init=False, default=0, repr=False, compare=False)
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
@@ -94,23 +96,25 @@ class BagSum(Bagged):
         self._calibrate()
 
     def _calibrate(self) -> None:
-        """Refuse what no noise of 64 bits can promise."""
+        """Compute the noise; refuse what no noise of 64 bits can promise."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
             raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
         if self.records * self.sensitivity >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser grid of labels")
-        self.noise_stddev  # refuses what does not fit  # noqa: B018
+        if self.noise == "gaussian":
+            exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
+            set_fields(self, stddev=smallest_stddev(self.sensitivity**2, 1, *exact))
 
-    def with_epsilon(self, epsilon: float) -> "BagSum":
-        """The same description at another epsilon."""
-        other = self.replaced(epsilon=float_within(positive_epsilon(epsilon)))
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism at another epsilon."""
+        other = self._with(epsilon=float_within(positive_epsilon(epsilon)))
         other._calibrate()
         return other
 
     @property
     def fine(self) -> int:
         """Steps of the released sums in one step of the labels."""
-        return 1 if self.noise == "laplace" else -(-FINE // (self.domain.size - 1))
+        return 1 if self.noise == "laplace" else -(-MIN_STEPS // (self.domain.size - 1))
 
     @property
     def sensitivity(self) -> int:
@@ -121,12 +125,6 @@ class BagSum(Bagged):
     def rate(self) -> Fraction:
         """Laplace noise i has probability proportional to e^(-rate |i|)."""
         return positive_epsilon(self.epsilon) / self.sensitivity
-
-    @cached_property
-    def stddev(self) -> int:
-        """Of Gaussian noise, in steps."""
-        exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
-        return smallest_stddev(self.sensitivity**2, 1, *exact)
 
     @property
     def noise_stddev(self) -> float:
@@ -155,29 +153,39 @@ class BagSum(Bagged):
         )
 
     def sums(self, labels: Any) -> Integers:
-        """Sums of the codes of each bag in fine steps, shape (bags,). They are private."""
+        """Return the sums of the codes of each bag in fine steps, shape (bags,). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        total = np.zeros(self.partition.count, dtype=np.int64)
-        np.add.at(total, self.partition.of_record, codes.astype(np.int64))
-        return total * self.fine
+        return self.summed(codes.astype(np.int64)) * self.fine
 
     def shown(self, value: Any) -> ShownBags:
         """Return what a released value shows."""
         return ShownBags.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
 
+    @classmethod
+    def read_columns(
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+    ) -> ShownBags:
+        """Return what a table of such a release shows; see `Bagged.read_columns`."""
+        bags, domain = column("bag"), Domain.from_json(made["domain"])
+        given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
+        public = Public(bags.astype(np.int64), why="the file says so")
+        mechanism = cls(made["size"], noise=made["noise"], domain=domain, bags=public, **given)
+        spread = mechanism.noise_stddev
+        return ShownBags.of_records(
+            domain, bags, np.ones(len(bags)), column(sums), lambda bags: np.full(bags.max() + 1, spread)
+        )
+
     def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
         """Noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
-        return sums + self.drawn(len(sums), rng=self.bound(rng))
+        return sums + self.draw_noise(len(sums), rng=self.bound(rng))
 
-    def drawn(self, count: int, *, rng: Any) -> Integers:
-        """Noise in fine steps, shape (count,): the bare map, without labels."""
-        randomness = as_bound(rng)
-        stream = WordStream(randomness, randomness.record_ids(None, count))
-        return (
-            discrete_laplace(stream, self.rate) if self.noise == "laplace" else discrete_gaussian(stream, self.stddev)
-        )
+    def draw_noise(self, count: int, *, rng: Any) -> Integers:
+        """Draw noise in fine steps, shape (count,), without labels."""
+        stream = word_stream(rng, count)
+        laplace = self.noise == "laplace"
+        return discrete_laplace(stream, self.rate) if laplace else discrete_gaussian(stream, self.stddev)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
@@ -223,8 +231,8 @@ class NaiveBags(Mechanism):
     trust: ClassVar[Trust] = Trust.NONE
 
     def __post_init__(self) -> None:
-        for name in ("size", "count", "population"):
-            set_fields(self, **{name: check_integer(getattr(self, name), name, most=MAX_RECORDS)})
+        names = ("size", "count", "population")
+        set_fields(self, **{name: check_integer(getattr(self, name), name, most=MAX_RECORDS) for name in names})
         if self.size * self.count > self.population:
             raise InputError("must not overlap: count times size is at most the number of records", argument="bags")
 
@@ -232,11 +240,6 @@ class NaiveBags(Mechanism):
     def records(self) -> int:
         """The population."""
         return self.population
-
-    def check_records(self, count: int) -> None:
-        """Refuse labels that are more or fewer than the population."""
-        if count != self.population:
-            raise InputError(f"labels must hold {self.population} records, as population says")
 
     @property
     def share(self) -> Fraction:
