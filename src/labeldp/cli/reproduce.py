@@ -37,6 +37,11 @@ Examples:
 """
 
 
+OUT = click.option(
+    "--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands."
+)
+
+
 @click.group()
 def reproduce() -> None:
     """Run published comparisons again, on your own copies of the data, and published rates on made-up ones."""
@@ -76,7 +81,7 @@ def reproduce() -> None:
     metavar="NAME",
     help="Runs a sweep instead of --method: split-temperature, mixup (of LP-2ST) or clusters.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@OUT
 def multistage(data: str, out: str, **options: Any) -> None:
     """Multi-stage training and linear models on images or ratings, measured on the test part.
 
@@ -98,7 +103,7 @@ def multistage(data: str, out: str, **options: Any) -> None:
 @click.option("--epsilon", metavar="NUMBERS", help="For all rows; by default what each row needs to show its slope.")
 @click.option("--records", metavar="NUMBERS", help="Two or more, rising; by default seven from 1e6 to 1e9.")
 @click.option("--seeds", default=20, show_default=True, type=int, help="So many noises of everything.")
-@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@OUT
 def rates(out: str, **options: Any) -> None:
     """Exponents of Table I of Zhao et al., measured on hard instances, beside the predicted ones.
 
@@ -129,7 +134,7 @@ def rates(out: str, **options: Any) -> None:
 @click.option("--bags", metavar="NUMBERS", help="How many bags, m; by default what suits each table.")
 @click.option("--noisy-fraction", metavar="NUMBERS", help="Of labels in llp, ρ; by default 0,0.01,0.1,0.5,1.")
 @click.option("--seeds", default=2, show_default=True, type=int, help="So many of everything; the paper has 10.")
-@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@OUT
 def aggregation(data: str | None, out: str, **options: Any) -> None:
     """Tables 1 to 6 of Brahmbhatt et al. on learning from bags, each row with what it really promises.
 
@@ -164,7 +169,7 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
     help="A folder with stock_experts/NAME.csv.gz and elec2/elec2.csv.gz for stocks and elec2; default LABELDP_DATA.",
 )
 @click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
-@click.option("--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands.")
+@OUT
 @naming_flags()
 def online(data: str | None, out: str, **options: Any) -> None:
     """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.

@@ -14,7 +14,7 @@ import pytest
 from labeldp.privacy import InputError
 from labeldp.reproduce import AggregationGrid, AggregationResult, reproduce_aggregation
 from labeldp.reproduce.aggregation import data as aggregation_data
-from labeldp.reproduce.aggregation.cells import descended, noisy_labels
+from labeldp.reproduce.aggregation.cells import fit_adam, noisy_labels
 from labeldp.reproduce.aggregation.data import CRITEO_COLUMNS, generated, problems, squared_log
 from labeldp.reproduce.aggregation.run import SHARES, AggregationRun
 
@@ -102,9 +102,9 @@ def test_adam_ends_at_the_least_squares_where_it_has_the_time(monkeypatch: pytes
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3))
     sums = rows @ np.array([0.3, -0.2, 0.1])
-    assert descended(rows, sums, 4, 0) == pytest.approx([0.3, -0.2, 0.1], abs=1e-3)
+    assert fit_adam(rows, sums, 4, 0) == pytest.approx([0.3, -0.2, 0.1], abs=1e-3)
     monkeypatch.setattr("labeldp.reproduce.aggregation.cells.EPOCHS", 3)
-    assert np.abs(descended(rows, sums, 400, 0)).max() < 0.01
+    assert np.abs(fit_adam(rows, sums, 400, 0)).max() < 0.01
 
 
 def test_a_whole_number_of_labels_is_noisy_and_one_at_least() -> None:

@@ -1,4 +1,4 @@
-"""One cell of a table: labels are released in bags, a model learns from the release, and test records measure it."""
+"""One cell of a table: release labels in bags, learn a model from the release, and measure it on test records."""
 
 import math
 from dataclasses import dataclass
@@ -41,8 +41,25 @@ INSTANCES = 50_000
 LARGEST = 1000.0
 """Epsilon of labels that are as good as bare: noise of 0.14 % of their range."""
 
-ANY = Budget(epsilon=LARGEST, delta=1 - 1e-12)
-"""A budget that admits nearly everything: these runs are simulations."""
+UNPROTECTED = "none: the model is learnt from the labels themselves"
+
+
+def constants() -> dict[str, Any]:
+    """Return what this file fixes for every cell, as results store it."""
+    return {
+        "GRID": GRID,
+        "STDDEV": STDDEV,
+        "NEARLY_NONE": NEARLY_NONE,
+        "BAG_NOISE": BAG_NOISE,
+        "LARGEST": LARGEST,
+        "INSTANCES": INSTANCES,
+        "EPOCHS": EPOCHS,
+        "BATCH": BATCH,
+        "CENSUS_BATCH": CENSUS_BATCH,
+        "PEAK": PEAK,
+        "PATIENCE": PATIENCE,
+        "HELD_OUT": HELD_OUT,
+    }
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Split:
     """One public split of a problem.
 
     Args:
@@ -81,8 +98,8 @@ class Parts:
     truth: Floats
 
     @classmethod
-    def of(cls, problem: Problem, most: int, seed: int) -> "Parts":
-        """So many training records, drawn by a public seed, and all records of the test part up to as many."""
+    def of(cls, problem: Problem, most: int, seed: int) -> "Split":
+        """Draw at most so many training records, and test records, by a public seed."""
         order = np.random.default_rng([seed, 1]).permutation(len(problem.labels))
         cut = training_records(problem)
         chosen, rest = order[: min(most, cut)], order[cut : cut + INSTANCES]
@@ -90,43 +107,40 @@ class Parts:
         return cls(rows[0], problem.labels[chosen], rows[1], problem.labels[rest])
 
     def error(self, predictions: Floats) -> float:
-        """Mean squared error on the test records."""
+        """Return the mean squared error on the test records."""
         return float(np.mean((predictions - self.truth) ** 2))
 
 
 def training_records(problem: Problem) -> int:
-    """Records that are trained on."""
+    """Return how many records are trained on."""
     return int(SPLIT * len(problem.labels))
 
 
 def noisy_labels(share: float, size: int) -> int:
-    """Noisy labels of a bag on average: a whole number, and one at least."""
+    """Return the noisy labels of a bag on average: a whole number, at least one."""
     return max(1, round(share * size))
 
 
 def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
-    """What is learned from the labels themselves: least squares, or the network on bags of one record."""
+    """Learn from the labels themselves: by least squares, or by the network on bags of one record."""
     if table == "lba":
-        parts = Parts.of(problem, training_records(problem), seed)
+        parts = Split.of(problem, training_records(problem), seed)
         solution = np.linalg.lstsq(parts.features, parts.labels, rcond=None)[0]
-        return Cell({"exact": parts.error(parts.test @ solution)}, None, None, _NONE, len(parts.labels))
-    parts = Parts.of(problem, INSTANCES, seed)
+        return Cell({"exact": parts.error(parts.test @ solution)}, None, None, UNPROTECTED, len(parts.labels))
+    parts = Split.of(problem, INSTANCES, seed)
     count = len(parts.labels)
     alone = Public(np.arange(count), why="every record is alone")
     mechanism = BagSum(1, domain=_domain(problem), bags=alone, epsilon=LARGEST)
     release = _released(problem, parts, mechanism, np.random.default_rng([seed, 2]))
-    return Cell({"network": _network(problem, parts, release, seed)}, None, None, _NONE, count)
-
-
-_NONE = "none: the model is learnt from the labels themselves"
+    return Cell({"network": _network(problem, parts, release, seed)}, None, None, UNPROTECTED, count)
 
 
 def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
-    """A cell of Table 1: secret weights, and a linear model by Adam as in Appendix K, and by least squares.
+    """Return a cell of Table 1: secret weights, and a linear model by Adam as in Appendix K, and by least squares.
 
     Source: Brahmbhatt, Fig. 1, Table 1 and Appendix K.
     """
-    parts = Parts.of(problem, size * bags, seed)
+    parts = Split.of(problem, size * bags, seed)
     noise = BAG_NOISE * math.sqrt(size) * (problem.high - problem.low)
     features = Public(parts.features, why="features are public")
     drawn = random_bags(size * bags, size, seed=seed)
@@ -136,17 +150,17 @@ def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: 
     rows = bag_rows(parts.features, release)
     middle = (problem.low + problem.high) / 2
     sums = rows.sums + middle * rows.features[:, 0]
-    coefficients = descended(rows.features, sums, max(1, _batch(problem) // size), seed)
+    coefficients = fit_adam(rows.features, sums, max(1, _batch(problem) // size), seed)
     errors = {"Adam": parts.error(parts.test @ coefficients), "exact": parts.error(exact)}
     return Cell(errors, mechanism.privacy_loss().delta(1.0), None, release.certificate.at(0.5), size * bags)
 
 
 def llp(problem: Problem, size: int, bags: int, share: float, rng: np.random.Generator, seed: int) -> Cell:
-    """A cell of Tables 2 to 6: published weights, noise on a share of the labels, and the network of Appendix K.
+    """Return a cell of Tables 2 to 6: published weights, noise on a share of the labels, the network of Appendix K.
 
     Source: Brahmbhatt, Fig. 2, Tables 2 to 6 and Appendix K.
     """
-    parts = Parts.of(problem, size * bags, seed)
+    parts = Split.of(problem, size * bags, seed)
     noisy = noisy_labels(share, size)
     stddev, drawn = STDDEV if share else NEARLY_NONE, random_bags(size * bags, size, seed=seed)
     mechanism = NoisyWeightedLLP(size, noisy, stddev, domain=_domain(problem), bags=drawn, paper_faithful=True)
@@ -166,19 +180,23 @@ def _batch(problem: Problem) -> int:
     return CENSUS_BATCH if problem.name == "census" else BATCH
 
 
-def _released(problem: Problem, parts: Parts, mechanism: Mechanism, rng: np.random.Generator) -> Release[Any]:
-    """A simulated release."""
-    return Curator(parts.labels, domain=_domain(problem), budget=ANY).release(mechanism, rng=rng)
+def _released(problem: Problem, parts: Split, mechanism: Mechanism, rng: np.random.Generator) -> Release[Any]:
+    """Simulate a release, under a budget that admits nearly everything."""
+    budget = Budget(epsilon=LARGEST, delta=1 - 1e-12)
+    return Curator(parts.labels, domain=_domain(problem), budget=budget).release(mechanism, rng=rng)
 
 
-def descended(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
-    """Coefficients (d,) of a linear model on released sums, by Adam and a cosine, until held-out bags get no better.
+def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
+    """Fit a linear model to released sums by Adam with a cosine schedule, until held-out bags get no better.
 
     Args:
         rows: weighted sums of features, shape (m, d).
         sums: of labels, shape (m,).
         batch: bags in a step.
         seed: of order and of the bags that are held out.
+
+    Returns:
+        Coefficients, shape (d,).
 
     Source: Brahmbhatt, Appendix K.
     """
@@ -205,14 +223,14 @@ def descended(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
 
 
 def _adam(state: Floats, gradient: Floats, rate: float, step: int) -> Floats:
-    """Coefficients, mean and mean square of gradients after one more step, shape (3, d)."""
+    """Return coefficients, mean and mean square of gradients after one more step, shape (3, d)."""
     mean, square = 0.9 * state[1] + 0.1 * gradient, 0.999 * state[2] + 0.001 * gradient**2
     moved = rate * (mean / (1 - 0.9**step)) / (np.sqrt(square / (1 - 0.999**step)) + 1e-8)
     return np.stack([state[0] - moved, mean, square])
 
 
-def _network(problem: Problem, parts: Parts, release: Release[Any], seed: int) -> float:
-    """The test error of the paper's network, trained as it says."""
+def _network(problem: Problem, parts: Split, release: Release[Any], seed: int) -> float:
+    """Return the test error of the paper's network, trained as the paper says."""
     predictions = networks().appendix_predictions(
         parts.features[:, 1:],
         release,

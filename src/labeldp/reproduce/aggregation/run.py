@@ -1,20 +1,28 @@
-"""Run the tables of Brahmbhatt et al.: a JSON file for each cell, so that commands may stop, go on, and share."""
+"""Brahmbhatt et al.: the cells of Tables 1 to 6, on made-up records, stand-ins or the paper's files."""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from labeldp.privacy import InputError, all_digits
 from labeldp.reproduce.aggregation import cells
 from labeldp.reproduce.aggregation.cells import Cell, lba, llp, training_records, whole_sample
 from labeldp.reproduce.aggregation.data import FILES, GENERATED, Problem, problems
-from labeldp.reproduce.multistage.run import Progress, Told
-from labeldp.reproduce.runs import Stored, make, now, results_folder, timed, versions
+from labeldp.reproduce.runs import (
+    Experiment,
+    Json,
+    Progress,
+    SeededRun,
+    Stored,
+    Told,
+    check_seeds,
+    listed,
+    now,
+    results_folder,
+    timed,
+    versions,
+)
 from labeldp.workflows import networks
 
 TABLES = "lba", "llp"
@@ -30,14 +38,9 @@ CENSUS_SIZES, CENSUS_COUNTS = (64, 128, 256, 512), (1024, 2048, 4096, 8192)
 SMALL = {"lba": ((8, 16, 32), (256, 512, 1024)), "llp": ((32, 64), (128, 512))}
 """Sizes and numbers on stand-ins, and of networks on made-up records, where none are asked for."""
 
-CONSTANTS = (
-    *("GRID", "STDDEV", "NEARLY_NONE", "BAG_NOISE", "LARGEST", "INSTANCES"),
-    *("EPOCHS", "BATCH", "CENSUS_BATCH", "PEAK", "PATIENCE", "HELD_OUT"),
-)
-
 
 @dataclass(frozen=True)
-class AggregationRun:
+class AggregationRun(SeededRun):
     """One cell with one noise; all of it is public.
 
     Args:
@@ -58,21 +61,17 @@ class AggregationRun:
 
     @property
     def name(self) -> str:
-        """Of its file; different runs have different names."""
+        """The name of its file; different runs have different names."""
         words = [f"m{self.bags}", f"k{self.size}"] if self.bags else ["instance"]
         words += [f"rho{all_digits(self.share)}"] if self.table == "llp" and self.bags else []
         return "-".join([self.problem, self.table, *words, f"seed{self.seed}"])
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Its name for people."""
         words = [f"m = {self.bags}", f"k = {self.size}"] if self.bags else ["the labels themselves"]
         words += [f"ρ = {self.share:g}"] if self.table == "llp" and self.bags else []
         return ", ".join([self.problem, self.table.upper(), *words, f"seed {self.seed + 1}"])
-
-    def rng(self) -> np.random.Generator:
-        """The randomness of this run alone: reproducible, and so a simulation."""
-        return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
 
 
 @dataclass(frozen=True)
@@ -96,28 +95,27 @@ class AggregationGrid:
     def parse(
         cls, *, tables: str, bag_size: str | None, bags: str | None, noisy_fraction: str | None, seeds: int
     ) -> "AggregationGrid":
-        """A grid as it is written on a command line; None for the default.
+        """Return the grid of the options of a command line; None for the default.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: the first option that is wrong.
         """
-        chosen = tuple(_numbers(tables, "tables", str))
+        chosen = tuple(listed(tables, "tables"))
         if not set(chosen) <= set(TABLES):
             raise InputError(f"--tables must be one or both of {', '.join(TABLES)}")
-        sizes = None if bag_size is None else tuple(_numbers(bag_size, "bag-size", int))
-        counts = None if bags is None else tuple(_numbers(bags, "bags", int))
+        sizes = None if bag_size is None else tuple(listed(bag_size, "bag-size", int))
+        counts = None if bags is None else tuple(listed(bags, "bags", int))
         for name, values, least in (("bag-size", sizes, 2), ("bags", counts, 20)):
             if values is not None and (min(values) < least or max(values) > 1 << 20):
                 raise InputError(f"--{name} must be whole numbers from {least} to {1 << 20}")
-        shares = SHARES if noisy_fraction is None else tuple(_numbers(noisy_fraction, "noisy-fraction", float))
+        shares = SHARES if noisy_fraction is None else tuple(listed(noisy_fraction, "noisy-fraction", float))
         if not all(0 <= share <= 1 for share in shares):
             raise InputError("--noisy-fraction must be numbers from 0 to 1")
-        if seeds < 1:
-            raise InputError("--seeds must be at least 1")
+        check_seeds(seeds)
         return cls(chosen, sizes, counts, shares, seeds)
 
     def cells(self, problem: str, table: str) -> list[tuple[int, int]]:
-        """Sizes and numbers of bags of one table."""
+        """Return sizes and numbers of bags of one table."""
         full = problem in FILES or (problem == GENERATED and table == "lba")
         census = problem == "census"
         own = ((CENSUS_SIZES, CENSUS_COUNTS) if census else (SIZES, COUNTS)) if full else SMALL[table]
@@ -125,7 +123,7 @@ class AggregationGrid:
         return [(size, count) for count in counts for size in self.sizes or own[0]]
 
     def runs(self, problem: str, seed: int) -> list[AggregationRun]:
-        """Everything on one problem with one seed."""
+        """Return everything on one problem with one seed."""
         found = []
         for table in self.tables:
             found.append(AggregationRun(problem, table, 0, 0, 0.0, seed))
@@ -133,17 +131,6 @@ class AggregationGrid:
                 shares = self.shares if table == "llp" else (0.0,)
                 found += [AggregationRun(problem, table, size, count, share, seed) for share in shares]
         return found
-
-
-def _numbers(text: str, option: str, kind: Callable[[str], Any]) -> list[Any]:
-    """The parts of a text with commas, each once."""
-    try:
-        parts = [kind(part.strip()) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--{option} must hold numbers, separated by commas") from None
-    if len(set(parts)) < len(parts):
-        raise InputError(f"--{option} must hold distinct values, separated by commas")
-    return parts
 
 
 @dataclass(frozen=True)
@@ -164,15 +151,45 @@ class AggregationResult(Stored):
 
     run: AggregationRun
     cell: Cell
-    constants: dict[str, Any]
+    constants: Json
     seconds: float
     versions: dict[str, str]
     date: str
 
     @classmethod
-    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Run and cell."""
+    def parts(cls, content: Json) -> Json:
+        """Return run and cell."""
         return {"run": AggregationRun(**content["run"]), "cell": Cell(**content["cell"])}
+
+
+@dataclass(frozen=True)
+class AggregationExperiment(Experiment[AggregationRun, AggregationResult]):
+    """Cells on problems that were read."""
+
+    problems: Mapping[str, Problem]
+
+    stored = AggregationResult
+
+    def constants(self, run: AggregationRun) -> Json:
+        """Return what the code fixes for a run, and what it runs on."""
+        return {**cells.constants(), "data": self.problems[run.problem].digest}
+
+    def batch(self, run: AggregationRun) -> object:
+        """Publish after each problem."""
+        return run.seed, run.problem
+
+    def measure(self, run: AggregationRun, place: Path, show: Progress) -> AggregationResult:
+        """Return a cell."""
+        cell, seconds = timed(lambda: _cell(self.problems[run.problem], run))
+        return AggregationResult(run, cell, self.constants(run), seconds, versions(run.table == "llp"), now())
+
+
+def _cell(problem: Problem, run: AggregationRun) -> Cell:
+    if not run.bags:
+        return whole_sample(problem, run.table, run.seed)
+    if run.table == "lba":
+        return lba(problem, run.size, run.bags, run.rng(), run.seed)
+    return llp(problem, run.size, run.bags, run.share, run.rng(), run.seed)
 
 
 def reproduce_aggregation(
@@ -181,7 +198,7 @@ def reproduce_aggregation(
     data: str | None = None,
     out: str,
     told: Told | None = None,
-    publish: Callable[[Sequence[AggregationResult]], object] | None = None,
+    publish: Callable[[list[AggregationResult]], object] | None = None,
     progress: Progress | None = None,
 ) -> list[AggregationResult]:
     """Make every run that has no file yet; commands at the same time on one folder share the work.
@@ -207,28 +224,23 @@ def reproduce_aggregation(
     say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     grid = _possible(grid, say)
     loaders, folder = problems(data), results_folder(out)
-    AggregationResult.all_in(folder)
-    loaded: dict[str, Problem] = {}
-    for place, (seed, name) in enumerate(product(range(grid.seeds), loaders)):
-        start, whole = place / grid.seeds / len(loaders), grid.seeds * len(loaders)
-        if name not in loaded:
-            show(f"reading {name}", start)
-            loaded[name] = loaders[name]()
-        runs = grid.runs(name, seed)
-        fitting = [run for run in runs if run.size * run.bags <= training_records(loaded[name])]
-        if len(fitting) < len(runs) and not seed:
-            left = len(runs) - len(fitting)
-            say(f"{name}: {left} of {len(runs)} runs left out, of more than {training_records(loaded[name])} records")
-        for done, run in enumerate(fitting):
-            show(run.title, start + done / len(fitting) / whole)
-            _make(folder, loaded[name], run, say)
-        if publish is not None:
-            publish(AggregationResult.all_in(folder))
-    return AggregationResult.all_in(folder)
+    loaded = dict[str, Problem]()
+    for name, load in loaders.items():
+        show(f"reading {name}", 0.0)
+        loaded[name] = load()
+    runs = list[AggregationRun]()
+    for seed, (name, problem) in product(range(grid.seeds), loaded.items()):
+        own = grid.runs(name, seed)
+        fitting = [run for run in own if run.size * run.bags <= training_records(problem)]
+        if len(fitting) < len(own) and not seed:
+            left = len(own) - len(fitting)
+            say(f"{name}: {left} of {len(own)} runs left out, of more than {training_records(problem)} records")
+        runs += fitting
+    return AggregationExperiment(loaded).run_missing(runs, folder, told=say, publish=publish, progress=show)
 
 
 def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
-    """The grid, without llp where torch is missing and something else was asked for, too."""
+    """Return the grid, without llp where torch is missing and something else was asked for, too."""
     if "llp" not in grid.tables:
         return grid
     try:
@@ -239,32 +251,3 @@ def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
         say(f"the tables of llp are left out: {error}")
         return replace(grid, tables=tuple(name for name in grid.tables if name != "llp"))
     return grid
-
-
-def _make(folder: Path, problem: Problem, run: AggregationRun, say: Told) -> None:
-    """One run, unless it stands or somebody else is at it.
-
-    Raises:
-        InputError: it was made with other data or constants.
-    """
-    constants = _constants(problem, run)
-
-    def measured(place: Path) -> AggregationResult:
-        cell, seconds = timed(lambda: _cell(problem, run))
-        return AggregationResult(run, cell, constants, seconds, versions(run.table == "llp"), now())
-
-    make(folder, run, lambda: AggregationResult.standing(folder, run, constants), measured, say)
-
-
-def _cell(problem: Problem, run: AggregationRun) -> Cell:
-    """What is measured in a run."""
-    if not run.bags:
-        return whole_sample(problem, run.table, run.seed)
-    if run.table == "lba":
-        return lba(problem, run.size, run.bags, run.rng(), run.seed)
-    return llp(problem, run.size, run.bags, run.share, run.rng(), run.seed)
-
-
-def _constants(problem: Problem, run: AggregationRun) -> dict[str, Any]:
-    """What the code fixes for a run, and what it ran on."""
-    return {**{name: getattr(cells, name) for name in CONSTANTS}, "data": problem.digest}

@@ -1,4 +1,4 @@
-"""Ghazi: what is compared, on which data."""
+"""Ghazi et al.: which methods are compared, on which data sets."""
 
 import hashlib
 import time
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labeldp.learners import Model, PatchFilters
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, all_digits, decimal, shortest_float
+from labeldp.reproduce.runs import SeededRun, check_seeds, listed
 from labeldp.tables import LabeledArrays, load_movielens, open_images
 from labeldp.workflows import classes_of, epsilon_of
 
@@ -56,8 +57,13 @@ QUICK = ("cnn", "mlp")
 """Networks that are trained by the preset "quick" unless another is named."""
 
 
+def setting_text(value: float | str) -> str:
+    """Return the value of a setting for people."""
+    return f"{value:g}" if isinstance(value, float) else value
+
+
 @dataclass(frozen=True)
-class Run:
+class Run(SeededRun):
     """One training with one noise; all of it is public.
 
     Args:
@@ -82,7 +88,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Of its file; different runs have different names."""
+        """The name of its file; different runs have different names."""
         words = [self.dataset, self.method, *(each for each in (self.network, self.preset) if each)]
         words += [f"epsilon{all_digits(self.epsilon)}"]
         words += [f"delta{all_digits(self.delta)}"] if self.delta else []
@@ -91,18 +97,12 @@ class Run:
 
     @property
     def title(self) -> str:
-        """For people."""
-        changed = [
-            f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.settings
-        ]
+        """Its name for people."""
+        changed = [f"{name} {setting_text(value)}" for name, value in self.settings]
         return ", ".join([f"{self.dataset}, {self.method}, ε = {self.epsilon:g}", *changed, f"noise {self.seed + 1}"])
 
-    def rng(self) -> np.random.Generator:
-        """The noise of this run alone: reproducible, and so a simulation."""
-        return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
-
     def setting(self, name: str) -> float | str | None:
-        """What a sweep set, or None."""
+        """Return what a sweep set, or None."""
         return dict(self.settings).get(name)
 
 
@@ -134,22 +134,21 @@ class Grid:
         seeds: int,
         figure: str | None,
     ) -> "Grid":
-        """A grid as it is written on a command line.
+        """Return the grid of the options of a command line.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: the first option that is wrong.
         """
         if dataset not in DATASETS:
             raise InputError(f"--dataset must be one of {', '.join(DATASETS)}, not {dataset!r}")
         if (DATASETS[dataset].classes is None) != (classes is not None):
             raise InputError("--classes must be given with --dataset npz, such as 10 or cat,dog, and only there")
-        if seeds < 1:
-            raise InputError("--seeds must be at least 1")
+        check_seeds(seeds)
         if figure is not None and figure not in FIGURES:
             raise InputError(f"--figure must be one of {', '.join(FIGURES)}, not {figure!r}")
-        epsilons = [epsilon_of(each) for each in _listed(epsilon, "epsilon")]
+        epsilons = listed(epsilon, "epsilon", epsilon_of)
         spent = Budget(1, shortest_float(decimal(delta, "delta"))).delta
-        ways = _ways(figure, _listed(method, "method"))
+        ways = _ways(figure, listed(method, "method"))
         runs = [
             _run(dataset, name, each, spent, seed, network, preset, settings)
             for seed, each, (name, settings) in product(range(seeds), epsilons, ways)
@@ -159,16 +158,8 @@ class Grid:
         return cls(dataset, classes, tuple(runs))
 
 
-def _listed(text: str, option: str) -> list[str]:
-    """The parts of a text with commas, each once."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts) or len(set(parts)) < len(parts):
-        raise InputError(f"--{option} must hold distinct values, separated by commas")
-    return parts
-
-
 def _ways(figure: str | None, methods: list[str]) -> list[tuple[str, tuple[Setting, ...]]]:
-    """Methods with their settings: as asked for, or the sweep of a figure."""
+    """Return methods with their settings: as asked for, or the sweep of a figure."""
     if figure is not None:
         method, axes = FIGURES[figure]
         return [(method, tuple(zip(axes, values, strict=True))) for values in product(*axes.values())]
@@ -188,7 +179,7 @@ def _run(
     preset: str | None,
     settings: tuple[Setting, ...],
 ) -> Run:
-    """A run with what its method takes, and nothing else; defaults go with data set and network."""
+    """Return a run with what its method takes, and nothing else; defaults go with data set and network."""
     facts, source = METHODS.get(method, CLUSTERS), DATASETS[dataset]
     if source.ratings and not facts.preset:
         raise InputError(f"--method {method} needs images: --dataset {dataset} takes lp-1st and lp-2st")
@@ -259,7 +250,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """Of the features: which data this was."""
+        """A digest of the features: which data this was."""
         found = hashlib.sha256()
         for part in (self.train, self.test):
             found.update(f"{part.features.dtype}{part.shape}".encode() + np.ascontiguousarray(part.features).data)
@@ -271,7 +262,7 @@ class Task:
         return "RMSE" if self.ratings else "accuracy"
 
     def measure(self, model: Model) -> float:
-        """The accuracy on test records, or the root mean squared error of the mean rating under the probabilities."""
+        """Return the accuracy on test records, or the root mean squared error of the mean rating."""
         features = self.test.features
         if self.ratings:
             errors = model.predict_proba(features) @ STARS - self.test.labels
@@ -279,7 +270,7 @@ class Task:
         return self.share_right(model.predict_proba(features))
 
     def share_right(self, probabilities: NDArray[np.float64]) -> float:
-        """The accuracy of answers for test records, shape (n, K)."""
+        """Return the accuracy of class probabilities of the test records, shape (n, K)."""
         return float(np.mean(probabilities.argmax(axis=1) == self.domain.encode(self.test.labels)))
 
     @cached_property
@@ -342,7 +333,7 @@ def _images(path: str, domain: Classes, dataset: str, shape: tuple[int, ...] | N
 
 
 def _ratings(path: str) -> Task:
-    """Stars 1 to 5 as codes 0 to 4; test ratings of users and movies that no training rating has are left out."""
+    """Read stars 1 to 5 as codes 0 to 4; leave out test ratings of users and movies without a training rating."""
     data = load_movielens(path)
     columns = zip(data.test.features.T, data.train.features.T, strict=True)
     known = np.logical_and.reduce([np.isin(other, own) for other, own in columns])

@@ -1,20 +1,16 @@
-"""Tables and figures."""
-
-from __future__ import annotations
+"""Tables and figures of multi-stage training and linear models."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
-from markupsafe import Markup
-
+from labeldp.reproduce.multistage.grid import setting_text
 from labeldp.reproduce.multistage.run import Result
-from labeldp.reproduce.plots import Axis, Point, Series, grid, lines, panel, stacked
-from labeldp.tables import whole_or_nothing
+from labeldp.reproduce.plots import Axis, Panel, Point, Series, grid, lines
+from labeldp.reproduce.runs import markdown_table, write_files
 
 SIMULATED = (
     "Every run is a simulation: labels are given, noise comes from public seeds. Test records are measured on, and "
@@ -23,26 +19,63 @@ SIMULATED = (
 
 TABLE = "results.md"
 
+EPSILON = Axis("ε, logarithmic scale", log=True)
+
+Key = tuple[object, ...]
+
+Value = Callable[[Result], float | None]
+"""A number of a result; None where it has none."""
+
+
+def dataset_of(result: Result) -> str:
+    """Return what a section is about."""
+    return result.run.dataset
+
+
+def epsilon_of(result: Result) -> float:
+    """Return what a column is about."""
+    return result.run.epsilon
+
+
+def value_of(result: Result) -> float:
+    """Return the number itself."""
+    return result.value
+
+
+def method_of(result: Result) -> Key:
+    """Return what a row of the main table is about."""
+    run = result.run
+    return run.method, run.network or "", run.preset or "", run.delta, result.trust, result.metric
+
+
+def sweep_of(result: Result) -> Key:
+    """Return which sweep it is: the settings that it changes, and how."""
+    return tuple(name for name, _ in result.run.settings), *method_of(result)
+
+
+def by(results: Iterable[Result], key: Callable[[Result], Any]) -> Iterator[list[Result]]:
+    """Yield groups of one key, in the order of the keys."""
+    for _, found in groupby(sorted(results, key=key), key=key):
+        yield list(found)
+
+
+def point(results: Iterable[Result], x: float, value: Value) -> Point | None:
+    """Return mean and standard deviation of a value over noises; None where no run has it."""
+    found = [number for each in results if (number := value(each)) is not None]
+    return Point.of(x, found) if found else None
+
 
 def write_reproduced(results: Sequence[Result], folder: str | os.PathLike[str]) -> list[str]:
-    """Write `results.md` and one SVG for each figure that the runs allow; what stood there is replaced.
-
-    Returns:
-        The paths.
-    """
-    pictures = {name: picture for found in by(results, dataset_of) for name, picture in figures(found)}
-    texts = {TABLE: markdown(results), **{f"{name}.svg": f"{picture}\n" for name, picture in pictures.items()}}
-    for name, text in texts.items():
-        with whole_or_nothing(Path(folder) / name, overwrite=True) as hidden:
-            hidden.write_text(text, encoding="utf-8")
-    return [str(Path(folder) / name) for name in texts]
+    """Write `results.md` and one SVG for each figure that the runs allow, over what was there; return the paths."""
+    pictures = {f"{name}.svg": picture for found in by(results, dataset_of) for name, picture in figures(found)}
+    return write_files(folder, {TABLE: markdown(results), **pictures})
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """All results as Markdown tables, data set by data set."""
+    """Return all results as Markdown tables, data set by data set."""
     text = ["# Multi-stage training and linear models", "", SIMULATED, ""]
     for found in by(results, dataset_of):
-        text += [f"## {dataset_of(found[0])}", "", _where(found), ""]
+        text += [f"## {dataset_of(found[0])}", "", _origin(found), ""]
         main = [each for each in found if not each.run.settings]
         if main:
             text += [*_main_table(main), ""]
@@ -51,8 +84,8 @@ def markdown(results: Sequence[Result]) -> str:
     return "\n".join(text)
 
 
-def _where(results: Sequence[Result]) -> str:
-    """Records, machines, versions and dates of runs."""
+def _origin(results: Sequence[Result]) -> str:
+    """Return records, machines, versions and dates of runs."""
     dates = sorted(each.date[:10] for each in results)
     machines = {
         f"{each.hardware['processor']}, {each.hardware['cores']} cores"
@@ -66,234 +99,178 @@ def _where(results: Sequence[Result]) -> str:
     return f"{train:,} training and {test:,} test records. {made}."
 
 
-def _cell(results: Sequence[Result], value: Callable[[Result], float | None], factor: float, digits: int) -> str:
-    """Mean ± standard deviation (number of noises)."""
-    found = point(results, 0.0, value)
-    if found is None:
-        return ""
-    spread = f" ± {factor * found.spread:.{digits}f}" if len(results) > 1 else ""
-    return f"{factor * found.value:.{digits}f}{spread} ({len(results)})"
-
-
 def _measure(result: Result) -> tuple[float, int]:
-    """Factor and digits of a metric."""
+    """Return factor and digits of a metric."""
     return (1.0, 4) if result.metric == "RMSE" else (100.0, 2)
 
 
+def _cells(
+    results: Sequence[Result], epsilons: Sequence[float], value: Value, factor: float, digits: int
+) -> Iterator[str]:
+    """Yield mean ± standard deviation (number of noises) for each epsilon."""
+    for epsilon in epsilons:
+        own = [each for each in results if each.run.epsilon == epsilon]
+        if (found := point(own, 0.0, value)) is None:
+            yield ""
+        else:
+            spread = f" ± {factor * found.spread:.{digits}f}" if len(own) > 1 else ""
+            yield f"{factor * found.value:.{digits}f}{spread} ({len(own)})"
+
+
 def _main_table(results: Sequence[Result]) -> Iterator[str]:
-    """A row for each method, a column for each epsilon; candidates and seconds below."""
+    """Yield a row for each method, a column for each epsilon; candidates and seconds below."""
     epsilons = sorted({each.run.epsilon for each in results})
-    unit = "" if results[0].metric == "RMSE" else " in percent"
-    yield f"Test {results[0].metric}{unit}."
-    yield ""
-    yield f"| method | network | preset | trust | δ | {' | '.join(f'ε = {each:g}' for each in epsilons)} |"
-    yield "|---|---|---|---|---|" + "---:|" * len(epsilons)
-    notes: dict[str, tuple[Callable[[Result], float | None], float, int]] = {
+    notes: dict[str, tuple[Value, float, int]] = {
         "mean k\\*": (lambda each: each.candidates, 1.0, 2),
         "stage-1 top-k accuracy in percent": (lambda each: each.covered, 100.0, 2),
         "seconds": (lambda each: each.seconds, 1.0, 0),
         "seconds of processors": (lambda each: each.processor_seconds, 1.0, 0),
     }
-    for found in by(results, way_of):
-        method, network, preset, delta, trust, _ = way_of(found[0])
-        row = _row(found, epsilons, value_of, *_measure(found[0]))
-        yield f"| **{method}** | {network} | {preset} | {trust} | {delta:g} | {row}"
+    rows: list[str] = []
+    for found in by(results, method_of):
+        method, network, preset, delta, trust, _ = method_of(found[0])
+        cells = " | ".join(_cells(found, epsilons, value_of, *_measure(found[0])))
+        rows.append(f"| **{method}** | {network} | {preset} | {trust} | {delta:g} | {cells} |")
+        more: dict[str, tuple[Value, float, int]] = {}
         for step in dict.fromkeys(each["step"] for result in found for each in result.steps):
-            row = _row(found, epsilons, partial(_after, step), *_measure(found[0]))
-            yield f"| {method}: after {step} | | | | | {row}"
-        for name, (value, factor, digits) in notes.items():
-            if any(value(each) is not None for each in found):
-                yield f"| {method}: {name} | | | | | {_row(found, epsilons, value, factor, digits)}"
+            more[f"after {step}"] = (partial(_after, step), *_measure(found[0]))
+        more |= {name: note for name, note in notes.items() if any(note[0](each) is not None for each in found)}
+        for name, note in more.items():
+            rows.append(f"| {method}: {name} | | | | | {' | '.join(_cells(found, epsilons, *note))} |")
+    yield f"Test {results[0].metric}{'' if results[0].metric == 'RMSE' else ' in percent'}."
+    yield ""
+    heads = ["method", "network", "preset", "trust", "δ", *(f"ε = {each:g}" for each in epsilons)]
+    yield from markdown_table(heads, "lllll" + "r" * len(epsilons), ())
+    yield from rows
 
 
 def _after(step: str, result: Result) -> float | None:
-    """What was measured after a step on the way."""
+    """Return what was measured after a step on the way."""
     return next((float(each["value"]) for each in result.steps if each["step"] == step), None)
 
 
-def _row(
-    results: Sequence[Result],
-    epsilons: Sequence[float],
-    value: Callable[[Result], float | None],
-    factor: float,
-    digits: int,
-) -> str:
-    cells = [_cell([each for each in results if each.run.epsilon == e], value, factor, digits) for e in epsilons]
-    return " | ".join(cells) + " |"
-
-
 def _sweep_table(results: Sequence[Result]) -> Iterator[str]:
-    """A row for each setting, a column for each epsilon."""
-    epsilons = sorted({each.run.epsilon for each in results})
-    names = [name for name, _ in results[0].run.settings]
+    """Yield a row for each setting, a column for each epsilon."""
     run, metric = results[0].run, results[0].metric
-    what = f"Test {metric}" if metric == "accuracy" else metric.capitalize()
-    way = ", ".join(filter(None, (run.method, run.network, run.preset)))
-    yield f"{what} in percent: {way}, by {' and '.join(names)}."
-    yield ""
-    yield f"| {' | '.join(names)} | {' | '.join(f'ε = {each:g}' for each in epsilons)} |"
-    yield "|" + "---:|" * (len(names) + len(epsilons))
-    by_setting = sorted({each.run.settings for each in results}, key=repr)
-    for settings in sorted(by_setting, key=lambda given: [(isinstance(v, str), v) for _, v in given]):
+    epsilons = sorted({each.run.epsilon for each in results})
+    names = [name for name, _ in run.settings]
+    rows = []
+    for settings in sorted({each.run.settings for each in results}, key=lambda given: [_order(v) for _, v in given]):
         found = [each for each in results if each.run.settings == settings]
-        values = " | ".join(f"{value:g}" if isinstance(value, float) else value for _, value in settings)
-        yield f"| {values} | {_row(found, epsilons, value_of, *_measure(found[0]))}"
+        values = [setting_text(value) for _, value in settings]
+        rows.append([*values, *_cells(found, epsilons, value_of, *_measure(found[0]))])
+    what = f"Test {metric}" if metric == "accuracy" else metric.capitalize()
+    how = ", ".join(filter(None, (run.method, run.network, run.preset)))
+    yield f"{what} in percent: {how}, by {' and '.join(names)}."
+    yield ""
+    heads = [*names, *(f"ε = {each:g}" for each in epsilons)]
+    yield from markdown_table(heads, "r" * len(heads), rows)
 
 
-EPSILON = Axis("ε, logarithmic scale", log=True)
+def _order(value: float | str) -> tuple[bool, float | str]:
+    """Return the place of a setting's value: numbers first."""
+    return isinstance(value, str), value
 
 
-def figures(results: Sequence[Result]) -> Iterator[tuple[str, Markup]]:
-    """Names and pictures."""
+def figures(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
+    """Yield names and SVG texts of one data set's figures."""
     name, main = dataset_of(results[0]), [each for each in results if not each.run.settings]
     if main:
         error = main[0].metric == "RMSE"
         test = Axis("RMSE on the test part" if error else "test accuracy", share=not error)
-        yield f"{name}-accuracy", lines(name, _by_epsilon(main, value_of), EPSILON, test)
+        yield f"{name}-accuracy", _figure(name, _by_epsilon(main, value_of), EPSILON, test)
         yield from _staged(name, main, test)
     for found in by([each for each in results if len(each.run.settings) == 1], sweep_of):
         yield f"{name}-clusters", _clusters(name, found)
     for found in by([each for each in results if len(each.run.settings) == 2], sweep_of):
-        for same in by(found, lambda each: each.run.epsilon):
-            names = [name for name, _ in same[0].run.settings]
-            yield f"{name}-{'-'.join(names)}-{_file_name(same[0])}", _grid(name, same)
+        for same in by(found, epsilon_of):
+            run = same[0].run
+            words = [name, *(setting for setting, _ in run.settings), run.method, run.network, run.preset]
+            yield "-".join([*filter(None, words), f"epsilon{run.epsilon:g}"]), _grid(name, same)
 
 
-def _staged(name: str, main: list[Result], test: Axis) -> Iterator[tuple[str, Markup]]:
-    """Learning curves, and what candidate sets say of the stage before."""
+def _figure(name: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
+    """Draw one panel."""
+    names = ", ".join(each.name for each in series)
+    return lines(f"{name}: {y.title} against {x.title}; {names}.", [Panel(name, series, x, y)])
+
+
+def _staged(name: str, main: list[Result], test: Axis) -> Iterator[tuple[str, str]]:
+    """Yield learning curves, and what candidate sets say of the stage before."""
     if learnt := [each for each in main if each.curve]:
-        panels = [_curves(found) for found in by(learnt, way_of)]
-        yield f"{name}-learning", stacked(f"Learning curves of {name}: loss on released labels by epoch.", panels)
+        panels = [_curves(found) for found in by(learnt, method_of)]
+        yield f"{name}-learning", lines(f"Learning curves of {name}: loss on released labels by epoch.", panels)
     if staged := [each for each in main if each.candidates is not None]:
         mean = Axis("mean k*, classes that an answer may take")
-        yield f"{name}-candidates", lines(name, _by_epsilon(staged, lambda each: each.candidates), EPSILON, mean)
+        yield f"{name}-candidates", _figure(name, _by_epsilon(staged, lambda each: each.candidates), EPSILON, mean)
         covered = Axis("stage-1 top-k accuracy, at each record's own k", share=True)
-        yield f"{name}-topk", lines(name, _pairs(staged), covered, test)
-
-
-Value = Callable[[Result], float | None]
+        yield f"{name}-topk", _figure(name, _pairs(staged), covered, test)
 
 
 def _by_epsilon(results: Sequence[Result], value: Value) -> list[Series]:
-    """A series for each way, by epsilon."""
+    """Return a series for each method, by epsilon."""
     found = []
-    for same in by(results, way_of):
-        points = [point(group, group[0].run.epsilon, value) for group in by(same, lambda each: each.run.epsilon)]
+    for same in by(results, method_of):
+        points = [point(group, group[0].run.epsilon, value) for group in by(same, epsilon_of)]
         found.append(Series(_named(same[0], results), tuple(each for each in points if each is not None)))
     return found
 
 
 def _named(result: Result, among: Sequence[Result]) -> str:
-    """The method, and network or preset where these differ among the others."""
-    run = result.run
+    """Return the method, and network, preset or delta where these differ among the others of this method."""
+    run, others = result.run, [each.run for each in among if each.run.method == result.run.method]
     parts = [run.method]
-    for name in ("network", "preset"):
-        if len({getattr(each.run, name) for each in among if each.run.method == run.method}) > 1:
-            parts.append(str(getattr(run, name)))
-    if len({each.run.delta for each in among if each.run.method == run.method}) > 1:
+    parts += [str(getattr(run, name)) for name in ("network", "preset") if len({getattr(o, name) for o in others}) > 1]
+    if len({each.delta for each in others}) > 1:
         parts.append(f"δ = {run.delta:g}")
     return " ".join(parts)
 
 
 def _pairs(results: Sequence[Result]) -> list[Series]:
-    """The final number against stage 1's top-k accuracy: a point for each run, a series for each way and epsilon."""
+    """Return the final number against stage 1's top-k accuracy: a point for each run."""
     found = []
-    for same in by(results, lambda each: (way_of(each), each.run.epsilon)):
+    for same in by(results, lambda each: (method_of(each), each.run.epsilon)):
         points = tuple(Point(each.covered or 0.0, each.value) for each in same)
         found.append(Series(f"{_named(same[0], results)}, ε = {same[0].run.epsilon:g}", points, joined=False))
     return found
 
 
-def _curves(results: Sequence[Result]) -> Markup:
-    """The mean loss at each epoch, steps one after the other; a line for each epsilon."""
+def _curves(results: Sequence[Result]) -> Panel:
+    """Return the mean loss at each epoch, steps one after the other; a line for each epsilon."""
     series = []
-    for same in by(results, lambda each: each.run.epsilon):
-        series.append(Series(f"ε = {same[0].run.epsilon:g}", tuple(_losses([each.curve for each in same]))))
+    for same in by(results, epsilon_of):
+        curves = [each.curve for each in same]
+        points = tuple(
+            Point(place + 1.0, fmean(curve[place]["loss"] for curve in curves if place < len(curve)))
+            for place in range(max(map(len, curves)))
+        )
+        series.append(Series(f"ε = {same[0].run.epsilon:g}", points))
     steps = list(dict.fromkeys(entry["step"] for entry in results[0].curve))
     title = f"{_named(results[0], results)}: {', then '.join(steps)}"
-    return panel(title, series, Axis("epoch"), Axis("loss on released labels"))
+    return Panel(title, series, Axis("epoch"), Axis("loss on released labels"))
 
 
-def _losses(curves: Sequence[Sequence[dict[str, Any]]]) -> Iterator[Point]:
-    """Mean losses of runs by the number of the epoch, counted over all steps."""
-    for place in range(max(map(len, curves))):
-        yield Point(float(place + 1), fmean(curve[place]["loss"] for curve in curves if place < len(curve)))
-
-
-def _clusters(name: str, results: Sequence[Result]) -> Markup:
-    """The accuracy of noisy majorities by the number of clusters; a line for each epsilon."""
+def _clusters(name: str, results: Sequence[Result]) -> str:
+    """Draw the accuracy of noisy majorities by the number of clusters; a line for each epsilon."""
     series = []
-    for same in by(results, lambda each: each.run.epsilon):
-        counts = sorted({each.run.settings[0][1] for each in same}, key=float)
-        points = [
-            point([each for each in same if each.run.settings[0][1] == count], float(count), value_of)
-            for count in counts
-        ]
-        series.append(Series(f"ε = {same[0].run.epsilon:g}", tuple(each for each in points if each is not None)))
+    for same in by(results, epsilon_of):
+        groups = by(same, lambda each: float(each.run.settings[0][1]))
+        points = [Point.of(float(group[0].run.settings[0][1]), [each.value for each in group]) for group in groups]
+        series.append(Series(f"ε = {same[0].run.epsilon:g}", tuple(points)))
     y = Axis("accuracy of noisy majorities on the training labels", share=True)
-    return lines(name, series, Axis("clusters, logarithmic scale", log=True), y)
+    return _figure(name, series, Axis("clusters, logarithmic scale", log=True), y)
 
 
-def _grid(name: str, results: Sequence[Result]) -> Markup:
-    """Two settings of one method at one epsilon."""
-    axes = [
-        sorted({each.run.settings[place][1] for each in results}, key=lambda value: (isinstance(value, str), value))
-        for place in range(2)
-    ]
+def _grid(name: str, results: Sequence[Result]) -> str:
+    """Draw two settings of one method at one epsilon."""
+    run, error = results[0].run, results[0].metric == "RMSE"
+    axes = [sorted({each.run.settings[place][1] for each in results}, key=_order) for place in range(2)]
     cells = {}
     for place, row in enumerate(axes[0]):
         for other, column in enumerate(axes[1]):
-            found = [each for each in results if tuple(value for _, value in each.run.settings) == (row, column)]
-            if (mean := point(found, 0.0, value_of)) is not None:
-                cells[place, other] = mean
-    run = results[0].run
-    error = results[0].metric == "RMSE"
+            values = [each.value for each in results if [v for _, v in each.run.settings] == [row, column]]
+            if values:
+                cells[place, other] = Point.of(0.0, values)
     title = f"{name}, {run.method}, ε = {run.epsilon:g}: test {'RMSE' if error else 'accuracy in percent'}"
-    named = [(setting, [_text(value) for value in axis]) for (setting, _), axis in zip(run.settings, axes, strict=True)]
+    named = [(setting, list(map(setting_text, axis))) for (setting, _), axis in zip(run.settings, axes, strict=True)]
     return grid(title, named, cells, share=not error)
-
-
-def _text(value: float | str) -> str:
-    return f"{value:g}" if isinstance(value, float) else value
-
-
-def _file_name(result: Result) -> str:
-    """What tells one grid from another."""
-    run = result.run
-    return "-".join(filter(None, (run.method, run.network, run.preset, f"epsilon{run.epsilon:g}")))
-
-
-Key = tuple[object, ...]
-
-
-def dataset_of(result: Result) -> str:
-    """What a section is about."""
-    return result.run.dataset
-
-
-def way_of(result: Result) -> Key:
-    """What a row of the main table is about."""
-    run = result.run
-    return (run.method, run.network or "", run.preset or "", run.delta, result.trust, result.metric)
-
-
-def sweep_of(result: Result) -> Key:
-    """Which sweep: the settings that it changes, and how."""
-    return (tuple(name for name, _ in result.run.settings), *way_of(result))
-
-
-def value_of(result: Result) -> float:
-    """The number itself."""
-    return result.value
-
-
-def by(results: Iterable[Result], key: Callable[[Result], Any]) -> Iterator[list[Result]]:
-    """Groups of one key, in the order of the keys."""
-    for _, found in groupby(sorted(results, key=key), key=key):
-        yield list(found)
-
-
-def point(results: Iterable[Result], x: float, value: Value) -> Point | None:
-    """Mean and standard deviation of a value over noises; None where no run has it."""
-    found = [number for each in results if (number := value(each)) is not None]
-    return Point(x, fmean(found), stdev(found) if len(found) > 1 else 0.0) if found else None

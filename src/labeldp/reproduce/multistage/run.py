@@ -1,10 +1,9 @@
-"""Runs and results; what each method does with a data set."""
+"""Ghazi et al.: what each method does with a data set, and what came out."""
 
 import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,24 @@ from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public
 from labeldp.reproduce.multistage.grid import Grid, Run, Task, load_task
-from labeldp.reproduce.runs import Stored, hardware, make, now, path_of, results_folder, versions
+from labeldp.reproduce.runs import (
+    Experiment,
+    Json,
+    Progress,
+    Stored,
+    Told,
+    hardware,
+    now,
+    results_folder,
+    versions,
+)
 from labeldp.tables import whole_or_nothing
 from labeldp.workflows import networks
 
-Progress = Callable[[str, float], None]
-
-Told = Callable[[str], None]
-
 CURVE = "curve.jsonl"
+
+Watch = Callable[[str, Any, int], None]
+"""Called after each epoch: step, what was recorded, epochs of the step."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +64,20 @@ class Result(Stored):
     run: Run
     metric: str
     value: float
-    steps: tuple[dict[str, Any], ...]
+    steps: tuple[Json, ...]
     trust: str
-    recipe: tuple[dict[str, Any], ...]
-    releases: tuple[dict[str, Any], ...]
-    curve: tuple[dict[str, Any], ...]
+    recipe: tuple[Json, ...]
+    releases: tuple[Json, ...]
+    curve: tuple[Json, ...]
     seconds: float
     processor_seconds: float
     records: tuple[int, int]
     data: str
     certificate: str
-    hardware: dict[str, Any]
+    hardware: Json
     versions: dict[str, str]
     date: str
-    constants: dict[str, Any] | None = None
+    constants: Json | None = None
 
     @property
     def candidates(self) -> float | None:
@@ -85,20 +93,79 @@ class Result(Stored):
         found = [each[name] for each in self.releases if each[name] is not None]
         return found[-1] if found else None
 
-    def content(self) -> dict[str, Any]:
-        """As plain JSON values, and what is often asked of them."""
+    def content(self) -> Json:
+        """Return the result as plain JSON values, and what is often asked of them."""
         found = {**super().content(), "mean candidates": self.candidates, "stage-1 top-k accuracy": self.covered}
         found["run"]["settings"] = dict(self.run.settings)
         return found
 
     @classmethod
-    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Run, lists, and constants, which old files do not tell."""
+    def parts(cls, content: Json) -> Json:
+        """Return run, lists, and constants, which old files do not tell."""
         run = content["run"]
         lists = ("steps", "recipe", "releases", "curve", "records")
-        given: dict[str, Any] = {name: tuple(content[name]) for name in lists}
+        given: Json = {name: tuple(content[name]) for name in lists}
         given["run"] = Run(**{**run, "settings": tuple(run["settings"].items())})
         return {**given, "constants": content.get("constants")}
+
+
+@dataclass(frozen=True)
+class MultistageExperiment(Experiment[Run, Result]):
+    """Methods on one data set."""
+
+    task: Task
+
+    stored = Result
+
+    def constants(self, run: Run) -> Json:
+        """Return what the code of a method fixes."""
+        return constants(run)
+
+    def check(self, result: Result, path: Path) -> None:
+        """Refuse a result of another recipe of the same name, or of a method whose constants were others."""
+        run = result.run
+        if list(result.recipe) != json.loads(json.dumps([asdict(recipe) for recipe in recipes(run)])):
+            raise InputError(f"{path} was trained by another recipe: name another folder, or remove it")
+        if result.constants not in (None, constants(run)):
+            raise InputError(f"{path} was made by {run.method} as it was before: name another folder, or remove it")
+
+    def batch(self, run: Run) -> object:
+        """Publish after each run."""
+        return run.name
+
+    def sentence(self, result: Result) -> str:
+        """Return the number."""
+        return f"RMSE {result.value:.4f}" if result.metric == "RMSE" else f"{100 * result.value:.2f} %"
+
+    def measure(self, run: Run, place: Path, show: Progress) -> Result:
+        """Learn, measure, and say where and when."""
+        task, seen = self.task, list[Seen]()
+        clock = _Clock(place / CURVE, run, show)
+        show(f"{run.title}: features", 0.0)
+        clock.start(task.patches.seconds if run.method == "linear" else (0.0, 0.0))
+        show(run.title, 0.0)
+        holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
+        curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
+        outcome = perform(run, task, curator, place, clock.watch)
+        return Result(
+            run=run,
+            metric=outcome.metric,
+            value=outcome.value,
+            steps=outcome.steps,
+            trust=outcome.certificate.trust.name.lower(),
+            recipe=tuple(asdict(recipe) for recipe in recipes(run)),
+            constants=constants(run),
+            releases=tuple(asdict(each) for each in seen),
+            curve=tuple(clock.curve),
+            seconds=clock.seconds[0],
+            processor_seconds=clock.seconds[1],
+            records=(len(task.train.labels), len(task.test.labels)),
+            data=task.digest,
+            certificate=outcome.certificate.at(run.delta),
+            hardware=hardware(),
+            versions=versions(run.network is not None),
+            date=now(),
+        )
 
 
 def reproduce_multistage(
@@ -130,94 +197,18 @@ def reproduce_multistage(
     Raises:
         InputError: wrong data, network or preset; or the folder holds something else. No run was started.
     """
-    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     folder = results_folder(out)
     known = Result.all_in(folder)
     for run in grid.runs:
         refuse_unknown(run)
-    show("reading", 0.0)
+    if progress is not None:
+        progress("reading", 0.0)
     task = load_task(grid.dataset, data, grid.classes)
     if any(each.run.dataset == grid.dataset and each.data != task.digest for each in known):
         raise InputError(f"--out {out} holds runs on other files of {grid.dataset}: name another folder")
     for run in grid.runs:
         refuse_small(run, task)
-        _standing(folder, run)
-    for place, run in enumerate(grid.runs):
-        if _make(folder, task, run, say, partial(_shown, show, place, len(grid.runs))) and publish is not None:
-            publish(Result.all_in(folder))
-    return Result.all_in(folder)
-
-
-def _shown(show: Progress, done: int, count: int, text: str, share: float) -> None:
-    """The progress of one run as a share of all."""
-    show(text, (done + share) / count)
-
-
-def _standing(folder: Path, run: Run) -> Result | None:
-    """The result of a run that was made before.
-
-    Raises:
-        InputError: it was made by another recipe of the same name, or by a method whose constants were others.
-    """
-    path = path_of(folder, run)
-    if not path.exists():
-        return None
-    result = Result.read(path)
-    wanted = json.loads(json.dumps([asdict(recipe) for recipe in recipes(run)]))
-    if list(result.recipe) != wanted:
-        raise InputError(f"{path} was trained by another recipe: name another folder, or remove it")
-    if result.constants not in (None, constants(run)):
-        raise InputError(f"{path} was made by {run.method} as it was before: name another folder, or remove it")
-    return result
-
-
-def _make(folder: Path, task: Task, run: Run, say: Told, show: Progress) -> bool:
-    """One run, unless it stands or somebody else is at it; whether it was made."""
-    if (result := _standing(folder, run)) is not None:
-        say(f"{run.title}: {_said(result)}, from before")
-        return False
-
-    def measured(place: Path) -> Result:
-        result = _performed(place, task, run, show)
-        say(f"{run.title}: {_said(result)} in {result.seconds:.0f} s")
-        return result
-
-    return make(folder, run, lambda: _standing(folder, run) is not None, measured, say)
-
-
-def _said(result: Result) -> str:
-    """The number as a sentence has it."""
-    return f"RMSE {result.value:.4f}" if result.metric == "RMSE" else f"{100 * result.value:.2f} %"
-
-
-def _performed(place: Path, task: Task, run: Run, show: Progress) -> Result:
-    """Learn, measure, and say where and when."""
-    clock, seen = _Clock(place / CURVE, run, show), list[Seen]()
-    show(f"{run.title}: features", 0.0)
-    clock.start(task.patches.seconds if run.method == "linear" else (0.0, 0.0))
-    show(run.title, 0.0)
-    holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
-    curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
-    outcome = perform(run, task, curator, place, clock.watch)
-    return Result(
-        run=run,
-        metric=outcome.metric,
-        value=outcome.value,
-        steps=outcome.steps,
-        trust=outcome.certificate.trust.name.lower(),
-        recipe=tuple(asdict(recipe) for recipe in recipes(run)),
-        constants=constants(run),
-        releases=tuple(asdict(each) for each in seen),
-        curve=tuple(clock.curve),
-        seconds=clock.seconds[0],
-        processor_seconds=clock.seconds[1],
-        records=(len(task.train.labels), len(task.test.labels)),
-        data=task.digest,
-        certificate=outcome.certificate.at(run.delta),
-        hardware=hardware(),
-        versions=versions(run.network is not None),
-        date=now(),
-    )
+    return MultistageExperiment(task).run_missing(grid.runs, folder, told=told, publish=publish, progress=progress)
 
 
 class _Clock:
@@ -233,17 +224,17 @@ class _Clock:
         self._path, self._run, self._show = path, run, show
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         found = [json.loads(line) for line in lines]
-        self.curve: list[dict[str, Any]] = list({(each["step"], each["epoch"]): each for each in found}.values())
+        self.curve: list[Json] = list({(each["step"], each["epoch"]): each for each in found}.values())
 
     def start(self, before: tuple[float, float]) -> None:
-        """From here on time counts, and what was spent before."""
+        """Count time from here on, and what was spent before."""
         names = ("seconds", "processor_seconds")
         spent = [self.curve[-1][name] for name in names] if self.curve else before
         self._start = time.perf_counter() - spent[0], time.process_time() - spent[1]
 
     @property
     def seconds(self) -> tuple[float, float]:
-        """Spent on the run so far, by earlier commands too: on the clock, and of processors."""
+        """The seconds of the run so far, earlier commands included: on the clock, and of processors."""
         return round(time.perf_counter() - self._start[0], 1), round(time.process_time() - self._start[1], 1)
 
     def watch(self, step: str, record: Any, epochs: int) -> None:
@@ -257,13 +248,8 @@ class _Clock:
         self._show(f"{self._run.title}: {step}, epoch {record.epoch} of {epochs}", record.epoch / epochs)
 
 
-Watch = Callable[[str, Any, int], None]
-
 CLUSTERED = 50
 """Principal components that are clustered."""
-
-BEST = ("HEAD_FIRST", "LEAST_RESPONSE", "DISTILLED", "STUDENT", "ROUNDS")
-"""The constants of `fit_best`, by their names there."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +266,7 @@ class Outcome:
     metric: str
     value: float
     certificate: Certificate
-    steps: tuple[dict[str, Any], ...] = ()
+    steps: tuple[Json, ...] = ()
 
 
 def refuse_unknown(run: Run) -> None:
@@ -310,7 +296,7 @@ def refuse_small(run: Run, task: Task) -> None:
 
 
 def recipes(run: Run) -> tuple[Any, ...]:
-    """How the network of a run is trained, a recipe for each stage; empty where the method has its own."""
+    """Return how the network of a run is trained, a recipe for each stage; nothing where the method has its own."""
     if run.preset is None:
         return ()
     found = tuple(replace(recipe, seed=run.seed) for recipe in networks().PRESETS[run.preset])
@@ -320,12 +306,21 @@ def recipes(run: Run) -> tuple[Any, ...]:
     return tuple(replace(recipe, mixup=mixup) for recipe, mixup in zip((found[0], found[-1]), mixups, strict=True))
 
 
-def constants(run: Run) -> dict[str, Any]:
-    """What the code of a method fixes, and no option says, as plain JSON values: with others a run is another one."""
+def constants(run: Run) -> Json:
+    """Return what the code of a method fixes, and no option says, as plain JSON values."""
     if run.method not in ("linear", "best"):
         return {}
-    more = {name: getattr(networks().best, name) for name in BEST} if run.method == "best" else {}
-    return dict(json.loads(json.dumps({**CHOSEN, **more}, default=asdict)))
+    found = dict(CHOSEN)
+    if run.method == "best":
+        best = networks().best
+        found |= {
+            "HEAD_FIRST": best.HEAD_FIRST,
+            "LEAST_RESPONSE": best.LEAST_RESPONSE,
+            "DISTILLED": best.DISTILLED,
+            "STUDENT": best.STUDENT,
+            "ROUNDS": best.ROUNDS,
+        }
+    return dict(json.loads(json.dumps(found, default=asdict)))
 
 
 def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Outcome:
@@ -342,7 +337,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
         return _clusters(run, task, curator)
     if run.method == "linear":
         return _linear(run, task, curator)
-    steps: list[dict[str, Any]] = []
+    steps: list[Json] = []
 
     def told(step: str, release: Any) -> None:
         steps.append({"step": step, "value": task.measure(release.value)})

@@ -1,22 +1,16 @@
-"""Tables and figures."""
-
-from __future__ import annotations
+"""Tables and figures on online learning."""
 
 import math
 import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from math import log, log10
-from pathlib import Path
-from statistics import fmean, stdev
-
-from markupsafe import Markup
+from statistics import fmean
 
 from labeldp.report import fixed
 from labeldp.reproduce.online.run import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
 from labeldp.reproduce.online.tables import OnlinePoint
-from labeldp.reproduce.plots import Axis, Point, Series, lines, panel, stacked
-from labeldp.tables import whole_or_nothing
+from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
+from labeldp.reproduce.runs import markdown_table, write_files
 
 TABLE = "online.md"
 
@@ -40,166 +34,156 @@ PANELS = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = 
 
 
 def write_online(results: Sequence[OnlineResult], folder: str | os.PathLike[str]) -> list[str]:
-    """Write `online.md` and the figures; what stood there is replaced.
-
-    Returns:
-        The paths.
-    """
-    pictures = {f"{name}.svg": f"{picture}\n" for name, picture in online_figures(results)}
-    texts = {TABLE: online_markdown(results), **pictures}
-    for name, text in texts.items():
-        with whole_or_nothing(Path(folder) / name, overwrite=True) as hidden:
-            hidden.write_text(text, encoding="utf-8")
-    return [str(Path(folder) / name) for name in texts]
+    """Write `online.md` and the figures, over what was there; return the paths."""
+    pictures = {f"{name}.svg": picture for name, picture in online_figures(results)}
+    return write_files(folder, {TABLE: online_markdown(results), **pictures})
 
 
 def online_markdown(results: Sequence[OnlineResult]) -> str:
-    """All tables as Markdown."""
+    """Return all tables as Markdown."""
     text = ["# Deciding every round, in private", "", INTRODUCTION, ""]
-    own = {table: [each for each in results if each.run.table == table] for table in TITLES}
-    for table, title in TITLES.items():
-        if own[table]:
-            text += [f"## {title}", "", *PARTS[table](own[table]), ""]
+    for table, (title, part) in PARTS.items():
+        if own := [each for each in results if each.run.table == table]:
+            text += [f"## {title}", "", *part(own), ""]
     return "\n".join(text)
 
 
+def _of_panel(points: Sequence[OnlinePoint], letter: str) -> Iterator[tuple[str, str, list[OnlinePoint]]]:
+    """Yield name, source and points of each curve in a panel of Figure 1."""
+    own = [point for point in points if point.setting[0] == letter]
+    for (name, setting), group in groupby(own, lambda point: (point.name, point.setting)):
+        yield name, setting[3:], list(group)
+
+
 def _exponents(results: Sequence[OnlineResult]) -> Iterator[str]:
-    """β by α, panel by panel."""
+    """Yield β by α, panel by panel."""
     yield "Regret T^β for ε = T^−α, without logarithms; *free* is the largest α at which β is still 1/2."
-    points = results[0].points
     for letter, title in PANELS.items():
-        yield from ("", f"### {title}", "", f"| | | {' | '.join(f'α = {name}' for name in ALPHAS)} | free |")
-        yield "|---|---|" + "---:|" * (len(ALPHAS) + 1)
-        own = [point for point in points if point.setting[0] == letter]
-        for (name, setting), group in groupby(own, lambda point: (point.name, point.setting)):
-            found = list(group)
-            at = [min(found, key=lambda point: abs(point.at - alpha)).value for alpha in ALPHAS.values()]
-            free = fixed(found[0].bound, 3) if found[0].bound >= -1e-6 else "never"
-            yield f"| {name} | {setting[3:]} | {' | '.join(fixed(value, 3) for value in at)} | {free} |"
+        rows = []
+        for name, source, points in _of_panel(results[0].points, letter):
+            at = [min(points, key=lambda point: abs(point.at - alpha)).value for alpha in ALPHAS.values()]
+            free = fixed(points[0].bound, 3) if points[0].bound >= -1e-6 else "never"
+            rows.append([name, source, *(fixed(value, 3) for value in at), free])
+        yield from ("", f"### {title}", "")
+        heads = ["", "", *(f"α = {name}" for name in ALPHAS), "free"]
+        yield from markdown_table(heads, "ll" + "r" * (len(ALPHAS) + 1), rows)
 
 
 def _bounds(results: Sequence[OnlineResult]) -> Iterator[str]:
-    """Bounds by size and epsilon: a line for each of them."""
+    """Yield bounds by size and epsilon: a line for each of them."""
     ordered = sorted(results, key=lambda each: (each.size, each.run.epsilon))
     yield "Rates have constants of one and no logarithms of T and 1/delta; planned bounds are whole, and proven."
+    yield ""
     sizes = [f"T = 1e{math.log10(each.size[0]):.0f}, d = 1e{math.log10(each.size[1]):.0f}" for each in ordered]
     heads = [f"{size}, ε = {each.run.epsilon:g}" for size, each in zip(sizes, ordered, strict=True)]
-    yield from ("", f"| | | {' | '.join(heads)} |", "|---|---|" + "---:|" * len(heads))
-    for place, point in enumerate(ordered[0].points):
-        values = [each.points[place].value for each in ordered]
-        yield f"| {point.name} | {point.setting} | {' | '.join(_whole(value) for value in values)} |"
+    rows = [
+        [point.name, point.setting, *(_whole(each.points[place].value) for each in ordered)]
+        for place, point in enumerate(ordered[0].points)
+    ]
+    yield from markdown_table(["", "", *heads], "ll" + "r" * len(heads), rows)
 
 
 def _excess(results: Sequence[OnlineResult]) -> Iterator[str]:
-    """What batches cost."""
+    """Yield what batches cost."""
     yield "Two experts that lose in turns, for a batch each: regret in batches beyond that without them."
+    yield ""
     names = [point.name for point in results[0].points]
-    yield from ("", f"| T | ε | | {' | '.join(names)} |", "|---:|---:|---|" + "---:|" * len(names))
-    for each in sorted(results, key=lambda each: each.size):
-        values = " | ".join(_whole(point.value) for point in each.points)
-        yield f"| {each.size[0]:,} | {each.run.epsilon:g} | {each.points[0].setting} | {values} |"
+    rows = [
+        [f"{each.size[0]:,}", f"{each.run.epsilon:g}", each.points[0].setting, *(_whole(p.value) for p in each.points)]
+        for each in sorted(results, key=lambda each: each.size)
+    ]
+    yield from markdown_table(["T", "ε", "", *names], "rrl" + "r" * len(names), rows)
 
 
 def _regrets(results: Sequence[OnlineResult]) -> Iterator[str]:
-    """A table for each size and epsilon: a line for each learner, a column for each kind of losses."""
-    for (size, epsilon), group in _grouped(results):
+    """Yield a table for each size and epsilon: a line for each learner, a column for each kind of losses."""
+
+    def key(each: OnlineResult) -> tuple[tuple[int, int], float]:
+        return each.size, each.run.epsilon
+
+    for (size, epsilon), found in groupby(sorted(results, key=key), key):
+        group = list(found)
         cells, choices = online_cells(group), auto_choices(group)
         kinds = list(dict.fromkeys(each.run.data for each in group))
         seeds = max(len(each.values) for each in cells)
         many = f"{seeds} seeds" if seeds > 1 else "1 seed"
-        yield from (f"### T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}; {many}", "")
-        yield f"| | bound | {' | '.join(kinds)} |"
-        yield "|---|---:|" + "---:|" * len(kinds)
+        rows = []
         for name in dict.fromkeys(each.name for each in cells):
             own = {each.data: each for each in cells if each.name == name}
-            shown = " | ".join(_spread(own[kind].values) if kind in own else "–" for kind in kinds)
-            yield f"| {name} | {_whole(next(iter(own.values())).bound)} | {shown} |"
-        yield from (_auto(choices, kinds), "")
-
-
-def _auto(choices: Sequence[AutoChoice], kinds: Sequence[str]) -> str:
-    """What a plan takes, over the best of the learners with a bound for any losses."""
-    ratios = {each.data: _ratio(each) for each in choices}
-    return f"| auto ({choices[0].method}) / best | | {' | '.join(ratios[kind] for kind in kinds)} |"
+            bound = _whole(next(iter(own.values())).bound)
+            rows.append([name, bound, *(_spread(own[kind].values) if kind in own else "–" for kind in kinds)])
+        ratios = {each.data: _ratio(each) for each in choices}
+        taken = f"| auto ({choices[0].method}) / best | | {' | '.join(ratios[kind] for kind in kinds)} |"
+        yield from (f"### T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}; {many}", "")
+        yield from (*markdown_table(["", "bound", *kinds], "lr" + "r" * len(kinds), rows), taken, "")
 
 
 def _ratio(choice: AutoChoice) -> str:
-    """Two digits, where there is a ratio."""
+    """Return two digits, where there is a ratio."""
     return "–" if choice.ratio is None else fixed(choice.ratio, 2)
 
 
 def _real(results: Sequence[OnlineResult]) -> Iterator[str]:
-    """A table for each sequence: a line for each learner, its mean, a play, and switches for each epsilon."""
+    """Yield a table for each sequence: for each learner its mean, a play, and switches for each epsilon."""
     for data in dict.fromkeys(each.run.data for each in results):
         group = [each for each in results if each.run.data == data]
         cells, epsilons = online_cells(group), sorted({each.run.epsilon for each in group})
         rounds, experts = group[0].size
-        yield from (f"### {data}: {rounds:,} rounds, {experts} experts", "")
-        yield f"| | {' | '.join(f'ε = {e:g}: mean | played | switches' for e in epsilons)} |"
-        yield "|---|" + "---:|---:|---:|" * len(epsilons)
+        rows = []
         for name in dict.fromkeys(each.name for each in cells):
             own = {each.epsilon: each for each in cells if each.name == name}
-            yield f"| {name} | {' | '.join(_three(own.get(epsilon)) for epsilon in epsilons)} |"
+            rows.append([name, *(number for epsilon in epsilons for number in _three(own.get(epsilon)))])
+        heads = [head for e in epsilons for head in (f"ε = {e:g}: mean", "played", "switches")]
+        yield from (f"### {data}: {rounds:,} rounds, {experts} experts", "")
+        yield from markdown_table(["", *heads], "l" + "r" * len(heads), rows)
         taken = ", ".join(f"{each.method} at ε = {each.epsilon:g} ({_ratio(each)})" for each in auto_choices(group))
         yield from ("", f"A plan takes by itself, with its regret over the best that it may take: {taken}.", "")
 
 
-def _three(cell: OnlineCell | None) -> str:
-    """The mean over coins, the spread of plays, and switches."""
+def _three(cell: OnlineCell | None) -> tuple[str, str, str]:
+    """Return the mean over coins, the spread of plays, and switches."""
     if cell is None:
-        return "– | – | –"
+        return "–", "–", "–"
     played = _spread(cell.played) if cell.played else "–"
-    return f"{_whole(fmean(cell.values))} | {played} | {_whole(fmean(cell.switches)) if cell.switches else '–'}"
-
-
-def _grouped(results: Sequence[OnlineResult]) -> Iterator[tuple[tuple[tuple[int, int], float], list[OnlineResult]]]:
-    """Results by size and epsilon."""
-    key = lambda each: (each.size, each.run.epsilon)  # noqa: E731
-    for found, group in groupby(sorted(results, key=key), key):
-        yield found, list(group)
+    return _whole(fmean(cell.values)), played, _whole(fmean(cell.switches)) if cell.switches else "–"
 
 
 def _whole(value: float) -> str:
-    """A number of rounds."""
+    """Return a number of rounds."""
     return fixed(value, 1 if abs(value) < 9.95 else 0)
 
 
 def _spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation."""
-    return _whole(fmean(values)) + (f" ± {_whole(stdev(values))}" if len(values) > 1 else "")
+    """Return mean ± standard deviation."""
+    point = Point.of(0.0, values)
+    return _whole(point.value) + (f" ± {_whole(point.spread)}" if len(values) > 1 else "")
 
-
-TITLES = {
-    "exponents": "Figure 1: exponents",
-    "table1": "Table 1: bounds",
-    "excess": "Proposition 3.3: the cost of batches",
-    "regret": "Regret on made-up losses",
-    "hard": "The adversary of Theorem 4.2",
-    "stocks": "Stocks",
-    "elec2": "Electricity prices",
-}
 
 PARTS = {
-    "exponents": _exponents,
-    "table1": _bounds,
-    "excess": _excess,
-    "regret": _regrets,
-    "hard": _regrets,
-    "stocks": _real,
-    "elec2": _real,
+    "exponents": ("Figure 1: exponents", _exponents),
+    "table1": ("Table 1: bounds", _bounds),
+    "excess": ("Proposition 3.3: the cost of batches", _excess),
+    "regret": ("Regret on made-up losses", _regrets),
+    "hard": ("The adversary of Theorem 4.2", _regrets),
+    "stocks": ("Stocks", _real),
+    "elec2": ("Electricity prices", _real),
 }
+"""Titles of the tables, and what is in them."""
 
 SHOWN = {
-    "multiplicative-weights": "no privacy",
-    "dartboard": "dartboard",
-    "l2p": "l2p",
-    "l2p-printed": "l2p-printed",
-    "matrix-factorization": "matrix-factorization",
-    "doubling": "doubling",
-    "redraw": "redraw",
-    "shrinking-dartboard": "shrinking-dartboard",
-    "tree": "tree",
-    "better-of-two": "better-of-two",
+    name: name if name != "multiplicative-weights" else "no privacy"
+    for name in (
+        "multiplicative-weights",
+        "dartboard",
+        "l2p",
+        "l2p-printed",
+        "matrix-factorization",
+        "doubling",
+        "redraw",
+        "shrinking-dartboard",
+        "tree",
+        "better-of-two",
+    )
 }
 """Learners and their names in figures."""
 
@@ -209,19 +193,11 @@ FAR = 20.0
 APART = 0.08
 """Of learners on the same losses, where losses are 1 apart."""
 
-FIGURE_TITLES = {
-    "a": "(a) convex losses, d = polylog T",
-    "b": "(b) convex losses, d = T^(1/3)",
-    "c": "(c) experts, d = T",
-}
-
-EXPONENT = Axis("exponent β of the regret T^β"), Axis("α of ε = T^−α")
-
-REGRET, EPSILON = Axis("regret; none is shown below 1", powers=True), Axis("ε, logarithmic scale", log=True)
+EPSILON = Axis("ε, logarithmic scale", log=True)
 
 
-def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, Markup]]:
-    """Names and pictures."""
+def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, str]]:
+    """Yield names and SVG texts."""
     for each in results:
         if each.run.table == "exponents":
             yield "exponents", _figure_exponents(each.points)
@@ -232,60 +208,54 @@ def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, Marku
             _by_losses([each for each in own if each.run.epsilon == epsilon], epsilon)
             for epsilon in sorted({each.run.epsilon for each in own})
         ]
-        key = [Series(label, (), joined=False) for label in SHOWN.values()]
-        yield (
-            f"regret-T{size[0]}-d{size[1]}",
-            stacked(f"Regret in {size[0]} rounds with {size[1]} experts, by losses.", panels, key),
-        )
+        label = f"Regret in {size[0]} rounds with {size[1]} experts, by losses."
+        yield f"regret-T{size[0]}-d{size[1]}", lines(label, panels, key_above=True)
     for data in dict.fromkeys(each.run.data for each in results if each.run.table in ("stocks", "elec2")):
         yield data, _by_epsilon(data, [each for each in results if each.run.data == data])
 
 
-def _figure_exponents(points: Sequence[OnlinePoint]) -> Markup:
-    """β against α, a panel for each setting."""
+def _figure_exponents(points: Sequence[OnlinePoint]) -> str:
+    """Draw β against α, a panel for each setting."""
     panels = []
-    for letter, title in FIGURE_TITLES.items():
-        own = [point for point in points if point.setting[0] == letter]
+    for letter, title in PANELS.items():
         series = [
-            Series(
-                f"{name}, {setting[3:]}" if name == "L2P" else name, tuple(Point(each.at, each.value) for each in group)
-            )
-            for (name, setting), group in groupby(own, lambda point: (point.name, point.setting))
+            Series(f"{name}, {source}" if name == "L2P" else name, tuple(Point(each.at, each.value) for each in curve))
+            for name, source, curve in _of_panel(points, letter)
         ]
-        panels.append(panel(title, series, *reversed(EXPONENT)))
-    return stacked("Exponents of regret against exponents of epsilon.", panels)
+        panels.append(Panel(title, series, Axis("α of ε = T^−α"), Axis("exponent β of the regret T^β")))
+    return lines("Exponents of regret against exponents of epsilon.", panels)
 
 
-def _by_losses(results: Sequence[OnlineResult], epsilon: float) -> Markup:
-    """Regret on every kind of losses, a series for each learner, with points or without; none is below 1."""
+def _by_losses(results: Sequence[OnlineResult], epsilon: float) -> Panel:
+    """Return regret on every kind of losses, a series for each learner, with points or without; none is below 1."""
     kinds = tuple(dict.fromkeys(each.run.data for each in results))
     cells, size = online_cells(results), results[0].size
     series = []
-    for aside, (name, label) in enumerate(SHOWN.items()):
-        own = {each.data: fmean(each.values) for each in cells if each.name == name}
-        shift = APART * (aside - (len(SHOWN) - 1) / 2)
-        places = [(place + shift, kind) for place, kind in enumerate(kinds) if own.get(kind, 0.0) >= 1]
-        series.append(Series(label, tuple(Point(at, log10(own[kind])) for at, kind in places), joined=False))
+    for beside, (name, label) in enumerate(SHOWN.items()):
+        means = {each.data: fmean(each.values) for each in cells if each.name == name}
+        shift = APART * (beside - (len(SHOWN) - 1) / 2)
+        points = [Point(at + shift, means[kind]) for at, kind in enumerate(kinds) if means.get(kind, 0.0) >= 1]
+        series.append(Series(label, tuple(points), joined=False))
     title = f"T = {size[0]:,}, d = {size[1]:,}, ε = {epsilon:g}"
-    return panel(title, series, Axis("losses", names=kinds), REGRET, named=False)
+    return Panel(title, series, Axis("losses", names=kinds), Axis("regret; none is shown below 1", powers=True))
 
 
-def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> Markup:
-    """Regret on real losses, with the spread of plays, and that of any expert."""
+def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> str:
+    """Draw regret on real losses, with the spread of plays, and that of any expert."""
     cells = online_cells(results)
     means = [fmean(each.values) for each in cells if each.name in SHOWN or each.name == "blind"]
     far = min(means) > 0 and max(means) > FAR * min(means)
-    shown = [(label, [each for each in cells if each.name == name]) for name, label in SHOWN.items()]
-    series = [Series("", _points([each for each in cells if each.name == "blind"], far), reference=True)]
-    series += [Series(label, _points(own, far)) for label, own in shown if own]
-    title = "regret; bars: deviation of single plays; dashed: any expert, at random"
-    return lines(f"Regret on {data}", series, EPSILON, Axis(title, powers=far), key=True)
+    series = [Series("", _points(cells, "blind"), reference=True)]
+    series += [Series(label, points) for name, label in SHOWN.items() if (points := _points(cells, name))]
+    regret = Axis("regret; bars: deviation of single plays; dashed: any expert, at random", powers=far)
+    title = f"Regret on {data}"
+    return lines(f"{title}, by ε.", [Panel(title, series, EPSILON, regret)], key_above=True)
 
 
-def _points(cells: Sequence[OnlineCell], far: bool) -> tuple[Point, ...]:
-    """Means by epsilon, as logarithms where asked for; learners without kernels have no spread."""
-    found = []
-    for each in sorted(cells, key=lambda each: each.epsilon):
-        mean, spread = fmean(each.values), stdev(each.played) if len(each.played) > 1 else 0.0
-        found.append(Point(each.epsilon, *((log10(mean), spread / mean / log(10)) if far else (mean, spread))))
-    return tuple(found)
+def _points(cells: Sequence[OnlineCell], name: str) -> tuple[Point, ...]:
+    """Return the means of a learner by epsilon, with the spread of its plays where there are several."""
+    return tuple(
+        Point(each.epsilon, fmean(each.values), Point.of(each.epsilon, each.played or (0.0,)).spread)
+        for each in sorted(cells, key=lambda each: each.epsilon)
+        if each.name == name
+    )

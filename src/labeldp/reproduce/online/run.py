@@ -1,17 +1,13 @@
-"""Asi: grid, runs."""
+"""Asi et al.: the runs of Figure 1, Table 1 and regret, and what they show together."""
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
-
-import numpy as np
+from typing import Self
 
 from labeldp.online import METHODS
 from labeldp.privacy import InputError, all_digits
-from labeldp.reproduce.multistage.run import Progress, Told
 from labeldp.reproduce.online import tables
 from labeldp.reproduce.online.data import LEAST, RealLosses, real_losses
 from labeldp.reproduce.online.learners import DELTA, chosen, learners
@@ -24,14 +20,39 @@ from labeldp.reproduce.online.tables import (
     SEQUENCES,
     OnlinePoint,
 )
-from labeldp.reproduce.runs import Stored, make, now, results_folder, timed, versions
+from labeldp.reproduce.runs import (
+    Experiment,
+    Json,
+    Progress,
+    SeededRun,
+    Stored,
+    Told,
+    check_seeds,
+    listed,
+    now,
+    results_folder,
+    timed,
+    versions,
+)
 from labeldp.workflows import epsilon_of
 
-Losses = Mapping[str, Callable[[], RealLosses]]
+EXPONENTS, BOUNDS, EXCESS, REGRET, HARD, STOCKS, ELECTRICITY = TABLES = (
+    "exponents",
+    "table1",
+    "excess",
+    "regret",
+    "hard",
+    "stocks",
+    "elec2",
+)
+"""Figure 1, Table 1, the counterexample to Proposition 3.3, made-up losses, Theorem 4.2's adversary, real losses."""
+
+EPSILONS = (0.1, 1.0)
+"""Of made-up losses."""
 
 
 @dataclass(frozen=True)
-class RegretRun:
+class RegretRun(SeededRun):
     """One cell of a table with one seed; all of it is public.
 
     Args:
@@ -52,26 +73,22 @@ class RegretRun:
 
     @property
     def name(self) -> str:
-        """Of its file; different runs have different names."""
+        """The name of its file; different runs have different names."""
         words = [self.table, self.data, f"T{self.rounds}", f"d{self.experts}", f"epsilon{all_digits(self.epsilon)}"]
         return "-".join([word for word in words if word not in ("", "T0", "d0", "epsilon0")] + [f"seed{self.seed}"])
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Its name for people."""
         sizes = [f"T = {self.rounds:,}", f"d = {self.experts:,}"] if self.rounds else []
         words = [self.table, self.data, *sizes, *([f"ε = {self.epsilon:g}"] if self.epsilon else [])]
         return ", ".join([*filter(None, words), f"seed {self.seed + 1}"])
 
     @property
     def order(self) -> tuple[int, int, str, float, float, float, int]:
-        """Where tables and figures have it."""
+        """Its place in tables and figures."""
         kind = [*SEQUENCES, self.data].index(self.data)
         return TABLES.index(self.table), kind, self.data, self.rounds, self.experts, self.epsilon, self.seed
-
-    def rng(self) -> np.random.Generator:
-        """The randomness of this run alone: reproducible, and so a simulation."""
-        return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
 
 
 @dataclass(frozen=True)
@@ -96,16 +113,25 @@ class OnlineResult(Stored):
     points: tuple[OnlinePoint, ...]
     auto: str
     size: tuple[int, int]
-    constants: dict[str, Any]
+    constants: Json
     seconds: float
     versions: dict[str, str]
     date: str
 
     @classmethod
-    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Run, points and size."""
+    def parts(cls, content: Json) -> Json:
+        """Return run, points and size."""
         points = tuple(OnlinePoint(**point) for point in content["points"])
         return {"run": RegretRun(**content["run"]), "points": points, "size": tuple(content["size"])}
+
+    @classmethod
+    def all_in(cls, folder: Path) -> list[Self]:
+        """Return all finished runs of a folder, table by table.
+
+        Raises:
+            InputError: one of the files is something else.
+        """
+        return sorted(super().all_in(folder), key=lambda each: each.run.order)
 
 
 @dataclass(frozen=True)
@@ -134,22 +160,21 @@ class OnlineGrid:
     def parse(
         cls, *, tables: str | None, losses: str | None, rounds: str, experts: str, epsilon: str | None, seeds: int
     ) -> "OnlineGrid":
-        """A grid as it is written on a command line; None for the default.
+        """Return the grid of the options of a command line; None for the default.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: the first option that is wrong.
         """
         named = _known("tables", tables, TABLES)
         kinds = _known("losses", losses, tuple(SEQUENCES))
         (horizon,) = _counts("rounds", [rounds], LEAST)
-        sizes = _counts("experts", _listed("experts", experts), 2)
-        epsilons = None if epsilon is None else tuple(epsilon_of(each) for each in _listed("epsilon", epsilon))
-        if seeds < 1:
-            raise InputError("--seeds must be at least 1")
+        sizes = _counts("experts", listed(experts, "experts"), 2)
+        epsilons = None if epsilon is None else tuple(listed(epsilon, "epsilon", epsilon_of))
+        check_seeds(seeds)
         return cls(named, kinds, horizon, sizes, epsilons, seeds, tables is not None)
 
     def runs(self, losses: Iterable[str]) -> Iterator[RegretRun]:
-        """Everything that can be run with these real losses: formulas first, then the first seed of all, and so on."""
+        """Yield all that can be run with these real losses: formulas first, then the first seed of all, and so on."""
         if EXPONENTS in self.tables:
             yield RegretRun(EXPONENTS)
         if BOUNDS in self.tables:
@@ -161,7 +186,7 @@ class OnlineGrid:
             yield from self._seeded(losses, seed)
 
     def _seeded(self, losses: Iterable[str], seed: int) -> Iterator[RegretRun]:
-        """Everything with one seed."""
+        """Yield everything with one seed."""
         for experts in self.experts:
             for epsilon in self.epsilons or EPSILONS:
                 if REGRET in self.tables:
@@ -175,13 +200,75 @@ class OnlineGrid:
                 yield from (RegretRun(table, name, epsilon=e, seed=seed) for e in self.epsilons or REAL_EPSILONS)
 
 
+def _known(option: str, text: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the named ones of some names, in the order of these; all where none is named."""
+    given = names if text is None else listed(text, option)
+    if not set(given) <= set(names):
+        raise InputError(f"--{option} must be some of {', '.join(names)}")
+    return tuple(name for name in names if name in given)
+
+
+def _counts(option: str, parts: Sequence[str], least: int) -> tuple[int, ...]:
+    """Return whole numbers such as 1e5."""
+    try:
+        values = [float(part) for part in parts]
+    except ValueError:
+        values = [0.0]
+    if not all(least <= value <= 1e8 and value == int(value) for value in values):
+        raise InputError(f"--{option} must be whole numbers from {least} to 1e8, such as 1e5")
+    return tuple(int(value) for value in values)
+
+
+@dataclass(frozen=True)
+class OnlineExperiment(Experiment[RegretRun, OnlineResult]):
+    """Formulas, and learners on made-up or real losses; these are read when the first run needs them."""
+
+    losses: Mapping[str, Callable[[], RealLosses]]
+
+    stored = OnlineResult
+
+    def constants(self, run: RegretRun) -> Json:
+        """Return what the code fixes for a run, the parameters of all learners included."""
+        if run.table in (EXPONENTS, EXCESS):
+            return {}
+        given, (rounds, experts) = self._given(run), self._size(run)
+        parameters = {each.name: each.parameters for each in learners(experts, rounds, run.epsilon)}
+        return {"delta": DELTA, "parameters": parameters, **({"losses": given.digest} if given is not None else {})}
+
+    def measure(self, run: RegretRun, place: Path, show: Progress) -> OnlineResult:
+        """Return the numbers of a run."""
+        points, seconds = timed(lambda: tuple(self._points(run)))
+        rounds, experts = size = self._size(run)
+        auto = chosen(experts, rounds, run.epsilon) if run.epsilon and run.table != EXCESS else ""
+        return OnlineResult(run, points, auto, size, self.constants(run), seconds, versions(False), now())
+
+    def _given(self, run: RegretRun) -> RealLosses | None:
+        return self.losses[run.data]() if run.data in self.losses else None
+
+    def _size(self, run: RegretRun) -> tuple[int, int]:
+        """Return rounds and experts."""
+        given = self._given(run)
+        return (run.rounds, run.experts) if given is None else (given.levels.shape[0], given.levels.shape[1])
+
+    def _points(self, run: RegretRun) -> list[OnlinePoint]:
+        if run.table == EXPONENTS:
+            return tables.exponents()
+        if run.table == BOUNDS:
+            return tables.bounds(run.rounds, run.experts, run.epsilon)
+        if run.table == EXCESS:
+            return tables.excess(run.rounds, run.epsilon)
+        if (given := self._given(run)) is not None:
+            return tables.real_regrets(given, run.epsilon, run.seed, run.rng())
+        return tables.regrets(run.data, run.rounds, run.experts, run.epsilon, run.seed, run.rng())
+
+
 def reproduce_online(
     grid: OnlineGrid,
     *,
     data: str | None,
     out: str,
     told: Told | None = None,
-    publish: Callable[[Sequence[OnlineResult]], object] | None = None,
+    publish: Callable[[list[OnlineResult]], object] | None = None,
     progress: Progress | None = None,
 ) -> list[OnlineResult]:
     """Make every run of a grid that has no file yet; commands at the same time on one folder share the work.
@@ -200,9 +287,8 @@ def reproduce_online(
         All results in the folder, of other grids too.
 
     Raises:
-        InputError: wrong data; or the folder holds something else, or a run with other constants.
+        InputError: wrong data; or the folder holds something else, or a run with other constants. No run was started.
     """
-    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
     losses = real_losses(data)
     runs = list(grid.runs(losses))
     for table in (STOCKS, ELECTRICITY):
@@ -211,100 +297,10 @@ def reproduce_online(
                 raise InputError(
                     f": {table} cannot be made; --data names no folder with these losses", argument="tables"
                 )
-            say(f"{table}: left out; --data names no folder with these losses")
-    folder = results_folder(out)
-    for place, run in enumerate(runs):
-        show(run.title, place / len(runs))
-        if publish is not None and place and run.seed > runs[place - 1].seed:
-            publish(online_in(folder))
-        _make(folder, run, losses, say)
-    return online_in(folder)
-
-
-def online_in(folder: Path) -> list[OnlineResult]:
-    """All finished runs of a folder, table by table.
-
-    Raises:
-        InputError: one of the files is something else.
-    """
-    return sorted(OnlineResult.all_in(folder), key=lambda each: each.run.order)
-
-
-def _make(folder: Path, run: RegretRun, losses: Losses, say: Told) -> None:
-    """One run, unless it stands or somebody else is at it."""
-    given = losses[run.data]() if run.data in losses else None
-    size = given.levels.shape if given is not None else (run.rounds, run.experts)
-    constants = _constants(run, size, given)
-
-    def measured(place: Path) -> OnlineResult:
-        points, seconds = timed(lambda: tuple(_points(run, given)))
-        auto = chosen(size[1], size[0], run.epsilon) if run.epsilon and run.table != EXCESS else ""
-        return OnlineResult(run, points, auto, size, constants, seconds, versions(False), now())
-
-    make(folder, run, lambda: OnlineResult.standing(folder, run, constants), measured, say)
-
-
-def _points(run: RegretRun, given: RealLosses | None) -> list[OnlinePoint]:
-    """What is measured in a run."""
-    if run.table == EXPONENTS:
-        return tables.exponents()
-    if run.table == BOUNDS:
-        return tables.bounds(run.rounds, run.experts, run.epsilon)
-    if run.table == EXCESS:
-        return tables.excess(run.rounds, run.epsilon)
-    if given is not None:
-        return tables.real_regrets(given, run.epsilon, run.seed, run.rng())
-    return tables.regrets(run.data, run.rounds, run.experts, run.epsilon, run.seed, run.rng())
-
-
-def _constants(run: RegretRun, size: tuple[int, ...], given: RealLosses | None) -> dict[str, Any]:
-    """What the code fixes for a run."""
-    if run.table in (EXPONENTS, EXCESS):
-        return {}
-    parameters = {each.name: each.parameters for each in learners(size[1], size[0], run.epsilon)}
-    return {"delta": DELTA, "parameters": parameters, **({"losses": given.digest} if given is not None else {})}
-
-
-EXPONENTS, BOUNDS, EXCESS, REGRET, HARD, STOCKS, ELECTRICITY = TABLES = (
-    "exponents",
-    "table1",
-    "excess",
-    "regret",
-    "hard",
-    "stocks",
-    "elec2",
-)
-"""Figure 1, Table 1, the counterexample to Proposition 3.3, made-up losses, Theorem 4.2's adversary, real losses."""
-
-EPSILONS = (0.1, 1.0)
-"""Of made-up losses."""
-
-
-def _known(option: str, text: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Some of the names, in the order of these."""
-    given = names if text is None else _listed(option, text)
-    if not set(given) <= set(names):
-        raise InputError(f"--{option} must be some of {', '.join(names)}")
-    return tuple(name for name in names if name in given)
-
-
-def _listed(option: str, text: str) -> list[str]:
-    """The parts of a text with commas, each once."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts) or len(set(parts)) < len(parts):
-        raise InputError(f"--{option} must hold distinct values, separated by commas")
-    return parts
-
-
-def _counts(option: str, parts: Sequence[str], least: int) -> tuple[int, ...]:
-    """Whole numbers such as 1e5."""
-    try:
-        values = [float(part) for part in parts]
-    except ValueError:
-        values = [0.0]
-    if not all(least <= value <= 1e8 and value == int(value) for value in values):
-        raise InputError(f"--{option} must be whole numbers from {least} to 1e8, such as 1e5")
-    return tuple(int(value) for value in values)
+            if told is not None:
+                told(f"{table}: left out; --data names no folder with these losses")
+    experiment = OnlineExperiment(losses)
+    return experiment.run_missing(runs, results_folder(out), told=told, publish=publish, progress=progress)
 
 
 SAFE = tuple(name for name, method in METHODS.items() if method.by_itself)
@@ -354,7 +350,7 @@ class AutoChoice:
 
 
 def online_cells(results: Sequence[OnlineResult]) -> list[OnlineCell]:
-    """Seeds put together, learner by learner."""
+    """Put seeds together, learner by learner."""
     found = []
     for data, size, epsilon in dict.fromkeys((each.run.data, each.size, each.run.epsilon) for each in results):
         own = [each for each in results if (each.run.data, each.size, each.run.epsilon) == (data, size, epsilon)]
@@ -368,7 +364,7 @@ def online_cells(results: Sequence[OnlineResult]) -> list[OnlineCell]:
 
 
 def auto_choices(results: Sequence[OnlineResult]) -> list[AutoChoice]:
-    """The method that a plan took in each cell, beside the best one in hindsight."""
+    """Return the method that a plan took in each cell, beside the best one in hindsight."""
     cells, found = online_cells(results), []
     taken = {(each.run.data, each.size, each.run.epsilon): each.auto for each in results}
     for (data, size, epsilon), method in taken.items():

@@ -364,3 +364,14 @@ def _answers(counts: Counts, matrices: Floats, rng: Rng) -> Counts:
 
 METHODS_OF_CLASSES: dict[str, Released] = {"unary": _unary, "response": _response, "prior": _prior}
 """How labels are randomized, and what is counted in a cell."""
+
+
+def constants_of_classes() -> dict[str, Any]:
+    """Return what this file fixes for `excess_of_classes`, as results store it."""
+    return {
+        "CLASSES": CLASSES,
+        "CELLS": CELLS,
+        "RECORDS_IN_CELL": RECORDS_IN_CELL,
+        "LEADS": LEADS,
+        "FIRST": FIRST,
+    }

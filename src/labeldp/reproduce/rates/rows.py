@@ -254,3 +254,13 @@ ROWS = {
     )
 }
 """Table I, and the tunings that were corrected, by name."""
+
+
+def constants(row: Row) -> dict[str, Any]:
+    """Return what this file fixes for a row, as results store it."""
+    shared = {"BETA": BETA, "MARGIN": MARGIN}
+    if row.task == "classification":
+        own: dict[str, Any] = {"AMPLITUDE": AMPLITUDE, "FINEST": FINEST}
+    else:
+        own = {"MOMENTS": MOMENTS, "AMPLITUDE": AMPLITUDE, "WIDTHS": WIDTHS, "TAILS": TAILS, "POINTS": POINTS}
+    return {**shared, **own, "REPEATS": REPEATS, "constant": row.constant}

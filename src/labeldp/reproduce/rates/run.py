@@ -1,22 +1,31 @@
-"""Zhao: grid, runs, slopes."""
+"""Zhao et al.: the runs of Table I and of the number of classes, and the slopes that they show."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError, all_digits
-from labeldp.reproduce.multistage.run import Progress, Told
 from labeldp.reproduce.rates import learners, rows
 from labeldp.reproduce.rates.learners import CLASSES, METHODS_OF_CLASSES, excess_of_classes
 from labeldp.reproduce.rates.rows import DIMENSIONS, RECORDS, ROWS, measure
-from labeldp.reproduce.runs import Stored, make, now, results_folder, timed, versions
+from labeldp.reproduce.runs import (
+    Experiment,
+    Json,
+    Progress,
+    SeededRun,
+    Stored,
+    Told,
+    check_seeds,
+    listed,
+    now,
+    results_folder,
+    timed,
+    versions,
+)
 from labeldp.theory import exponent, rate
 from labeldp.workflows import epsilon_of
 
@@ -25,7 +34,7 @@ OF_CLASSES = {f"classes-{method}": method for method in METHODS_OF_CLASSES}
 
 
 @dataclass(frozen=True)
-class RateRun:
+class RateRun(SeededRun):
     """One row with one noise; all of it is public.
 
     Args:
@@ -42,21 +51,17 @@ class RateRun:
 
     @property
     def name(self) -> str:
-        """Of its file; different runs have different names."""
+        """The name of its file; different runs have different names."""
         words = [self.row, *([f"d{self.dimension}"] if self.dimension else [])]
         words += [f"epsilon{all_digits(self.epsilon)}"] if self.epsilon else []
         return "-".join([*words, f"seed{self.seed}"])
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Its name for people."""
         words = [self.row, *([f"d = {self.dimension}"] if self.dimension else [])]
         words += [f"ε = {self.epsilon:g}"] if self.epsilon else []
         return ", ".join([*words, f"noise {self.seed + 1}"])
-
-    def rng(self) -> np.random.Generator:
-        """The randomness of this run alone: reproducible, and so a simulation."""
-        return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
 
 
 @dataclass(frozen=True)
@@ -73,45 +78,36 @@ class RateGrid:
 
     @classmethod
     def parse(cls, *, rows: str | None, epsilon: str | None, records: str | None, seeds: int) -> "RateGrid":
-        """A grid as it is written on a command line; None for everything as in `docs/results/rates.md`.
+        """Return the grid of the options of a command line; None for everything as in `docs/results/rates.md`.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: the first option that is wrong.
         """
         names = [*ROWS, *OF_CLASSES]
-        words = _listed(rows, "rows") if rows is not None else [""]
+        words = listed(rows, "rows") if rows is not None else [""]
         for word in words:
             if not any(name.startswith(word) for name in names):
                 raise InputError(f"--rows must be names, or beginnings of names, of {', '.join(names)}; not {word!r}")
         chosen = [name for name in names if any(name.startswith(word) for word in words)]
-        epsilons = tuple(epsilon_of(each) for each in _listed(epsilon, "epsilon")) if epsilon is not None else None
-        counts = tuple(_count(each) for each in _listed(records, "records")) if records is not None else RECORDS
+        epsilons = tuple(listed(epsilon, "epsilon", epsilon_of)) if epsilon is not None else None
+        counts = tuple(listed(records, "records", _count)) if records is not None else RECORDS
         if len(counts) < 2 or list(counts) != sorted(set(counts)):
             raise InputError("--records must hold at least two numbers, rising: a slope needs them")
-        if seeds < 1:
-            raise InputError("--seeds must be at least 1")
-        ways = [way for name in chosen for way in _ways(name, epsilons)]
-        return cls(counts, tuple(RateRun(*way, seed) for seed, way in product(range(seeds), ways)))
+        check_seeds(seeds)
+        settings = [setting for name in chosen for setting in _settings(name, epsilons)]
+        return cls(counts, tuple(RateRun(*setting, seed) for seed, setting in product(range(seeds), settings)))
 
 
-def _ways(name: str, epsilons: tuple[float, ...] | None) -> list[tuple[str, int, float]]:
-    """A row in all dimensions and with every epsilon."""
+def _settings(name: str, epsilons: tuple[float, ...] | None) -> list[tuple[str, int, float]]:
+    """Return a row with all its dimensions and epsilons."""
     if name in OF_CLASSES:
         return [(name, 0, each) for each in epsilons or (learners.EPSILON,)]
     own = (epsilons or ROWS[name].epsilons) if ROWS[name].trust else (0.0,)
     return [(name, dimension, each) for dimension in DIMENSIONS for each in own]
 
 
-def _listed(text: str, option: str) -> list[str]:
-    """The parts of a text with commas, each once."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts) or len(set(parts)) < len(parts):
-        raise InputError(f"--{option} must hold distinct values, separated by commas")
-    return parts
-
-
 def _count(text: str) -> int:
-    """A number of records, such as 1e6."""
+    """Return a number of records, such as 1e6."""
     try:
         value = float(text)
     except ValueError:
@@ -154,16 +150,47 @@ class RateResult(Stored):
 
     run: RateRun
     points: tuple[RatePoint, ...]
-    constants: dict[str, Any]
+    constants: Json
     seconds: float
     versions: dict[str, str]
     date: str
 
     @classmethod
-    def parts(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Run and points."""
+    def parts(cls, content: Json) -> Json:
+        """Return run and points."""
         points = tuple(RatePoint(**point) for point in content["points"])
         return {"run": RateRun(**content["run"]), "points": points}
+
+
+@dataclass(frozen=True)
+class RateExperiment(Experiment[RateRun, RateResult]):
+    """Rows of Table I, measured at some numbers of records."""
+
+    records: tuple[int, ...]
+
+    stored = RateResult
+
+    def constants(self, run: RateRun) -> Json:
+        """Return what the code fixes for a run."""
+        if run.row in OF_CLASSES:
+            return learners.constants_of_classes()
+        return {**rows.constants(ROWS[run.row]), "records": self.records}
+
+    def measure(self, run: RateRun, place: Path, show: Progress) -> RateResult:
+        """Return the excess risks of a run."""
+        points, seconds = timed(lambda: tuple(self._points(run)))
+        return RateResult(run, points, self.constants(run), seconds, versions(False), now())
+
+    def _points(self, run: RateRun) -> Iterator[RatePoint]:
+        rng = run.rng()
+        if run.row in OF_CLASSES:
+            for size in CLASSES:
+                for lead, excess in excess_of_classes(OF_CLASSES[run.row], size, run.epsilon, rng=rng):
+                    yield RatePoint(size, f"lead {lead:.3g}", excess)
+            return
+        for count in self.records:
+            for each in measure(ROWS[run.row], run.dimension, run.epsilon, count, rng=rng):
+                yield RatePoint(count, f"{each.per_axis} bumps, tail {each.tail:g}", each.excess)
 
 
 def reproduce_rates(
@@ -171,12 +198,10 @@ def reproduce_rates(
     *,
     out: str,
     told: Told | None = None,
-    publish: Callable[[Sequence[RateResult]], object] | None = None,
+    publish: Callable[[list[RateResult]], object] | None = None,
     progress: Progress | None = None,
 ) -> list[RateResult]:
-    """Make every run of a grid that has no file yet; commands at the same time on one folder share the work.
-
-    Everything is made up: instances of `labeldp.theory`, labels drawn from them, noise from public seeds.
+    """Make every run of a grid that has no file yet, on made-up instances and labels, with noise from public seeds.
 
     Args:
         grid: what to run.
@@ -191,53 +216,8 @@ def reproduce_rates(
     Raises:
         InputError: the folder holds something else, or runs with other constants. No run was started.
     """
-    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
-    folder = results_folder(out)
-    for run in grid.runs:
-        RateResult.standing(folder, run, _constants(run, grid.records))
-    for place, run in enumerate(grid.runs):
-        show(run.title, place / len(grid.runs))
-        if publish is not None and place and run.seed > grid.runs[place - 1].seed:
-            publish(RateResult.all_in(folder))
-        _make(folder, run, grid.records, say)
-    return RateResult.all_in(folder)
-
-
-def _make(folder: Path, run: RateRun, records: tuple[int, ...], say: Told) -> None:
-    """One run, unless it stands or somebody else is at it."""
-    constants = _constants(run, records)
-
-    def measured(place: Path) -> RateResult:
-        points, seconds = timed(lambda: tuple(_points(run, records)))
-        return RateResult(run, points, constants, seconds, versions(False), now())
-
-    make(folder, run, lambda: RateResult.standing(folder, run, constants), measured, say)
-
-
-def _points(run: RateRun, records: tuple[int, ...]) -> list[RatePoint]:
-    """What is measured in a run."""
-    rng = run.rng()
-    if (method := OF_CLASSES.get(run.row)) is not None:
-        found = partial(excess_of_classes, method, epsilon=run.epsilon, rng=rng)
-        return [RatePoint(size, f"lead {lead:.3g}", excess) for size in CLASSES for lead, excess in found(classes=size)]
-    points = []
-    for count in records:
-        for each in measure(ROWS[run.row], run.dimension, run.epsilon, count, rng=rng):
-            points.append(RatePoint(count, f"{each.per_axis} bumps, tail {each.tail:g}", each.excess))
-    return points
-
-
-def _constants(run: RateRun, records: tuple[int, ...]) -> dict[str, Any]:
-    """What the code fixes for a run."""
-    if run.row in OF_CLASSES:
-        names: tuple[str, ...] = ("CLASSES", "CELLS", "RECORDS_IN_CELL", "LEADS", "FIRST")
-        return {name: getattr(learners, name) for name in names}
-    if ROWS[run.row].task == "classification":
-        names = ("BETA", "MARGIN", "AMPLITUDE", "FINEST", "REPEATS")
-    else:
-        names = ("BETA", "MARGIN", "MOMENTS", "AMPLITUDE", "WIDTHS", "TAILS", "POINTS", "REPEATS")
-    own = {"constant": ROWS[run.row].constant, "records": records}
-    return {**{name: getattr(rows, name) for name in names}, **own}
+    experiment = RateExperiment(grid.records)
+    return experiment.run_missing(grid.runs, results_folder(out), told=told, publish=publish, progress=progress)
 
 
 RESAMPLES, LEVEL = 1000, 0.95
@@ -318,14 +298,14 @@ class ClassCurve:
 
 
 def slopes(results: Sequence[RateResult]) -> list[Slope]:
-    """A slope for each row, dimension and epsilon, in the order of Table I."""
+    """Return a slope for each row, dimension and epsilon, in the order of Table I."""
     order = list(ROWS)
     found = [_slope(group) for group in _groups([each for each in results if each.run.row in ROWS])]
     return sorted(found, key=lambda each: (order.index(each.row), each.dimension, each.epsilon))
 
 
 def class_curves(results: Sequence[RateResult]) -> list[ClassCurve]:
-    """A curve for each way to randomize classes, and epsilon."""
+    """Return a curve for each way to randomize classes, and each epsilon."""
     order, curves = list(OF_CLASSES), list[ClassCurve]()
     groups = _groups([each for each in results if each.run.row in OF_CLASSES])
     for group in sorted(groups, key=lambda each: (each[0].run.epsilon, order.index(each[0].run.row))):
@@ -339,7 +319,7 @@ def class_curves(results: Sequence[RateResult]) -> list[ClassCurve]:
 
 
 def _groups(results: Sequence[RateResult]) -> Iterator[list[RateResult]]:
-    """Runs that differ in nothing but the noise."""
+    """Yield runs that differ in nothing but the noise."""
 
     def key(each: RateResult) -> tuple[str, int, float]:
         return each.run.row, each.run.dimension, each.run.epsilon
@@ -349,14 +329,14 @@ def _groups(results: Sequence[RateResult]) -> Iterator[list[RateResult]]:
 
 
 def _tables(group: Sequence[RateResult]) -> tuple[tuple[int, ...], list[NDArray[np.float64]]]:
-    """Records or classes, and for each the excess risks, shape (runs, instances)."""
+    """Return records or classes, and for each the excess risks, shape (runs, instances)."""
     points = [[(point.at, point.excess) for point in each.points] for each in group]
     places = tuple(dict.fromkeys(at for at, _ in points[0]))
     return places, [np.array([[excess for at, excess in row if at == place] for row in points]) for place in places]
 
 
 def _slope(group: Sequence[RateResult]) -> Slope:
-    """The line through the hardest instances, and lines through those of runs drawn anew."""
+    """Fit a line to the hardest instances, and others to those of runs drawn anew."""
     run, (records, tables) = group[0].run, _tables(group)
     risks = np.array([table.mean(axis=0).max() for table in tables])
     low, high = _interval(records, tables) if len(group) > 1 else (np.nan, np.nan)
@@ -378,7 +358,7 @@ def _slope(group: Sequence[RateResult]) -> Slope:
 
 
 def _interval(records: Sequence[int], tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The percentile bootstrap over runs: instances are chosen anew in each resample."""
+    """Return the percentile bootstrap over runs; each resample chooses its hardest instances anew."""
     runs = len(tables[0])
     weights = np.random.default_rng(0).multinomial(runs, [1 / runs] * runs, RESAMPLES) / runs
     risks = np.stack([(weights @ table).max(axis=1) for table in tables], axis=1)
@@ -387,6 +367,6 @@ def _interval(records: Sequence[int], tables: Sequence[NDArray[np.float64]]) -> 
 
 
 def _fitted(records: Sequence[int], risks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Slopes of lines through log risks, shape (..., records), against log records, by least squares."""
+    """Return slopes of lines through log risks, shape (..., records), against log records, by least squares."""
     away = np.log(records) - np.log(records).mean()
     return np.asarray(np.log(risks) @ away / (away @ away), dtype=np.float64)
