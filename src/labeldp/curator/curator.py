@@ -21,6 +21,7 @@ from labeldp.privacy import (
     Public,
     Randomness,
     RandomnessKind,
+    RandomSource,
     Release,
     Request,
     Uncopied,
@@ -200,7 +201,7 @@ class Curator(Uncopied):
         """The part of the dataset that this curator holds; empty for all of it."""
         return self._path
 
-    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge a mechanism to the ledger, then draw from it.
 
         Args:
@@ -295,7 +296,7 @@ class Curator(Uncopied):
             order=self._order,
         )
 
-    def _admitted(self, rng: Any) -> Randomness:
+    def _admitted(self, rng: RandomSource) -> Randomness:
         """The caller's randomness. Keyed noise is the ledger's own: it alone never meets other labels."""
         randomness, own = as_randomness(rng), self._ledger.randomness
         if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator.curator import Curator
 from labeldp.mechanisms import Domain, Mechanism
-from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Public, Release
+from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Public, RandomSource, Release
 
 
 class Onlooker(ABC):
@@ -43,7 +43,7 @@ class Onlooker(ABC):
         self._curator.require(steps)
 
     @abstractmethod
-    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """See `Curator.release`."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class WatchedCurator(Onlooker):
         self._told = told
         self._charged = charged
 
-    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """See `Curator.release`; refused where a step would be charged a second time.
 
         Raises:
@@ -127,7 +127,7 @@ class ObservedCurator(Onlooker):
         self._codes = codes
         self._seen = seen
 
-    def release(self, mechanism: Mechanism, *, rng: Any, step: str | None = None) -> Release[Any]:
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """See `Curator.release`."""
         release = self._curator.release(mechanism, rng=rng, step=step)
         sets = getattr(release.mechanism, "candidates", None)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -14,9 +13,7 @@ from labeldp.learners.features import check_columns, check_rows, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
 from labeldp.mechanisms import Interval, ShownBags
-from labeldp.privacy import InputError, Release
-
-Floats = NDArray[np.float64]
+from labeldp.privacy import Floats, InputError, Release
 
 ROUNDS = 4
 """Times that the variance of labels around the fit is estimated from what the last fit left."""

@@ -9,7 +9,7 @@ from scipy.special import betaincinv, ndtri
 
 from labeldp.learners.evidence import FLOOR, Probabilities, inverse_table, normalized
 from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, debias
-from labeldp.privacy import InputError, NotInvertibleError, Release
+from labeldp.privacy import Floats, InputError, NotInvertibleError, Release
 
 LEVEL = 0.95
 
@@ -276,8 +276,6 @@ def _rows(probabilities: Any, count: int, classes: int) -> Probabilities:
 
 
 HELD_OUT = "the model, on records that it was not trained on"
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,12 @@ from labeldp.learners.whitening import (
 )
 from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
 from labeldp.privacy import (
+    AnyFloats,
     CuratorLike,
     InputError,
     PrivacyLoss,
     Public,
+    RandomSource,
     Release,
     decimal,
     float_within,
@@ -109,7 +111,7 @@ def fit_linear(
     *,
     epsilon: float,
     delta: float = 0.0,
-    rng: Any,
+    rng: RandomSource,
     representation: Any = None,
     refine: Sequence[Refinement] = (),
     dimension: int | None = None,
@@ -220,8 +222,6 @@ def _ridge(value: Any) -> float:
     return float(value)
 
 
-Floats = NDArray[np.floating[Any]]
-
 MAX_CONFIDENCE = 1000.0
 
 MAX_SCORE_SHARE = 0.98
@@ -308,7 +308,7 @@ class LinearTask:
         features: Any,
         rows: Any,
         curator: CuratorLike,
-        rng: Any,
+        rng: RandomSource,
         refine: Sequence[Refinement],
     ) -> tuple[Release[Model], EncodedFeatures]:
         """The model of the last round, and the features as it sees them."""
@@ -324,7 +324,7 @@ class LinearTask:
         return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT_ROW, 1.0).privacy_loss())
 
     def learn(
-        self, mapped: EncodedFeatures, curator: CuratorLike, rng: Any, earlier: "tuple[Sums, ...]", step: str
+        self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
     ) -> "tuple[Release[Model], tuple[Sums, ...]]":
         """Everything public, then the release, then the model; and what was released so far."""
         directions = Directions.of(mapped.table, self)
@@ -340,7 +340,7 @@ class LinearTask:
         sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment))
         fit = Fit(directions, rows, rule)
 
-        def model(*moments: Floats) -> Model:
+        def model(*moments: AnyFloats) -> Model:
             return Model(self.domain, fit.estimator(mapped.transformer, moments, self))
 
         return gather([each.moment for each in sums], model), sums
@@ -356,9 +356,9 @@ class Sums:
         moment: the sums with centered labels, shape (d, columns), and what they cost.
     """
 
-    rows: Floats = field(repr=False)
+    rows: AnyFloats = field(repr=False)
     spread: float
-    moment: Release[Floats]
+    moment: Release[AnyFloats]
 
 
 @dataclass(frozen=True)
@@ -376,13 +376,13 @@ class Directions:
 
     space: Space
     kept: NDArray[np.intp]
-    scale: Floats = field(repr=False)
-    rows: Floats = field(repr=False)
-    signal: Floats = field(repr=False)
+    scale: AnyFloats = field(repr=False)
+    rows: AnyFloats = field(repr=False)
+    signal: AnyFloats = field(repr=False)
     clip: float
 
     @classmethod
-    def of(cls, table: Floats, task: LinearTask) -> "Directions":
+    def of(cls, table: AnyFloats, task: LinearTask) -> "Directions":
         """All of it from the table and what the task knows; no label has a say."""
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
@@ -393,7 +393,7 @@ class Directions:
         clip = best_clip(rows, share[kept], signal, unit, task.residual, pure=task.pure, ridge=task.ridge)
         return cls(space, kept, scale, rows, signal, clip)
 
-    def measured(self) -> Floats:
+    def measured(self) -> AnyFloats:
         """The rows that are multiplied by labels, before they are cut."""
         return self.rows * self.scale.astype(self.rows.dtype)
 
@@ -409,10 +409,10 @@ class Fit:
     """
 
     directions: Directions
-    released: Floats = field(repr=False)
+    released: AnyFloats = field(repr=False)
     rule: Estimator
 
-    def estimator(self, representation: Any, moments: Sequence[Floats], task: LinearTask) -> Any:
+    def estimator(self, representation: Any, moments: Sequence[AnyFloats], task: LinearTask) -> Any:
         """The model of the released sums of all rounds."""
         weights = self.rule.gain @ np.vstack(moments)
         space = self.directions.space
@@ -424,7 +424,7 @@ class Fit:
             return LinearRegressor(representation, coefficients, offset)
         return LinearClassifier(representation, coefficients, offset, self.confidence(weights, moments[-1]))
 
-    def confidence(self, weights: Floats, moment: Floats) -> float:
+    def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
         """The factor on scores at which the softmax is as sure as the released sums say: its likelihood is largest.
 
         The derivative of the log likelihood by that factor needs the labels only through the sum of the scores of

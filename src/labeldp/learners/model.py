@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from labeldp.learners.evaluation import HELD_OUT, Evaluation, NumberEvaluation, evaluate, evaluation_mechanism
 from labeldp.learners.evidence import Probabilities, expanded, unmixed
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import CuratorLike, InputError, Public, Release, gather
+from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release, gather
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def fit_and_evaluate(
     *,
     share: float,
     seed: int,
-    rng: Any,
+    rng: RandomSource,
 ) -> Release[Model]:
     """A model with an evaluation on records that it was not learned from, answered one by one.
 

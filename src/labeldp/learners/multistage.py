@@ -35,6 +35,7 @@ from labeldp.privacy import (
     InputError,
     NotInvertibleError,
     Public,
+    RandomSource,
     Release,
     float_within,
     gather,
@@ -66,7 +67,7 @@ def fit_multistage(
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
     partition_seed: int = 0,
-    rng: Any,
+    rng: RandomSource,
 ) -> Release[Model]:
     """Learn a classifier from private labels, each of which is released once, with noise.
 
@@ -156,7 +157,7 @@ class _Plan:
     epsilon: float
     temperature: float | Literal["calibrated"]
     training: Training
-    rng: Any
+    rng: RandomSource
     prior_rows: Probabilities | None
     prior: Any
 
@@ -331,7 +332,7 @@ def cluster_prior(
     clusters: int | None = None,
     clusterings: int = 1,
     epsilon: float | None = None,
-    rng: Any,
+    rng: RandomSource,
     seed: int = 0,
 ) -> Release[Probabilities]:
     """Class probabilities for each record from the noisy class counts of its cluster.

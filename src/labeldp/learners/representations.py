@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import RESHAPE, check_columns, check_values, number_table, real_array, rows_of
-from labeldp.privacy import InputError, Public, Release, gather
+from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
 Floats = NDArray[np.float32]
 
@@ -264,8 +264,6 @@ def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats
 def _shape(shape: tuple[int, ...]) -> str:
     return f"(n, {', '.join(map(str, shape))})"
 
-
-AnyFloats = NDArray[np.floating[Any]]
 
 WHY = "rows computed from public features alone, by a rule that was fixed without the labels"
 

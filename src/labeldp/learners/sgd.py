@@ -20,11 +20,9 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     debias,
 )
-from labeldp.privacy import WORD, CuratorLike, InputError, Public, Release, positive_epsilon
+from labeldp.privacy import WORD, CuratorLike, Floats, InputError, Public, RandomSource, Release, positive_epsilon
 
 Steps = Literal["sharp", "printed"]
-
-Floats = NDArray[np.float64]
 
 
 @runtime_checkable
@@ -62,7 +60,7 @@ def lp_rr_sgd(
     loss: ConvexLoss,
     epsilon: float,
     diameter: float,
-    rng: Any,
+    rng: RandomSource,
     prior: Any = None,
     top_k: int | None = None,
     steps: Steps = "sharp",
@@ -124,7 +122,7 @@ def lp_normal_sgd(
     epsilon: float,
     delta: float,
     diameter: float,
-    rng: Any,
+    rng: RandomSource,
     passes: int = 1,
     order_seed: int = 0,
 ) -> Release[Model]:

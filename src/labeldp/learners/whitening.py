@@ -1,14 +1,11 @@
 """What a linear model may decide before it sees a label: directions, how noise is shared among them, row weights."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError
-
-Floats = NDArray[np.floating[Any]]
+from labeldp.privacy import AnyFloats, InputError
 
 MAX_DIMENSION = 1000
 
@@ -49,12 +46,12 @@ class Space:
         variances: of the table along them, shape (d,).
     """
 
-    mean: Floats = field(repr=False)
-    basis: Floats = field(repr=False)
-    variances: Floats = field(repr=False)
+    mean: AnyFloats = field(repr=False)
+    basis: AnyFloats = field(repr=False)
+    variances: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, table: Floats, dimension: int) -> "Space":
+    def of(cls, table: AnyFloats, dimension: int) -> "Space":
         """The first principal directions of a table (n, p), at most `dimension`.
 
         Raises:
@@ -77,7 +74,7 @@ class Space:
             raise InputError("features must not be constant, nor of one sample: there is nothing to learn from")
         return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
 
-    def rows(self, table: Floats) -> NDArray[np.float32]:
+    def rows(self, table: AnyFloats) -> NDArray[np.float32]:
         """The constant and the directions, shape (n, 1 + d)."""
         result = np.ones((len(table), 1 + len(self.variances)), dtype=np.float32)
         basis = self.basis.astype(table.dtype)
@@ -86,13 +83,13 @@ class Space:
             result[part, 1:] = (table[part] - self.mean.astype(table.dtype)) @ basis
         return result
 
-    def signal(self, explained: float, offset: float) -> Floats:
+    def signal(self, explained: float, offset: float) -> AnyFloats:
         """The expected square of each coefficient: `offset` for the constant, `explained` shared among the others."""
         shares = self.variances**DECAY
         return np.concatenate([[offset], explained * shares / shares.sum()])
 
 
-def shared_noise(signal: Floats, noise: float) -> Floats:
+def shared_noise(signal: AnyFloats, noise: float) -> AnyFloats:
     """How much of the squared length of a row each direction gets, sum 1: reverse water-filling.
 
     Noise of variance noise / share on a coefficient of expected square `signal`, shrunk as well as possible, leaves
@@ -121,17 +118,17 @@ class Estimator:
         noise: expected covariance of the sums around what the coefficients explain, shape (r, r).
     """
 
-    gain: Floats = field(repr=False)
-    left: Floats = field(repr=False)
-    noise: Floats = field(repr=False)
+    gain: AnyFloats = field(repr=False)
+    left: AnyFloats = field(repr=False)
+    noise: AnyFloats = field(repr=False)
 
-    def error(self, rows: Floats) -> float:
+    def error(self, rows: AnyFloats) -> float:
         """The expected squared error of a prediction for rows like these, in one column of the labels."""
         return float(np.sum(self.left * blockwise(rows, rows)) / len(rows))
 
 
 def best_linear(
-    released: Floats, rows: Floats, signal: Floats, spread: float | Floats, residual: float, ridge: float
+    released: AnyFloats, rows: AnyFloats, signal: AnyFloats, spread: float | AnyFloats, residual: float, ridge: float
 ) -> Estimator:
     """The Bayes rule for coefficients with independent priors, given sums of released rows times labels.
 
@@ -152,7 +149,7 @@ def best_linear(
     return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
 
 
-def blockwise(left: Floats, right: Floats) -> Floats:
+def blockwise(left: AnyFloats, right: AnyFloats) -> AnyFloats:
     """The product of a matrix (n, d) and another, transposed first: sums of blocks in doubles."""
     total = np.zeros((left.shape[1], right.shape[1]))
     for start in range(0, len(left), BLOCK_ROWS):
@@ -161,14 +158,14 @@ def blockwise(left: Floats, right: Floats) -> Floats:
     return total
 
 
-def clipped(rows: Floats, clip: float) -> Floats:
+def clipped(rows: AnyFloats, clip: float) -> AnyFloats:
     """Rows scaled down to a norm where they are longer."""
     norms = np.linalg.norm(rows, axis=1)
     return rows * (clip / np.maximum(norms, clip)).astype(rows.dtype)[:, None]
 
 
 def best_clip(
-    rows: Floats, shares: Floats, signal: Floats, noise: float, residual: float, *, pure: bool, ridge: float
+    rows: AnyFloats, shares: AnyFloats, signal: AnyFloats, noise: float, residual: float, *, pure: bool, ridge: float
 ) -> float:
     """The norm at which longer rows weigh less, of a few quantiles of the norms: that of least expected error.
 
@@ -196,7 +193,7 @@ def best_clip(
     return float(min(clips[clips > 0].tolist(), key=error))
 
 
-def equal_noise(signal: Floats, noise: float) -> Floats:
+def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:
     """The same share for the first directions, and nothing for the others: for noise that grows with sums of absolute
     values.
 

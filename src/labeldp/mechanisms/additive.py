@@ -19,15 +19,17 @@ from labeldp.privacy import (
     Argument,
     Ids,
     InputError,
+    Integers,
     PrivacyLoss,
     Randomness,
+    RandomSource,
     all_digits,
     decimal,
     exp_bounds,
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import AliasTable, Integers, RecordStream, discrete_gaussian, gaussian_law
+from labeldp.sampling import AliasTable, RecordStream, discrete_gaussian, gaussian_law
 
 MAX_GRID = (1 << 20) + 1
 
@@ -245,7 +247,7 @@ class GaussianOneHot(EpsilonMechanism):
         """The indicators in steps, shape (n, K). They are private."""
         return STEPS_IN_INDICATOR * (codes[:, None] == np.arange(self.domain.size)).astype(np.int64)
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
         codes = self.domain.check_codes(labels)
         randomness = self.bound(rng, ids)

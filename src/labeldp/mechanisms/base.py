@@ -22,10 +22,12 @@ from labeldp.privacy import (
     NotInvertibleError,
     PrivacyLoss,
     Randomness,
+    RandomSource,
     Trust,
     Words,
     all_digits,
     as_bound,
+    as_randomness,
     float_within,
     positive_epsilon,
     set_fields,
@@ -90,7 +92,7 @@ class Mechanism(ABC):
         """Return what one release costs."""
 
     @abstractmethod
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
         """Randomize codes. This is the map alone: `Curator.release` charges before it calls it.
 
         Args:
@@ -149,7 +151,7 @@ class Mechanism(ABC):
         """Return what `debias` returns; refused unless the mechanism says how."""
         raise NotInvertibleError(f"{type(self).__name__} has no unbiased estimate of single labels")
 
-    def bound(self, rng: Any, ids: Any = None) -> Randomness:
+    def bound(self, rng: RandomSource, ids: Any = None) -> Randomness:
         """Return the caller's randomness, bound to this mechanism: another law gets other keyed noise.
 
         Raises:
@@ -162,7 +164,7 @@ class Mechanism(ABC):
                 "ids must be given with keyed noise: row numbers begin anew in every part of a table, so that all "
                 "parts would get the same noise"
             )
-        randomness = rng if by_record else as_bound(rng)
+        randomness = as_randomness(rng) if by_record else as_bound(rng)
         text = json.dumps(self.specification(), sort_keys=True).encode()
         return randomness.bind(hashlib.sha256(text).digest())
 
@@ -241,7 +243,7 @@ class FiniteMechanism(EpsilonMechanism):
         """Return P(z | y), shape as `weights`; rows sum to 1 within rounding."""
         return (self.weights() / WORD).astype(np.float64)
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
         """Randomize codes, shape (n,); see `Mechanism.randomize`."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
@@ -264,7 +266,7 @@ def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
     return words
 
 
-def word_stream(rng: Any, count: int) -> WordStream:
+def word_stream(rng: RandomSource, count: int) -> WordStream:
     """Return a stream of words for `count` draws that belong to no record."""
     randomness = as_bound(rng)
     return WordStream(randomness, randomness.record_ids(None, count))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, PublicInput
-from labeldp.privacy import InputError, PrivacyLoss, Public, Trust, positive_epsilon, set_fields
+from labeldp.privacy import InputError, PrivacyLoss, Public, RandomSource, Trust, positive_epsilon, set_fields
 from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
 
 Counts = NDArray[np.int64]
@@ -73,7 +73,7 @@ class CountMechanism(EpsilonMechanism):
         flat = np.bincount(self.partition.of_record * size + codes, minlength=self.partition.count * size)
         return flat.reshape(-1, size)
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
         """The released result for each group; record ids are not used. See `Mechanism.randomize`."""
         counts = self.counts(labels)
         bound = self.bound(rng)
@@ -88,7 +88,7 @@ class CountMechanism(EpsilonMechanism):
         """The outcome, an index into `law(counts)`, of each released result for groups that all have these counts."""
 
     @abstractmethod
-    def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
+    def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
         """The released result for counts (groups, K) that are given: the bare map, for whoever has counts."""
 
 
@@ -137,7 +137,7 @@ class LaplaceHistogram(CountMechanism):
         places = np.clip(released[:, :2], -TOLD_APART, TOLD_APART) + TOLD_APART
         return (places @ np.array([2 * TOLD_APART + 1, 1])).astype(np.intp)
 
-    def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
+    def release_counts(self, counts: Counts, *, rng: RandomSource) -> Counts:
         """Noisy counts, shape (groups, K)."""
         noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts + noise.reshape(counts.shape)
@@ -210,7 +210,7 @@ class LaplaceSum(CountMechanism):
         sums = np.bincount(self.partition.of_record, weights=codes, minlength=self.partition.count)
         return sums.astype(np.int64)[:, None]
 
-    def release_counts(self, counts: Counts, *, rng: Any) -> Counts:
+    def release_counts(self, counts: Counts, *, rng: RandomSource) -> Counts:
         """Noisy sums, shape (groups,)."""
         noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts[:, 0] + noise

@@ -8,9 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, Certificate, InputError, Public, Release
-
-Floats = NDArray[np.float64]
+from labeldp.privacy import BLOCK, Certificate, Floats, InputError, Public, Release
 
 RESOLUTION = 1 << 12
 

@@ -17,7 +17,9 @@ from labeldp.privacy import (
     BLOCK,
     Argument,
     InputError,
+    Integers,
     PrivacyLoss,
+    RandomSource,
     Trust,
     all_digits,
     decimal,
@@ -27,7 +29,6 @@ from labeldp.privacy import (
 from labeldp.sampling import (
     MAX_CELLS,
     MIN_RATE,
-    Integers,
     WordStream,
     discrete_gaussian,
     discrete_laplace,
@@ -146,12 +147,12 @@ class CrossMoment(EpsilonMechanism):
             total += codes[part].astype(np.int64) @ wide(rows[part])
         return total[:, None]
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
         return sums + self.draw_noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
 
-    def draw_noise(self, count: int, *, rng: Any) -> Integers:
+    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
         """Noise in steps, shape (count,): the bare map, without labels."""
         return self.draw(word_stream(rng, count))
 

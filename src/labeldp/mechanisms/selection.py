@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import word_stream
 from labeldp.mechanisms.histograms import CountMechanism, Counts
-from labeldp.privacy import InputError, PrivacyLoss, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, RandomSource, positive_epsilon
 from labeldp.sampling import MIN_RATE, WordStream, exp_coins, uniform
 
 
@@ -113,7 +113,7 @@ class _Selection(CountMechanism):
         """What leaves, in words."""
         return f"one class for each of {self.partition.count} groups of records, by {self}"
 
-    def release_counts(self, counts: Counts, *, rng: Any) -> NDArray[Any]:
+    def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
         """The code of one class for each group, shape (groups,)."""
         return select(word_stream(rng, len(counts)), counts, self.unit, again=self.tries_again).astype(
             self.domain.dtype

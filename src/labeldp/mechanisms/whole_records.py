@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Interval, Located
 from labeldp.mechanisms.selection import select, selection_law
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Trust, positive_epsilon, set_fields
-from labeldp.sampling import MIN_RATE, Integers, discrete_laplace, geometric_law
+from labeldp.privacy import (
+    InputError,
+    Integers,
+    Neighbors,
+    PrivacyLoss,
+    RandomSource,
+    Trust,
+    positive_epsilon,
+    set_fields,
+)
+from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
 
 RULES = ("permute-and-flip", "exponential")
 
@@ -95,12 +104,12 @@ class FullSelection(_Full):
         """What leaves, in words."""
         return f"one class for each of all {self.domain.grid.cells} cells, empty or not, by {self}"
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[Any]:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
         """The code of one class for each cell, shape (cells,); see `Mechanism.randomize`."""
         counts = self.domain.table(labels)
         return self.release_counts(counts, rng=self.bound(rng))
 
-    def release_counts(self, counts: Integers, *, rng: Any) -> NDArray[Any]:
+    def release_counts(self, counts: Integers, *, rng: RandomSource) -> NDArray[Any]:
         """The same for counts (cells, K) that are given: the bare map."""
         again = self.rule == "exponential"
         return select(word_stream(rng, len(counts)), counts, self.unit, again=again).astype(self.domain.labels.dtype)
@@ -192,7 +201,7 @@ class FullMeans(_Full):
         """What leaves, in words."""
         return f"one noisy mean for each of all {self.domain.grid.cells} cells, empty or not, by {self}"
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Noisy means in units, shape (cells,); `means` has them in the unit of the labels."""
         rounded = self.rounded(self.domain.table(labels))
         return rounded + self.draw_noise(len(rounded), rng=self.bound(rng))
@@ -207,7 +216,7 @@ class FullMeans(_Full):
         part = (2 * wide * self.fine + counts) // (2 * counts)
         return np.asarray(whole * self.fine + part, dtype=np.int64)
 
-    def draw_noise(self, count: int, *, rng: Any) -> Integers:
+    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
         """Noise in units, shape (count,): the bare map, without records."""
         return discrete_laplace(word_stream(rng, count), self.rate)
 

@@ -16,7 +16,16 @@ from labeldp.learners import Evidence, Model, PatchFilters, TableMap, fit_and_ev
 from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.training import Recipe
-from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release, gather, positive_epsilon, shortest_float
+from labeldp.privacy import (
+    CuratorLike,
+    InputError,
+    PrivacyLoss,
+    RandomSource,
+    Release,
+    gather,
+    positive_epsilon,
+    shortest_float,
+)
 
 HEAD_FIRST = 2.0
 """Of epsilon, the head gets all up to here: below, noisy sums say more than a noisy label of each record."""
@@ -40,7 +49,7 @@ def fit_best(
     *,
     epsilon: float,
     delta: float = 0.0,
-    rng: Any,
+    rng: RandomSource,
     network: str = "cnn",
     representation: Any = None,
     evaluation: float = 0.0,
@@ -165,7 +174,7 @@ class _Plan:
     domain: Classes
     epsilon: float
     delta: float
-    rng: Any = field(repr=False)
+    rng: RandomSource = field(repr=False)
     representation: Any
     network: NetworkClassifier
     told: Told

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
 from labeldp.privacy import (
+    Floats,
     InputError,
     PrivacyLoss,
     Randomness,
@@ -23,8 +24,6 @@ from labeldp.privacy import (
     smallest_positive,
 )
 from labeldp.sampling import WIDE_STDDEV, wide_gaussian
-
-Floats = NDArray[np.float64]
 
 BLOCK_ROUNDS, BLOCK_WIDTH = 32, 2048
 """Rounds that are summed at a time, more of them where vectors are short, and numbers of a vector: cache."""

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
-from labeldp.online.noisy_sums import Floats, NoisySums
+from labeldp.online.noisy_sums import NoisySums
 from labeldp.privacy import (
+    Floats,
     InputError,
+    Integers,
     PrivacyLoss,
     Randomness,
     as_successive,
@@ -21,8 +23,6 @@ from labeldp.privacy import (
     set_fields,
 )
 from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
-
-Integers = NDArray[np.int64]
 
 BLOCK_ROUNDS = 256
 """Rounds that are summed at a time, fewer where vectors are long."""

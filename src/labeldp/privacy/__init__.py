@@ -1,5 +1,6 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
+from labeldp.privacy.arrays import AnyFloats, Flags, Floats, Integers
 from labeldp.privacy.atoms import Curve
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.certificate import (
@@ -47,6 +48,7 @@ from labeldp.privacy.randomness import (
     LabelDigest,
     Randomness,
     RandomnessKind,
+    RandomSource,
     SystemRandomness,
     Words,
     as_bound,
@@ -91,6 +93,7 @@ __all__ = [
     "ORDERS",
     "RENYI_ROUNDING",
     "WORD",
+    "AnyFloats",
     "Argument",
     "Budget",
     "BudgetExceeded",
@@ -100,9 +103,12 @@ __all__ = [
     "Curve",
     "DomainError",
     "Drawn",
+    "Flags",
+    "Floats",
     "HiddenWeights",
     "Ids",
     "InputError",
+    "Integers",
     "KeyedRandomness",
     "KeyedStream",
     "LabelDPError",
@@ -117,6 +123,7 @@ __all__ = [
     "Path",
     "PrivacyLoss",
     "Public",
+    "RandomSource",
     "Randomness",
     "RandomnessKind",
     "Release",

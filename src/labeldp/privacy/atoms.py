@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from labeldp.privacy.arrays import Floats
 from labeldp.privacy.exact import exp_bounds, shortest_float
 
 Json = dict[str, Any]
@@ -128,8 +128,6 @@ class Failure:
     def __str__(self) -> str:
         return f"a failure probability of {shortest_float(self.delta):g}"
 
-
-Floats = NDArray[np.float64]
 
 Ends = tuple[Floats, Floats]
 """Lower and upper ends of a curve, shape as the epsilons that were asked for."""

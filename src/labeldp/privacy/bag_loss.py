@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.privacy.atoms import _CELLS, _ENTRIES, _NEGLIGIBLE, ROUNDING, Curve, Ends, Floats
+from labeldp.privacy.arrays import Floats
+from labeldp.privacy.atoms import _CELLS, _ENTRIES, _NEGLIGIBLE, ROUNDING, Curve, Ends
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""

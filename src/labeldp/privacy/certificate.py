@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import all_digits, digits_above, shortest_float
 from labeldp.privacy.loss import PrivacyLoss
-from labeldp.privacy.randomness import RandomnessKind
+from labeldp.privacy.randomness import RandomnessKind, RandomSource
 
 T = TypeVar("T")
 
@@ -289,7 +289,7 @@ class CuratorLike(Protocol):
     def domain(self) -> Any:
         """The declared domain of the labels."""
 
-    def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Release[Any]:
+    def release(self, mechanism: Any, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge the mechanism, then draw."""
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:

@@ -273,7 +273,11 @@ class SimulatedRandomness(Randomness):
         return "SimulatedRandomness()"
 
 
-def as_randomness(rng: Any) -> Randomness:
+RandomSource = Randomness | np.random.Generator
+"""What every `rng` takes: a `Randomness` for a real release, or NumPy's generator for a simulation. No default."""
+
+
+def as_randomness(rng: RandomSource) -> Randomness:
     """What a caller passed as `rng`, as a source of words. There is no default.
 
     Raises:
@@ -289,7 +293,7 @@ def as_randomness(rng: Any) -> Randomness:
     )
 
 
-def as_bound(rng: Any) -> Randomness:
+def as_bound(rng: RandomSource) -> Randomness:
     """What a caller passed as `rng`, as the noise of one release that belongs to no record.
 
     Raises:
@@ -308,7 +312,7 @@ def as_bound(rng: Any) -> Randomness:
     return randomness
 
 
-def as_successive(rng: Any) -> Randomness:
+def as_successive(rng: RandomSource) -> Randomness:
     """What a caller passed as `rng`, as a source of words that come one after another.
 
     Raises:

@@ -5,11 +5,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from labeldp.privacy.arrays import Floats
 from labeldp.privacy.atoms import Curve, Ends
-
-Floats = NDArray[np.float64]
 
 RENYI_ROUNDING = 1e-9
 """Relative error of the Rényi divergences below, at most (tested against 50 digits); the curve adds it."""

@@ -20,7 +20,6 @@ from labeldp.sampling.fast import WIDE_STDDEV, wide_gaussian, wide_laplace
 from labeldp.sampling.words import (
     NORMAL_ERROR,
     SEED_WORDS,
-    Integers,
     RecordStream,
     WordStream,
     fresh_seed,
@@ -40,7 +39,6 @@ __all__ = [
     "SMOOTHING",
     "WIDE_STDDEV",
     "AliasTable",
-    "Integers",
     "RecordStream",
     "WordStream",
     "discrete_gaussian",

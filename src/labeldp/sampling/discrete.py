@@ -7,8 +7,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, InputError, Randomness, exp_bounds
-from labeldp.sampling.words import Flags, Integers, WordStream, fresh_words, uniform
+from labeldp.privacy import WORD, Flags, InputError, Integers, Randomness, exp_bounds
+from labeldp.sampling.words import WordStream, fresh_words, uniform
 
 MIN_RATE = Fraction(1, 1 << 32)
 """Noise of this rate reaches 2**63 with probability e^-(2**31)."""

@@ -9,10 +9,10 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, WORD, InputError, Randomness, Words, as_successive, exp_bounds
+from labeldp.privacy import BLOCK, WORD, Flags, InputError, Integers, Randomness, Words, as_successive, exp_bounds
 from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import MIN_RATE, exp_coins
-from labeldp.sampling.words import Flags, Integers, WordStream
+from labeldp.sampling.words import WordStream
 
 BINS = 1 << 10
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Ids, KeyedRandomness, Randomness, Words
+from labeldp.privacy import WORD, Ids, Integers, KeyedRandomness, Randomness, Words
 
 SEED_WORDS = 4
 """A released array begins with these words: all that was drawn and is public follows from them."""
@@ -63,11 +63,6 @@ def normals(stream: WordStream) -> NDArray[np.float64]:
     share = np.minimum(share, np.nextafter(0.5, 0))
     size = np.sqrt(2) * np.where(coins & np.uint64(1), erfcinv(share), erfinv(share))
     return np.asarray(np.where(coins & np.uint64(2), -size, size), dtype=np.float64)
-
-
-Flags = NDArray[np.bool_]
-
-Integers = NDArray[np.int64]
 
 
 class RecordStream(WordStream):

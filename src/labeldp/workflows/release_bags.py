@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import Bagged, BagSum, Classes, Domain, Interval, NoisyWeightedLLP, ShownBags, WeightedLBA
-from labeldp.privacy import Budget, Certificate, InputError, Public, Release, decimal
+from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, decimal
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, read_certificate, release_writer
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import check_kind, domain_in_file
@@ -241,9 +241,6 @@ def _published(made: Bagged, value: Any, records: _Records) -> list[Any]:
     assert isinstance(made, NoisyWeightedLLP)
     shown = made.opened(value)
     return [records.names, *(each[places] for each in (of_record, shown.weights, shown.noisy, shown.sums[of_record]))]
-
-
-Floats = NDArray[np.float64]
 
 
 def read_bags(path: str | os.PathLike[str]) -> Release[ShownBags]:

@@ -23,7 +23,17 @@ from labeldp.mechanisms import (
     LaplaceSum,
     PermuteAndFlip,
 )
-from labeldp.privacy import CuratorLike, InputError, Public, Release, float_within, gather, positive_epsilon
+from labeldp.privacy import (
+    CuratorLike,
+    Floats,
+    InputError,
+    Public,
+    RandomSource,
+    Release,
+    float_within,
+    gather,
+    positive_epsilon,
+)
 
 MECHANISMS: dict[str, type[CountMechanism]] = {
     "sums": LaplaceSum,
@@ -49,7 +59,7 @@ def fit_cells(
     curator: CuratorLike,
     *,
     epsilon: float,
-    rng: Any,
+    rng: RandomSource,
     partition: Any = None,
     mechanism: str | None = None,
     evaluation: float = 0.0,
@@ -132,7 +142,7 @@ class CellTask:
             raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
         return cls(domain, float_within(positive_epsilon(epsilon)), kind, together)
 
-    def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
+    def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Find the cells, release an answer for each, and make the model of them."""
         if self.together:
             return self.joined(fitted, features, curator, rng)
@@ -156,7 +166,7 @@ class CellTask:
         sources = [source_of(fitted)] if isinstance(source_of(fitted), Release) else []
         return gather([*releases, *sources], lambda *values: model(*values[: len(releases)]))
 
-    def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: Any) -> Release[Model]:
+    def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Release an answer for each cell, and learn trees from all of them together."""
         asked = numbered(fitted.transform(features), fitted.size_)[2]
         release = self.releases([asked], None, curator, rng)[0]
@@ -179,7 +189,7 @@ class CellTask:
             return UNEXPLAINED * ((self.domain.high - self.domain.low) / 4) ** 2
         return UNEXPLAINED * (1 - 1 / self.domain.size) / self.domain.size
 
-    def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: Any) -> list[Release[Any]]:
+    def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
         """What the cells of each tree release, at equal parts of epsilon."""
         part = self.epsilon if len(cells) == 1 else float_within(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
@@ -241,8 +251,6 @@ def default_cells(records: int, epsilon: float) -> int:
     each = RECORDS / float(positive_epsilon(epsilon))
     return max(int(records / max(each, 1.0)), 1)
 
-
-Floats = NDArray[np.float64]
 
 MOST_RECORDS = 1 << 16
 """Records that trees learn from, at most: beyond, some stand for all records of their cell."""
@@ -360,7 +368,7 @@ class _Cells:
         sums = [np.bincount(self.of_record, column, len(self.sizes)) for column in predicted.T]
         return self.means - np.column_stack(sums) / self.sizes[:, None]
 
-    def sample(self, cells: NDArray[np.bool_], rng: Any) -> NDArray[np.intp]:
+    def sample(self, cells: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.intp]:
         """The records of about half of some cells, or of fewer where that is too many; of all where none were drawn."""
         share = min(0.5, MOST_ROWS / max(float(self.sizes[cells].sum()), 1.0))
         drawn = cells & (rng.random(len(cells)) < share)
@@ -382,7 +390,7 @@ class _Booster:
         """A booster without trees."""
         return cls(sums, held, table, np.tile(start, (len(table), 1)))
 
-    def grow(self, leaves: int, rate: float, rng: Any) -> float:
+    def grow(self, leaves: int, rate: float, rng: np.random.Generator) -> float:
         """Add a tree; the error on the cells that are held out."""
         rows = self.sums.sample(~self.held, rng)
         tree = DecisionTreeRegressor(

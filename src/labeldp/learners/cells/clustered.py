@@ -13,9 +13,9 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners.cells.partitions import Floats, Keys, MedianPartition
+from labeldp.learners.cells.partitions import Keys, MedianPartition
 from labeldp.learners.features import BLOCK_ROWS, column_medians, number_table, positive_integer
-from labeldp.privacy import InputError, Public, Release
+from labeldp.privacy import AnyFloats, InputError, Public, Release
 
 
 class KMeansPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -62,11 +62,11 @@ class KMeansPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             ]
         ).astype(np.int64)
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """Centers of clusters, shape (len(keys), d)."""
         return self.mean_ + self.clusters_[keys] * self.spread_
 
-    def _scaled(self, table: Floats) -> Floats:
+    def _scaled(self, table: AnyFloats) -> AnyFloats:
         return np.nan_to_num((table - self.mean_) / self.spread_).astype(np.float32)
 
     def __sklearn_tags__(self) -> Any:
@@ -129,7 +129,7 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         keys = leaves + self.starts_
         return keys[:, 0] if keys.shape[1] == 1 else keys
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """Mean features of the records of leaves, shape (len(keys), d)."""
         return self.middles_[keys]
 
@@ -147,7 +147,7 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _grown(estimator: Any, table: Floats) -> Any:
+def _grown(estimator: Any, table: AnyFloats) -> Any:
     """A tree or forest that was grown on features alone.
 
     Raises:
@@ -237,7 +237,7 @@ class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.middles_ = np.column_stack(sums) / sizes[:, None]
         return self
 
-    def _clusters(self, rows: Floats, share: float) -> Floats:
+    def _clusters(self, rows: AnyFloats, share: float) -> AnyFloats:
         """The middles of the clusters of one block, in ranks, shape (clusters, d)."""
         ranked = self._ranked(rows)
         distinct = np.unique(ranked, axis=0)
@@ -260,11 +260,11 @@ class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 keys[rows] = self.starts_[block] + pairwise_distances_argmin(self._ranked(table[rows]), clusters)
         return keys
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """Mean features of the records of cells, shape (len(keys), d)."""
         return self.middles_[keys]
 
-    def _ranked(self, rows: Floats) -> Floats:
+    def _ranked(self, rows: AnyFloats) -> AnyFloats:
         """The share of the records of the fit below each value, ties in the middle, shape (n, d)."""
         filled = np.where(np.isnan(rows), self.median_, rows)
         ranked = np.empty(filled.shape)

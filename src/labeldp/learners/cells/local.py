@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.cells.partitions import Floats, Keys, MedianPartition
+from labeldp.learners.cells.partitions import Keys, MedianPartition
 from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected
 from labeldp.learners.features import (
     check_columns,
@@ -24,7 +24,7 @@ from labeldp.learners.features import (
 )
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval, debias
-from labeldp.privacy import Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
+from labeldp.privacy import AnyFloats, Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """What `tune` chooses from where no partition is given: about so many records in each cell."""
@@ -212,7 +212,7 @@ class NonEmptyCells:
 
     keys: Keys = field(repr=False)
     sizes: NDArray[np.int64] = field(repr=False)
-    centers: Floats = field(repr=False)
+    centers: AnyFloats = field(repr=False)
 
     @classmethod
     def of(cls, partition: Any, keys: Keys, scale: "Scale") -> tuple[Self, Keys]:
@@ -234,8 +234,8 @@ class NonEmptyCells:
 class Scale:
     """Medians and spreads of features, shape (d,): public."""
 
-    median: Floats = field(repr=False)
-    spread: Floats = field(repr=False)
+    median: AnyFloats = field(repr=False)
+    spread: AnyFloats = field(repr=False)
 
     @classmethod
     def of(cls, features: Any) -> Self:
@@ -246,7 +246,7 @@ class Scale:
         spread = np.where(np.isnan(sample), median, sample).std(axis=0)
         return cls(median, np.where(spread > 0, spread, 1.0))
 
-    def apply(self, table: Floats) -> Floats:
+    def apply(self, table: AnyFloats) -> AnyFloats:
         """Features scaled, gaps at the median, shape (n, d)."""
         return np.nan_to_num((table - self.median) / self.spread)
 

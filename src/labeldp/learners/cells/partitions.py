@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import BLOCK_ROWS, column_medians, number_table, positive_integer
 from labeldp.mechanisms import CubeGrid
-from labeldp.privacy import InputError, smallest
+from labeldp.privacy import AnyFloats, InputError, smallest
 
 Keys = NDArray[np.int64]
 
-Floats = NDArray[np.floating[Any]]
 
 OUTSIDE = -1
 """The key of a record that no cell of the fitted records can hold."""
@@ -44,7 +43,7 @@ class Partition(Protocol):
     def transform(self, X: Any) -> Keys:
         """The key of each record, shape (n,), or (n, trees); -1 outside of all cells."""
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """A point in the middle of cells, shape (len(keys), d), for records whose own cell is empty."""
 
 
@@ -106,7 +105,7 @@ class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._find(table[block], keys[block], space)
         return keys
 
-    def _find(self, rows: Floats, keys: Keys, space: Floats) -> None:
+    def _find(self, rows: AnyFloats, keys: Keys, space: AnyFloats) -> None:
         """The keys of a block of rows: what `CubeGrid.index` computes, several rows at a time.
 
         In single precision, where features are given so, a record on the face of a cube may count as its neighbor's.
@@ -131,7 +130,7 @@ class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if inside is not None:
             keys[~inside] = OUTSIDE
 
-    def _inside(self, rows: Floats) -> NDArray[np.bool_]:
+    def _inside(self, rows: AnyFloats) -> NDArray[np.bool_]:
         """Which rows lie within the outermost cubes, their upper faces included.
 
         Raises:
@@ -140,7 +139,7 @@ class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         _extent(rows)
         return np.asarray(np.all((rows >= self.low_) & (rows <= self.high_), axis=1))
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """The middles of cubes, shape (len(keys), d)."""
         return self._fitted().centers(keys)
 
@@ -163,7 +162,7 @@ class CubePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-def _within(table: Floats, box: Floats) -> bool:
+def _within(table: AnyFloats, box: AnyFloats) -> bool:
     """Whether all features lie in their bounds; the extremes of the whole table, which are quick to find, often tell.
 
     Raises:
@@ -175,7 +174,7 @@ def _within(table: Floats, box: Floats) -> bool:
     return bool(np.all(low >= box[:, 0]) and np.all(high <= box[:, 1]))
 
 
-def _extent(table: Floats) -> tuple[Floats, Floats]:
+def _extent(table: AnyFloats) -> tuple[AnyFloats, AnyFloats]:
     """Least and largest value of each feature.
 
     Raises:
@@ -193,18 +192,18 @@ def _extent(table: Floats) -> tuple[Floats, Floats]:
     return low.min(axis=0), high.max(axis=0)
 
 
-def _wide(rows: Floats) -> Floats:
+def _wide(rows: AnyFloats) -> AnyFloats:
     """Rows side by side where they fit: numpy is slow along short axes."""
     count, width = rows.shape
     return np.ascontiguousarray(rows).reshape(-1, SIDE_BY_SIDE * width) if count % SIDE_BY_SIDE == 0 else rows
 
 
-def _repeated(values: Floats, wide: Floats) -> Floats:
+def _repeated(values: AnyFloats, wide: AnyFloats) -> AnyFloats:
     """One value for each feature, as often as rows stand side by side."""
     return np.tile(values, wide.shape[1] // len(values))
 
 
-def _sides(side: Any, dimension: int) -> Floats:
+def _sides(side: Any, dimension: int) -> AnyFloats:
     """One side for each feature.
 
     Raises:
@@ -219,7 +218,7 @@ def _sides(side: Any, dimension: int) -> Floats:
     return sides
 
 
-def _box(bounds: Any, dimension: int) -> Floats:
+def _box(bounds: Any, dimension: int) -> AnyFloats:
     """Lower and upper bound of each feature, shape (d, 2)."""
     try:
         box = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (dimension, 2))
@@ -230,7 +229,7 @@ def _box(bounds: Any, dimension: int) -> Floats:
     return box
 
 
-def _grid(side: Any, box: Floats) -> CubeGrid:
+def _grid(side: Any, box: AnyFloats) -> CubeGrid:
     """Cubes that cover a box, where they can be numbered.
 
     Raises:
@@ -303,7 +302,7 @@ class MedianPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             keys[rows] = self._descend(block)
         return keys
 
-    def _descend(self, block: Floats) -> Keys:
+    def _descend(self, block: AnyFloats) -> Keys:
         """Leaves of records without gaps: at each node the smaller values go to the first child."""
         nodes = np.zeros(len(block), dtype=np.int64)
         active = np.arange(len(block))
@@ -315,7 +314,7 @@ class MedianPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             right = block[active, self.features_[at]] > self.thresholds_[at]
             nodes[active] = self.children_[at, right.astype(np.intp)]
 
-    def centers(self, keys: Keys) -> Floats:
+    def centers(self, keys: Keys) -> AnyFloats:
         """Mean features of the records of cells, shape (len(keys), d)."""
         return self.middles_[keys]
 
@@ -337,13 +336,13 @@ class _Cuts:
     leaves: list[NDArray[np.intp]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, table: Floats, cells: int) -> "_Cuts":
+    def of(cls, table: AnyFloats, cells: int) -> "_Cuts":
         """Cut the rows of a table into at most `cells` leaves."""
         tree = cls()
         tree.grow(table, _places(table), np.arange(len(table)), cells)
         return tree
 
-    def grow(self, table: Floats, places: Floats, rows: NDArray[np.intp], cells: int) -> int:
+    def grow(self, table: AnyFloats, places: AnyFloats, rows: NDArray[np.intp], cells: int) -> int:
         """Add the subtree of some rows, and return the number of its root."""
         node = len(self.nodes)
         self.nodes.append((-1, 0.0, -1 - len(self.leaves), 0))
@@ -367,7 +366,7 @@ class _Cuts:
         return np.array(features), np.array(thresholds), np.column_stack([first, second]).astype(np.int64)
 
 
-def _cut(table: Floats, places: Floats, rows: NDArray[np.intp], share: float) -> tuple[int, np.float64] | None:
+def _cut(table: AnyFloats, places: AnyFloats, rows: NDArray[np.intp], share: float) -> tuple[int, np.float64] | None:
     """The widest feature, and the gap between two of its values that leaves nearest to a share of the rows below.
 
     None where all rows are alike.
@@ -385,7 +384,7 @@ def _cut(table: Floats, places: Floats, rows: NDArray[np.intp], share: float) ->
     return None
 
 
-def _places(table: Floats) -> Floats:
+def _places(table: AnyFloats) -> AnyFloats:
     """Each value as the share of values of its column below it, ties in the middle, shape (n, d)."""
     places = np.empty(table.shape, dtype=np.float32)
     for j, column in enumerate(table.T):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.inputs import Floats, Groups, PublicInput, public_value, real_matrix
-from labeldp.privacy import InputError, Public, Release, Trust, all_digits, check_integer, decimal, set_fields
+from labeldp.mechanisms.inputs import Groups, PublicInput, public_value, real_matrix
+from labeldp.privacy import Floats, InputError, Public, Release, Trust, all_digits, check_integer, decimal, set_fields
 
 Keys = NDArray[np.int64]
 

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.bags.base import Bagged, ShownBags
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.inputs import Floats, Groups, PublicInput, public_value, real_matrix
+from labeldp.mechanisms.inputs import Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
     MAX_BAG,
+    Floats,
     HiddenWeights,
     InputError,
+    Integers,
     PrivacyLoss,
     Public,
+    RandomSource,
     all_digits,
     check_choice,
     check_delta,
@@ -31,7 +34,7 @@ from labeldp.privacy import (
     shortest_float,
     smallest_below,
 )
-from labeldp.sampling import MIN_RATE, NORMAL_ERROR, Integers, WordStream, discrete_laplace, normals
+from labeldp.sampling import MIN_RATE, NORMAL_ERROR, WordStream, discrete_laplace, normals
 
 MAX_ROWS = 1 << 20
 
@@ -352,7 +355,7 @@ class WeightedLBA(Bagged):
         records = int(sizes.sum()) // made["rows"]
         return ShownBags(Domain.from_json(made["domain"]), records, sizes, labels, spread, features=features)
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))

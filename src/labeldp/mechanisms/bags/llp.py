@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.bags.base import Bagged, Keys, ShownBags
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import CELL_FAILURE
-from labeldp.mechanisms.inputs import Floats
 from labeldp.privacy import (
     MAX_BAG,
     MAX_EPSILON,
     Argument,
+    Floats,
     InputError,
+    Integers,
     NoisyBag,
     PrivacyLoss,
+    RandomSource,
     all_digits,
     as_bound,
     bag_ends,
@@ -43,7 +45,6 @@ from labeldp.sampling import (
     NORMAL_ERROR,
     SEED_WORDS,
     SMOOTHING,
-    Integers,
     WordStream,
     discrete_gaussian,
     fresh_seed,
@@ -424,14 +425,14 @@ class NoisyWeightedLLP(Bagged):
 
         return ShownBags.of_records(Domain.from_json(made["domain"]), column("bag"), weights, column(sums), spread)
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """A public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
         bound = self.bound(rng)
         seed = fresh_seed(bound)
         bag_weights = self.bag_weights(seed)
         return np.concatenate([seed, self.sums(labels, bag_weights) + self.draw_noise(bag_weights.stddevs, rng=bound)])
 
-    def draw_noise(self, stddevs: Integers, *, rng: Any) -> Integers:
+    def draw_noise(self, stddevs: Integers, *, rng: RandomSource) -> Integers:
         """Noise in steps of each standard deviation, shape as `stddevs`; none where it is 0."""
         randomness, noise = as_bound(rng), np.zeros(len(stddevs), dtype=np.int64)
         names = randomness.record_ids(None, len(stddevs))

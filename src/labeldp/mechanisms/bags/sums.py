@@ -12,11 +12,13 @@ from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ShownBags
 from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
-from labeldp.mechanisms.inputs import Floats
 from labeldp.privacy import (
+    Floats,
     InputError,
+    Integers,
     PrivacyLoss,
     Public,
+    RandomSource,
     Trust,
     all_digits,
     check_choice,
@@ -31,7 +33,6 @@ from labeldp.privacy import (
 from labeldp.sampling import (
     MIN_RATE,
     SEED_WORDS,
-    Integers,
     discrete_gaussian,
     discrete_laplace,
     fresh_seed,
@@ -176,12 +177,12 @@ class BagSum(Bagged):
             domain, bags, np.ones(len(bags)), column(sums), lambda bags: np.full(bags.max() + 1, spread)
         )
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
         return sums + self.draw_noise(len(sums), rng=self.bound(rng))
 
-    def draw_noise(self, count: int, *, rng: Any) -> Integers:
+    def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
         """Draw noise in fine steps, shape (count,), without labels."""
         stream = word_stream(rng, count)
         laplace = self.noise == "laplace"
@@ -271,7 +272,7 @@ class NaiveBags(Mechanism):
         """The exact sums of codes, shape (count,)."""
         return np.asarray(released)[SEED_WORDS:]
 
-    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> Integers:
+    def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """A public seed of the bags, and the sums, shape (4 + count,)."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.privacy import (
+    Floats,
     InputError,
+    Integers,
     Neighbors,
     PrivacyLoss,
     Randomness,
@@ -18,10 +19,6 @@ from labeldp.privacy import (
     exact_positive,
     set_fields,
 )
-
-Floats = NDArray[np.float64]
-
-Integers = NDArray[np.int64]
 
 GRADIENT_BITS = 22
 """Gradients are counted in units of lipschitz / 2**GRADIENT_BITS, so that their sums are exact in any order."""

@@ -6,10 +6,11 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from labeldp.online.convex.base import Body, ConvexKernel, Floats, real
+from labeldp.online.convex.base import Body, ConvexKernel, real
 from labeldp.online.noisy_sums import HasRounds, NoisySums
 from labeldp.online.tree import LaplaceTree
 from labeldp.privacy import (
+    Floats,
     InputError,
     Neighbors,
     PrivacyLoss,

@@ -25,6 +25,7 @@ from labeldp.online.experts.planning import NEIGHBORS
 from labeldp.online.noisy_sums import NoisySums, ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree
 from labeldp.privacy import (
+    Floats,
     InputError,
     check_integer,
     decimal,
@@ -33,8 +34,6 @@ from labeldp.privacy import (
     shortest_float,
     smallest_positive,
 )
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 CONVEX_METHODS = ("matrix-factorization", "tree", "redraw", "dartboard", "l2p", "sampler")
 """Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""

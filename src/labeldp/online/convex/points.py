@@ -12,12 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from labeldp.online.convex.base import Ball, Body, Box
-from labeldp.privacy import WORD, InputError, Randomness, Words
+from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomness, Words
 from labeldp.sampling import falls_below, fresh_words, keep_coins
-
-Floats = NDArray[np.float64]
-
-Integers = NDArray[np.int64]
 
 BALL_FAILURE = Fraction(2, 10**11)
 """What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
@@ -286,8 +282,6 @@ def _axis_of(center: Floats) -> tuple[Floats, float]:
     axis = center / length if length else np.eye(1, len(center))[0]
     return axis, 1.0 if axis[0] >= 0 else -1.0
 
-
-Flags = NDArray[np.bool_]
 
 OFFSET_FAILURE = Fraction(1, 1 << 60)
 """What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability

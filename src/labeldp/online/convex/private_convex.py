@@ -7,18 +7,20 @@ from dataclasses import replace
 from typing import Any, final
 
 from labeldp.online.charging import OnlineLedger, RoundsMechanism, checked_ledger
-from labeldp.online.convex.base import Body, Floats, checked_gradients, finite_array
+from labeldp.online.convex.base import Body, checked_gradients, finite_array
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.planning import ConvexPlan, plan_convex
 from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
 from labeldp.privacy import (
     Budget,
     Certificate,
+    Floats,
     InputError,
     Ledger,
     OwnProcess,
     PrivacyLoss,
     RandomnessKind,
+    RandomSource,
     SystemRandomness,
     as_successive,
 )
@@ -86,7 +88,7 @@ class PrivateOnlineConvex(OwnProcess):
         *,
         clip: bool = False,
         sampler: Sampler | None = None,
-        rng: Any = None,
+        rng: RandomSource | None = None,
         ledger: OnlineLedger | None = None,
         dataset: str = "losses",
     ) -> None:

@@ -10,20 +10,13 @@ from typing import Any, Protocol, final
 import numpy as np
 from scipy.stats import binom
 
-from labeldp.online.convex.base import (
-    GRADIENT_BITS,
-    Body,
-    ConvexKernel,
-    Floats,
-    Integers,
-    finite_array,
-    gradient_units,
-    real,
-)
+from labeldp.online.convex.base import GRADIENT_BITS, Body, ConvexKernel, finite_array, gradient_units, real
 from labeldp.online.convex.points import draw_failure, draw_point, grid_step
 from labeldp.online.experts.lazy import LazyState, begin, play
 from labeldp.privacy import (
+    Floats,
     InputError,
+    Integers,
     Neighbors,
     PrivacyLoss,
     Randomness,

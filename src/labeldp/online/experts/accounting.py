@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.privacy import (
     MAX_RATE,
     ORDERS,
     Argument,
+    Floats,
     InputError,
     Neighbors,
     PrivacyLoss,
@@ -25,8 +25,6 @@ from labeldp.privacy import (
     smallest,
     switching_rdp,
 )
-
-Floats = NDArray[np.float64]
 
 SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""

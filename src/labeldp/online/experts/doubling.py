@@ -9,6 +9,7 @@ import numpy as np
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
 from labeldp.privacy import (
     InputError,
+    Integers,
     Neighbors,
     PrivacyLoss,
     Randomness,
@@ -18,7 +19,7 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import Integers, draw_index
+from labeldp.sampling import draw_index
 
 
 @final

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from labeldp.privacy import InputError, Neighbors, PrivacyLoss, Randomness, Trust
+from labeldp.privacy import InputError, Integers, Neighbors, PrivacyLoss, Randomness, Trust
 
 Losses = Any
 """Levels 0 … `levels` of every expert in one or more rounds, shape (rounds, experts): a dense array of unsigned
@@ -239,8 +239,6 @@ def _csr(like: Any, levels: NDArray[Any]) -> Any:
     """A CSR array with these levels where the other has its losses."""
     return type(like)((levels, like.indices, like.indptr), shape=like.shape)
 
-
-Integers = NDArray[np.int64]
 
 TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
 """How losses in [0, 1] may be counted, and the integers that hold exactly those levels."""

@@ -12,6 +12,7 @@ from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, Rows, rows_of
 from labeldp.privacy import (
     InputError,
+    Integers,
     Neighbors,
     PrivacyLoss,
     Randomness,
@@ -23,8 +24,6 @@ from labeldp.privacy import (
     set_fields,
 )
 from labeldp.sampling import draw_index, keep_coins
-
-Integers = NDArray[np.int64]
 
 H = TypeVar("H")
 

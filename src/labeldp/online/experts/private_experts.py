@@ -22,6 +22,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     RandomnessKind,
+    RandomSource,
     SystemRandomness,
     as_successive,
     decimal,
@@ -92,7 +93,7 @@ class PrivateExperts(OwnProcess):
         neighbors: str = "replace",
         loss_bits: int = 8,
         *,
-        rng: Any = None,
+        rng: RandomSource | None = None,
         ledger: OnlineLedger | None = None,
         dataset: str = "losses",
     ) -> None:
@@ -203,7 +204,12 @@ class PrivateExperts(OwnProcess):
 
     @classmethod
     def from_state_dict(
-        cls, state: Mapping[str, Any], *, rng: Any = None, ledger: OnlineLedger | None = None, pay: bool = False
+        cls,
+        state: Mapping[str, Any],
+        *,
+        rng: RandomSource | None = None,
+        ledger: OnlineLedger | None = None,
+        pay: bool = False,
     ) -> "PrivateExperts":
         """A learner that goes on from a snapshot.
 

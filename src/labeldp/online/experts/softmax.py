@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
-from labeldp.online.noisy_sums import Floats, HasRounds, NoisySums, SumsState, ToeplitzSums
+from labeldp.online.noisy_sums import HasRounds, NoisySums, SumsState, ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
 from labeldp.privacy import (
+    Floats,
     InputError,
     Neighbors,
     PrivacyLoss,

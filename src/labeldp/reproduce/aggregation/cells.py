@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.curator import Curator
 from labeldp.learners import bag_rows, fit_bags
 from labeldp.mechanisms import BagSum, Interval, Mechanism, NoisyWeightedLLP, WeightedLBA, random_bags
-from labeldp.privacy import Budget, Public, Release
+from labeldp.privacy import Budget, Floats, Public, Release
 from labeldp.reproduce.aggregation.data import SPLIT, Problem
 from labeldp.workflows import networks
-
-Floats = NDArray[np.float64]
 
 GRID = 4097
 """Labels that are declared."""

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError
-
-Floats = NDArray[np.float64]
+from labeldp.privacy import Floats, InputError
 
 Levels = NDArray[np.uint8]
 

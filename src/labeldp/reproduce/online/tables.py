@@ -18,11 +18,9 @@ from labeldp.online import (
     expected_weights,
     measured_regret,
 )
-from labeldp.privacy import as_randomness
+from labeldp.privacy import RandomSource, as_randomness
 from labeldp.reproduce.online.data import RealLosses
 from labeldp.reproduce.online.learners import BLIND, Learner, learners
-
-Rng = Any
 
 SEQUENCES: dict[str, Callable[[int, int, int], LossSequence]] = {
     "iid-0.1": lambda rounds, experts, seed: Gap(rounds, experts, seed, 0.1),
@@ -110,7 +108,7 @@ def excess(rounds: int, epsilon: float) -> list[OnlinePoint]:
     ]
 
 
-def regrets(data: str, rounds: int, experts: int, epsilon: float, seed: int, rng: Rng) -> list[OnlinePoint]:
+def regrets(data: str, rounds: int, experts: int, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
     """The mean regret of every learner on one sequence of losses."""
     if data == HARD:
         losses: LossSequence = Epochs.hard(rounds, experts, epsilon, seed)
@@ -119,7 +117,7 @@ def regrets(data: str, rounds: int, experts: int, epsilon: float, seed: int, rng
     return [_mean(each, losses, seed, rng) for each in learners(experts, rounds, epsilon)]
 
 
-def _mean(learner: Learner, losses: LossSequence | RealLosses, seed: int, rng: Rng) -> OnlinePoint:
+def _mean(learner: Learner, losses: LossSequence | RealLosses, seed: int, rng: RandomSource) -> OnlinePoint:
     """Exact where the marginals are known, else the mean of some plays."""
     if learner.expected is not None:
         value = learner.expected(losses.blocks(), seed).regret
@@ -128,13 +126,13 @@ def _mean(learner: Learner, losses: LossSequence | RealLosses, seed: int, rng: R
     return OnlinePoint(learner.name, value, bound=learner.bound, setting=words(learner.parameters))
 
 
-def _played(learner: Learner, losses: LossSequence | RealLosses, rng: Rng) -> Regret:
+def _played(learner: Learner, losses: LossSequence | RealLosses, rng: RandomSource) -> Regret:
     """One play of a kernel."""
     assert learner.kernel is not None
     return measured_regret(learner.kernel(), losses.blocks(), rng=as_randomness(rng))
 
 
-def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: Rng) -> list[OnlinePoint]:
+def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
     """Mean regret of every learner on real losses, and that of one play of its kernel."""
     rounds, experts = losses.levels.shape
     found = []

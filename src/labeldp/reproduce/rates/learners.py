@@ -23,10 +23,8 @@ from labeldp.mechanisms import (
     UnaryEncoding,
     debias,
 )
-from labeldp.privacy import WORD, Public
+from labeldp.privacy import WORD, Floats, Public
 from labeldp.theory import HardClasses, HardValues
-
-Floats = NDArray[np.float64]
 
 Counts = NDArray[np.int64]
 

@@ -1,7 +1,7 @@
 """Recipes of a trusted curator: linear, cells."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_cells, fit_linear, round_moment
 from labeldp.mechanisms import CrossMoment, Interval
-from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, Release
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import EVALUATED, MIN_RECORDS, Recipe, Step, TrainingContext, check_size
 from labeldp.workflows.fit.summary import format_number
@@ -52,7 +52,7 @@ class NoisyCells(Recipe):
             raise InputError(f"--model cells needs at least {MIN_RECORDS} records")
         check_size("--cells", self.settings.cells, len(rows.features))
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `fit_cells`: on one thread, since the same cells are found again by rows that are the same to the bit."""
         partition = MedianPartition(self.settings.cells) if self.settings.cells else None
         with threadpool_limits(1):
@@ -128,7 +128,7 @@ class NoisySums(Recipe):
         if isinstance(self.settings.domain, Interval) and len(rows.features) < MIN_RECORDS:
             raise InputError(f"--model linear needs at least {MIN_RECORDS} records")
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `fit_linear`: on one thread, since the same sums are found again by rows that are the same to the bit."""
         with threadpool_limits(1):
             return fit_linear(
@@ -147,7 +147,7 @@ class NoisySums(Recipe):
         return np.asarray(PCA(min(DIRECTIONS, *table.shape), svd_solver="covariance_eigh").fit_transform(table))
 
     def learn_simulated(
-        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
+        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """The same at another epsilon, without an evaluation."""
         delta, plain = self.settings.delta, FunctionTransformer()

@@ -32,7 +32,7 @@ from labeldp.learners import (
     tune,
 )
 from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, Mechanism, RandomizedResponse, UnaryEncoding
-from labeldp.privacy import CuratorLike, InputError, Release
+from labeldp.privacy import CuratorLike, InputError, RandomSource, Release
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
     MIN_RECORDS,
@@ -112,7 +112,7 @@ class ReleasedLabels(Recipe):
             check_size(f"--{name}", count, len(rows.features))
         self._learners(rows)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """One release, then whatever predicts best which it did not see: see `tune`."""
         release = curator.release(self.mechanism, rng=rng, step="labels")
         with threadpool_limits(1):  # sums in another order would choose another size
@@ -257,7 +257,7 @@ class NoisyLabels(Recipe):
         assert isinstance(rows, PrivateRows)
         return classifiers_of(self.settings.model, rows.features, rows.encoder.categorical, self.settings.domain.size)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `fit_multistage`."""
         assert isinstance(rows, PrivateRows)
         settings, categorical = self.settings, rows.encoder.categorical
@@ -279,7 +279,7 @@ class NoisyLabels(Recipe):
         return features
 
     def learn_simulated(
-        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: Any
+        self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """The chosen classifier from one release of all labels."""
         release = curator.release(RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=rng)

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.curator import DatasetLedger
 from labeldp.learners import Model, cluster_prior, fit_multistage
 from labeldp.mechanisms import RandomizedResponse
-from labeldp.privacy import CuratorLike, InputError, Public, Release
+from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
@@ -61,7 +61,7 @@ class NetworkLabels(Recipe):
         """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
         return stage_steps(self.settings, records)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `fit_multistage`."""
         settings = self.settings
         prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
@@ -143,7 +143,7 @@ class Best(Recipe):
         response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
         return (*found, Step("evaluation", response.privacy_loss(), 1))
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""
         trainings = len(self.steps(curator.records)) - 1
         with threadpool_limits(1, user_api="blas"):

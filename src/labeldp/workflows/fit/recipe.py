@@ -15,6 +15,7 @@ from labeldp.privacy import (
     CuratorLike,
     InputError,
     PrivacyLoss,
+    RandomSource,
     Release,
     positive_epsilon,
     shortest_float,
@@ -105,7 +106,7 @@ class Recipe(ABC):
         """
 
     @abstractmethod
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: Any, context: TrainingContext) -> Release[Model]:
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """The releases, each under its step's name, and a model with an evaluation."""
 
     def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
@@ -113,7 +114,7 @@ class Recipe(ABC):
         raise NotImplementedError
 
     def learn_simulated(
-        self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: Any
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """Return the same kind of model from other labels at another epsilon; called only if there is a simulation."""
         raise NotImplementedError
