@@ -129,7 +129,7 @@ def dying(function, when):
 
 moment = sys.argv.pop(1)
 if moment == "the ledger appeared":
-    ledger_file.Shelf.write = dying(ledger_file.Shelf.write, "before")
+    ledger_file.LedgerTransaction.write = dying(ledger_file.LedgerTransaction.write, "before")
 elif moment == "between stages":
     observers.WatchedCurator.release = dying(observers.WatchedCurator.release, "after")
 else:

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from labeldp import tables
 from labeldp.privacy import InputError, LabelDPError
-from labeldp.tables import whole_directory, whole_or_nothing
+from labeldp.tables import atomic_directory, atomic_write
 
 Disk = Callable[[int], AbstractContextManager[None]]
 
@@ -27,7 +28,7 @@ def fill_a_disk() -> None:
 def test_a_file_appears_whole(tmp_path: Path) -> None:
     """`path` is never seen half-written: it appears, on disk, when the body ends without an error."""
     target = tmp_path / "out.csv"
-    with whole_or_nothing(target) as hidden:
+    with atomic_write(target) as hidden:
         hidden.write_text("new")
         assert not target.exists()
     assert target.read_text() == "new" and os.listdir(tmp_path) == ["out.csv"]
@@ -59,7 +60,7 @@ def test_a_file_is_for_its_owner_alone_until_it_is_whole(
     """Until it is whole its owner alone can read it; then it has the mode of any new file."""
     before = os.umask(mask)
     try:
-        with whole_or_nothing(tmp_path / "out.csv", overwrite=overwrite) as hidden:
+        with atomic_write(tmp_path / "out.csv", overwrite=overwrite) as hidden:
             hidden.write_text("new")
             assert hidden.stat().st_mode & 0o777 == 0o600
             assert len(os.listdir(tmp_path)) == (system in ("named", "without /proc"))
@@ -79,8 +80,8 @@ def test_nothing_of_a_killed_process_stays_behind(tmp_path: Path) -> None:
             import os, signal
             {named}
             os.umask(0)
-            from labeldp.tables import whole_or_nothing
-            with whole_or_nothing({str(tmp_path / "out.csv")!r}) as hidden:
+            from labeldp.tables import atomic_write
+            with atomic_write({str(tmp_path / "out.csv")!r}) as hidden:
                 hidden.write_text("half")
                 os.kill(os.getpid(), signal.SIGKILL)
         """
@@ -102,7 +103,7 @@ def anonymous(folder: Path) -> bool:
 
 def test_a_name_that_is_too_long_is_refused_first(tmp_path: Path) -> None:
     target = tmp_path / ("n" * 240 + ".csv")
-    with pytest.raises(InputError, match="cannot be written: its name is too long"), whole_or_nothing(target):
+    with pytest.raises(InputError, match="cannot be written: its name is too long"), atomic_write(target):
         pytest.fail("the body must not run")
 
 
@@ -113,7 +114,7 @@ def test_after_any_error_the_hidden_file_is_gone(tmp_path: Path, error: type[Bas
     target = tmp_path / "out.csv"
     if overwrite:
         target.write_text("old")
-    with pytest.raises(error), whole_or_nothing(target, overwrite=overwrite) as hidden:
+    with pytest.raises(error), atomic_write(target, overwrite=overwrite) as hidden:
         hidden.write_text("new")
         raise error
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"] * overwrite
@@ -122,9 +123,9 @@ def test_after_any_error_the_hidden_file_is_gone(tmp_path: Path, error: type[Bas
 def test_an_existing_file_is_replaced_only_when_told(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     target.write_text("old")
-    with pytest.raises(InputError, match=r"out\.csv exists already"), whole_or_nothing(target):
+    with pytest.raises(InputError, match=r"out\.csv exists already"), atomic_write(target):
         pytest.fail("the body must not run")
-    with whole_or_nothing(target, overwrite=True) as hidden:
+    with atomic_write(target, overwrite=True) as hidden:
         hidden.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new" and os.listdir(tmp_path) == ["out.csv"]
@@ -132,7 +133,7 @@ def test_an_existing_file_is_replaced_only_when_told(tmp_path: Path) -> None:
 
 def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
-    with pytest.raises(InputError, match="appeared meanwhile"), whole_or_nothing(target) as hidden:
+    with pytest.raises(InputError, match="appeared meanwhile"), atomic_write(target) as hidden:
         hidden.write_text("new")
         target.write_text("another's")
     assert target.read_text() == "another's" and os.listdir(tmp_path) == ["out.csv"]
@@ -141,7 +142,7 @@ def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path: Path) -> None:
 def test_a_file_system_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", no_link)
     monkeypatch.delattr(os, "O_TMPFILE", raising=False)
-    with whole_or_nothing(tmp_path / "out.csv") as hidden:
+    with atomic_write(tmp_path / "out.csv") as hidden:
         hidden.write_text("new")
     assert os.listdir(tmp_path) == ["out.csv"]
 
@@ -153,7 +154,7 @@ def test_bad_targets_are_refused(tmp_path: Path) -> None:
         (tmp_path / "no" / "out.csv", "there is no directory"),
         (tmp_path / "pipe", "is not a regular file"),
     ):
-        with pytest.raises(InputError, match=message), whole_or_nothing(target, overwrite=True):
+        with pytest.raises(InputError, match=message), atomic_write(target, overwrite=True):
             pytest.fail("the body must not run")
 
 
@@ -162,17 +163,17 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, overwrite: bool, small_disk:
     target = tmp_path / "out.csv"
     if overwrite:
         target.write_text("old")
-    with pytest.raises(LabelDPError, match="the disk is full"), whole_or_nothing(target, overwrite=overwrite):
+    with pytest.raises(LabelDPError, match="the disk is full"), atomic_write(target, overwrite=overwrite):
         fill_a_disk()
     with pytest.raises(LabelDPError, match=r"out\.csv was not written"), small_disk(1 << 20):  # noqa: SIM117
-        with whole_or_nothing(target, overwrite=overwrite) as hidden:
+        with atomic_write(target, overwrite=overwrite) as hidden:
             hidden.write_bytes(bytes(1 << 21))
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"] * overwrite
 
 
 def directory(path: Path) -> AbstractContextManager[Path]:
     """A directory of two files."""
-    return whole_directory(path, ("model", "report"))
+    return atomic_directory(path, ("model", "report"))
 
 
 def test_a_directory_appears_whole(tmp_path: Path) -> None:
@@ -202,10 +203,10 @@ def test_what_a_dead_run_left_is_not_in_the_next(tmp_path: Path) -> None:
     target = tmp_path / "run"
     body = f"""
         import os, signal
-        from labeldp.tables import whole_directory, whole_or_nothing
-        with whole_directory({str(target)!r}, ("model", "report")) as hidden:
+        from labeldp.tables import atomic_directory, atomic_write
+        with atomic_directory({str(target)!r}, ("model", "report")) as hidden:
             (hidden / "report").write_text("of the dead run")
-            with whole_or_nothing(hidden / "model"):
+            with atomic_write(hidden / "model"):
                 os.kill(os.getpid(), signal.SIGKILL)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(body)], check=False)
@@ -298,3 +299,11 @@ def test_a_full_disk_leaves_no_directory(tmp_path: Path) -> None:
         (hidden / "model").write_text("done")
         fill_a_disk()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("whole_or_nothing", "atomic_write"), ("whole_directory", "atomic_directory")]
+)
+def test_an_older_name_still_works_and_warns(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"labeldp.tables.{old} is labeldp.tables.{new} now"):
+        assert getattr(tables, old) is getattr(tables, new)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.options import naming_flags
+from labeldp.cli.options import flags_in_errors
 
 LLP_EXAMPLES = """\b
 Examples:
@@ -145,7 +145,7 @@ def account() -> None:
 @click.option("--n", metavar="NUMBER", help="All labels: the exact law of a fixed set, as a certificate has it.")
 @click.option("--solve-for", metavar="NAME", help="size, stddev or noisy-fraction: the smallest that keeps both.")
 @_shared
-@naming_flags(records="--n")
+@flags_in_errors(records="--n")
 def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
     """Bags with published weights, and noise on some labels.
 
@@ -211,7 +211,7 @@ def _noisy_words(bags: Any) -> str:
 @click.option("--rows", default="1", show_default=True, metavar="NUMBER", help="Weight vectors for the same bag.")
 @click.option("--solve-for", metavar="NAME", help="residual: the smallest floor that keeps both.")
 @_shared
-@naming_flags(residual_square="--residual")
+@flags_in_errors(residual_square="--residual")
 def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: bool, **given: str | None) -> None:
     """Bags of features and labels with the same secret weights.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from labeldp.cli.ledger import describe_budget
-from labeldp.cli.options import FILE, PATH, domain_options, note, private, saying_weak
+from labeldp.cli.options import FILE, PATH, domain_options, note, private_label_options, warn_if_weak
 from labeldp.cli.options import progress as _progress
 from labeldp.workflows import METHODS, RECIPES, TRUSTS
 
@@ -83,7 +83,7 @@ Examples:
 
 @click.command(epilog=FIT_EXAMPLES)
 @click.argument("data", type=PATH)
-@private
+@private_label_options
 @domain_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
 @click.option(
@@ -160,7 +160,7 @@ def fit(data: str, **options: Any) -> None:
 
     files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
     settings = FitSettings.parse(**options)
-    saying_weak(settings.epsilon)
+    warn_if_weak(settings.epsilon)
     with _progress("reading") as progress:
         summary = fit_file(
             data,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import FILE, naming_flags, saying_weak
+from labeldp.cli.options import FILE, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -42,7 +42,7 @@ def _dataset(account: DatasetLedger) -> str:
     """One dataset: its budget, what was spent, and each release in a line."""
     from labeldp.curator import times
 
-    lines = [_standing(account)]
+    lines = [balance_line(account)]
     for domain in account.domains:
         refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
         lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
@@ -77,13 +77,14 @@ def _cost(charge: Charge) -> str:
 
 
 def describe_budget(path: str, name: str) -> str:
-    """What a dataset may cost and has cost, as a line."""
+    """Return the line of a dataset in the ledger file `path`."""
     from labeldp.curator import LedgerFile
 
-    return _standing(LedgerFile(path).dataset(name))
+    return balance_line(LedgerFile(path).dataset(name))
 
 
-def _standing(account: DatasetLedger) -> str:
+def balance_line(account: DatasetLedger) -> str:
+    """Return what a dataset may cost and has cost, as a line."""
     from labeldp.privacy import digits_above
 
     budget = account.budget
@@ -157,8 +158,6 @@ def ledger_show(path: str) -> None:
 
     The ledger itself is as secret as the labels: it holds the keys to the noise.
     """
-    pass
-
     click.echo(describe_ledger(path))
 
 
@@ -179,14 +178,12 @@ Examples:
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
 @click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
 @click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
-@naming_flags(name="--dataset")
+@flags_in_errors(name="--dataset")
 def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, **others: Any) -> None:
     """Add a dataset with the most that all its releases may ever cost together, or change it on record.
 
     The first domain that labels are compared with is declared thereby. Another one is a change: whether labels fit may
     tell one bit about all of them, so certificates of later releases count it. What was spent stays spent.
     """
-    pass
-
-    saying_weak(epsilon)
+    warn_if_weak(epsilon)
     click.echo(add_dataset(path, dataset, epsilon, delta, **others))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import naming_change, naming_flags, online_options, progress, saying_weak
+from labeldp.cli.options import flags_in_errors, online_options, progress, suggest_budget_change, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.online import ExpertsPlan
@@ -38,15 +38,13 @@ def online() -> None:
 @click.option("--experts", required=True, metavar="NUMBER", help="How many experts there are to follow.")
 @online_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@naming_flags(d="--experts")
+@flags_in_errors(d="--experts")
 def plan(loss_bits: str, as_json: bool, **asked: Any) -> None:
     """Which learner to take, its parameters and its bound of regret, before any data is touched.
 
     The plan follows from these numbers alone. It is the one that online run takes for as many rounds and columns.
     """
-    pass
-
-    saying_weak(asked["epsilon"], about="the losses of one round")
+    warn_if_weak(asked["epsilon"], about="the losses of one round")
     found = plan_online(**asked, loss_bits=int(loss_bits))
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(online_plan_lines(found)))
 
@@ -70,7 +68,7 @@ Examples:
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=str), help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
-@naming_flags(name="--dataset")
+@flags_in_errors(name="--dataset")
 def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **asked: Any) -> None:
     """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
 
@@ -83,12 +81,12 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     from labeldp.cli.ledger import describe_budget
     from labeldp.workflows import OnlineRun, run_online
 
-    saying_weak(asked["epsilon"], about="the losses of one round")
+    warn_if_weak(asked["epsilon"], about="the losses of one round")
     revision = asked.pop("revision")
     experts = asked.pop("experts")
     columns = None if experts is None else tuple(experts.split(","))
     wanted = OnlineRun(**asked, loss_bits=int(loss_bits), experts=columns)
-    with naming_change(ledger, dataset), progress("reading") as show:
+    with suggest_budget_change(ledger, dataset), progress("reading") as show:
         certificate = run_online(
             losses,
             wanted,

@@ -15,7 +15,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let the errors of a command name its options as they are typed, in the place of arguments of functions.
 
     Args:
@@ -40,7 +40,7 @@ def naming_flags(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 @contextmanager
-def naming_change(ledger: Any, dataset: Any) -> Iterator[None]:
+def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
     """A refusal by the budget says by which command it can be changed."""
     from labeldp.privacy import BudgetExceeded
 
@@ -51,7 +51,7 @@ def naming_change(ledger: Any, dataset: Any) -> Iterator[None]:
         raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
 
 
-def saying_weak(*epsilons: Any, about: str = "one label") -> None:
+def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
     """Say of each epsilon above 10, on stderr, how little it promises; what is no number is refused elsewhere."""
     from labeldp.privacy import InputError, decimal, weak_promise
 
@@ -62,7 +62,7 @@ def saying_weak(*epsilons: Any, about: str = "one label") -> None:
                 click.echo(sentence, err=True)
 
 
-def private(command: Callable[P, R]) -> Callable[P, R]:
+def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
     """The options that every command on private labels shares."""
     options = [
         click.option(
@@ -82,7 +82,7 @@ def private(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with naming_change(kwargs["ledger"], kwargs["dataset"]):
+        with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
             return command(*args, **kwargs)
 
     decorated: Any = run

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import saying_weak
+from labeldp.cli.options import warn_if_weak
 
 if TYPE_CHECKING:
-    from labeldp.workflows import Plan, PlanRow, Question
+    from labeldp.workflows import PlanRow, Question, RecordsPlan
 
 EXAMPLES = """\b
 Examples:
@@ -60,7 +60,7 @@ def plan(
     from labeldp.privacy import InputError
     from labeldp.workflows import Question, make_plan, read_features
 
-    saying_weak(*asked["epsilon"].split(","))
+    warn_if_weak(*asked["epsilon"].split(","))
     named = {"--label": label, "--features": features, "--id": id_column}
     if data is None:
         if extra := [name for name, value in named.items() if value is not None]:
@@ -80,7 +80,7 @@ WIDTH = 110
 PROTECTED = {"label": "labels", "full": "features too"}
 
 
-def plan_lines(plan: Plan) -> list[str]:
+def plan_lines(plan: RecordsPlan) -> list[str]:
     """The lines that `labeldp plan` prints."""
     asked = plan.question
     lines = [_about(asked), *_file_lines(plan), ""]
@@ -120,7 +120,7 @@ def _about(asked: Question) -> str:
     return f"{asked.task.capitalize()}: {asked.records:,} records, {_counted(asked.dimension, 'feature')}, {labels}."
 
 
-def _file_lines(plan: Plan) -> list[str]:
+def _file_lines(plan: RecordsPlan) -> list[str]:
     """What the file said."""
     found = plan.features
     if found is None:
@@ -155,7 +155,7 @@ def _learner(row: PlanRow) -> str:
     return f"cubes of side {row.side:.2g}: {cells}{least}"
 
 
-def _notes(plan: Plan) -> list[str]:
+def _notes(plan: RecordsPlan) -> list[str]:
     """How to read the table, and where records are too few."""
     asked = plan.question
     classes = asked.task == "classification"

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from labeldp.cli.ledger import describe_budget
-from labeldp.cli.options import FILE, bag_options, domain_options, naming_flags, note, private, saying_weak
+from labeldp.cli.options import (
+    FILE,
+    bag_options,
+    domain_options,
+    flags_in_errors,
+    note,
+    private_label_options,
+    warn_if_weak,
+)
 from labeldp.cli.options import progress as _progress
 
 RELEASE_EXAMPLES = """\b
@@ -26,7 +34,7 @@ BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 
 @click.command(epilog=RELEASE_EXAMPLES)
 @click.argument("data", type=FILE)
-@private
+@private_label_options
 @domain_options
 @click.option(
     "--mechanism",
@@ -39,7 +47,7 @@ BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 @click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
-@naming_flags(domain="--classes or --range", name="--dataset")
+@flags_in_errors(domain="--classes or --range", name="--dataset")
 def release(data: str, out: str, **options: Any) -> None:
     """Release the label column of DATA with noise.
 
@@ -49,7 +57,7 @@ def release(data: str, out: str, **options: Any) -> None:
     """
     from labeldp.workflows import domain_of, release_bags, release_file
 
-    saying_weak(options["epsilon"])
+    warn_if_weak(options["epsilon"])
     given = {name: options.pop(name) for name in ("classes", "interval", "grid", "clip")}
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}

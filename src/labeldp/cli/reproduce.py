@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from labeldp.cli.options import naming_flags, progress
+from labeldp.cli.options import flags_in_errors, progress
 
 EXAMPLES = """\b
 Examples:
@@ -170,7 +170,7 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
 )
 @click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
 @OUT
-@naming_flags()
+@flags_in_errors()
 def online(data: str | None, out: str, **options: Any) -> None:
     """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.
 

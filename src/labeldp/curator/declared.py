@@ -82,7 +82,7 @@ def classes_form(names: list[str]) -> str:
     return f"classes {hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()}"
 
 
-def declared_by(connection: sqlite3.Connection, dataset: int) -> dict[str, str]:
+def declared_domains(connection: sqlite3.Connection, dataset: int) -> dict[str, str]:
     """The domains of a dataset, in words by their form, oldest first."""
     query = "SELECT form, words FROM domain WHERE dataset = ? ORDER BY id"
     return dict(connection.execute(query, (dataset,)).fetchall())
@@ -96,8 +96,8 @@ def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, crea
     )
 
 
-def told(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
-    """What a certificate says of the bits that changes of the domain and refusals may have told so far."""
+def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
+    """What a certificate says of the bits that changes of the domain and refusals may have disclosed so far."""
     [(domains, refused)] = connection.execute(
         "SELECT count(*), coalesce(sum(refused), 0) FROM domain WHERE dataset = ?", (dataset,)
     ).fetchall()
@@ -116,14 +116,14 @@ def times(count: int) -> str:
     return "1 time" if count == 1 else f"{count} times"
 
 
-def carry_over(connection: sqlite3.Connection) -> None:
+def migrate_domains(connection: sqlite3.Connection) -> None:
     """Fill the table of domains with those that labels were released under before there was one."""
     charges = connection.execute("SELECT charge FROM release").fetchall()
     named = {each.form: each for (text,) in charges for each in _classes_in(json.loads(text))}
     traces = connection.execute("SELECT dataset, domain FROM labels WHERE scheme <> 'any' ORDER BY rowid").fetchall()
     for dataset, text in traces:
         found = Declared.of_traces(text, named)
-        if found is not None and found.form not in declared_by(connection, dataset):
+        if found is not None and found.form not in declared_domains(connection, dataset):
             query = "SELECT min(created) FROM release WHERE dataset = ?"
             declare(connection, dataset, found, connection.execute(query, (dataset,)).fetchone()[0] or "")
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.declared import Declared, declare, declared_by, told
+from labeldp.curator.declared import Declared, declare, declared_domains, disclosures
 from labeldp.curator.ledger_store import Store, pack, unpack
 from labeldp.mechanisms import Domain, Interval, Located
 from labeldp.privacy import (
@@ -193,7 +193,7 @@ class LedgerFile(Uncopied):
             return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
         others = self.datasets()
         if budget is None or others:
-            raise unknown(self.path, name, others)
+            raise unknown_dataset(self.path, name, others)
         return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:
@@ -264,14 +264,14 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class LedgerTransaction:
     """Where the releases of one state of a dataset's labels stand, in an open transaction."""
 
     connection: sqlite3.Connection = field(repr=False)
     dataset: Dataset
     revision: str
 
-    def is_of(self, request: Request) -> bool:
+    def has_same_labels(self, request: Request) -> bool:
         """Whether the request is about the labels of earlier ones, as far as their traces tell."""
         known = self._traces()
         return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.whole)
@@ -296,7 +296,7 @@ class Shelf:
         )
         return {(ids, labels): digest for ids, labels, digest in rows}
 
-    def held(self, request: Request, mechanism: Any) -> Drawn | None:
+    def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
         """What the same request was answered before; else the same stage, with its stored mechanism."""
         query = "SELECT value, certificate, arrays FROM release "
         query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
@@ -312,7 +312,7 @@ class Shelf:
         certificate = Certificate.from_json(json.loads(row[1]))
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
-    def recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+    def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
         """Charge and certificate of the same request, held or streamed: its keyed noise gives the same bits again."""
         if request.randomness is not RandomnessKind.KEYED:
             return None
@@ -324,7 +324,7 @@ class Shelf:
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
         """Remember a release, and return its certificate; a stream has no value."""
-        request = replace(request, conditions=(*request.conditions, *told(self.connection, self.dataset.id)))
+        request = replace(request, conditions=(*request.conditions, *disclosures(self.connection, self.dataset.id)))
         certificate = request.certificate(charge, mechanism, self.dataset.name)
         arrays = None if value is None else mechanism.arrays()
         if value is not None and per_record(mechanism):
@@ -487,7 +487,7 @@ class DatasetLedger(Uncopied):
             f"{what} must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
             "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
             f"certificates say so. Clean the labels, {ends}or declare another domain, chosen without looking at them: "
-            f"{adding(self._store.path, self.name)} --change --classes … or --range …"
+            f"{add_command(self._store.path, self.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:
@@ -526,15 +526,15 @@ class DatasetLedger(Uncopied):
             BudgetExceeded: nothing was charged and nothing drawn.
             LedgerError: the labels changed, or the file cannot be used; nothing was charged.
         """
-        with self._shelf(request) as shelf:
-            found = shelf.held(request, mechanism)
-            known = None if found else shelf.recomputable(request)
+        with self._transaction(request) as transaction:
+            found = transaction.find_held(request, mechanism)
+            known = None if found else transaction.find_recomputable(request)
             if known:
                 found = Drawn(make(), mechanism, known[1])
             elif found is None:
-                charge = self._charge(shelf, request)
+                charge = self._charge(transaction, request)
                 value = make()
-                found = Drawn(value, mechanism, shelf.write(request, mechanism, charge, value))
+                found = Drawn(value, mechanism, transaction.write(request, mechanism, charge, value))
         return found
 
     def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
@@ -545,9 +545,9 @@ class DatasetLedger(Uncopied):
         Raises:
             BudgetExceeded, LedgerError: as `draw`.
         """
-        with self._shelf(request) as shelf:
-            known = shelf.recomputable(request)
-            return known[1] if known else shelf.write(request, mechanism, self._charge(shelf, request))
+        with self._transaction(request) as transaction:
+            known = transaction.find_recomputable(request)
+            return known[1] if known else transaction.write(request, mechanism, self._charge(transaction, request))
 
     def find_stream(self, request: Request) -> Charge | None:
         """Return the charge of a stream that was charged before, or None; nothing is charged.
@@ -562,25 +562,25 @@ class DatasetLedger(Uncopied):
         if rows:
             return charge_from(rows[0][0])
         with self._open() as (connection, dataset):
-            shelf = Shelf(connection, dataset, self.revision)
-            if not shelf.is_of(request):
-                shelf.count_difference()
+            transaction = LedgerTransaction(connection, dataset, self.revision)
+            if not transaction.has_same_labels(request):
+                transaction.count_difference()
         return None
 
     @contextmanager
-    def _shelf(self, request: Request) -> Iterator[Shelf]:
+    def _transaction(self, request: Request) -> Iterator[LedgerTransaction]:
         """One transaction on the dataset, refused where the labels are not those of before."""
         if not request.labels or not request.whole:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         changed = LedgerError(_CHANGED.format(self._called))
         with self._open() as (connection, dataset):
-            shelf = Shelf(connection, dataset, self.revision)
-            same = shelf.is_of(request)
+            transaction = LedgerTransaction(connection, dataset, self.revision)
+            same = transaction.has_same_labels(request)
             if same:
-                shelf.keep_traces(request)
-                yield shelf
+                transaction.keep_traces(request)
+                yield transaction
             else:
-                shelf.count_difference()  # on disk before it is told
+                transaction.count_difference()  # on disk before it is told
         if not same:
             raise changed
 
@@ -590,18 +590,18 @@ class DatasetLedger(Uncopied):
         with self._store.writing(create=self._proposed is not None) as connection:
             known = find_dataset(connection, self.name)
             if known is None and self._proposed is not None:
-                if others := [name for (name,) in connection.execute("SELECT name FROM dataset ORDER BY id")]:
-                    raise unknown(self._store.path, self.name, others)  # the file appeared meanwhile
+                if others := dataset_names(connection):
+                    raise unknown_dataset(self._store.path, self.name, others)  # the file appeared meanwhile
                 insert_dataset(connection, self.name, self._proposed, self._secret)
                 known = find_dataset(connection, self.name)
             if known is None or known.secret != self._secret:
                 raise LedgerError(f"the dataset {self.name!r} was added or replaced meanwhile: run again")
             yield connection, known
 
-    def _charge(self, shelf: Shelf, request: Request) -> Charge:
+    def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
         """A charge that the budget admits."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        check(shelf.dataset.budget, charges_of(shelf.connection, shelf.dataset), [charge], self.name)
+        check(transaction.dataset.budget, charges_of(transaction.connection, transaction.dataset), [charge], self.name)
         return charge
 
     @property
@@ -625,7 +625,7 @@ def _declare_first(connection: Connection, dataset: Dataset, declared: Declared,
     Raises:
         LedgerError: others were declared, and this one was not.
     """
-    known = declared_by(connection, dataset.id)
+    known = declared_domains(connection, dataset.id)
     if not known:
         declare(connection, dataset.id, declared, now())
     elif declared.form not in known:
@@ -633,7 +633,7 @@ def _declare_first(connection: Connection, dataset: Dataset, declared: Declared,
             f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "
             "no label was looked at, and nothing was charged. Labels must not choose their domain: to declare another "
             "is a step of its own that certificates will count, "
-            f"{adding(path, dataset.name)} --change {declared.options}"
+            f"{add_command(path, dataset.name)} --change {declared.options}"
         )
 
 
@@ -646,15 +646,15 @@ def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why
         )
     if texts != budget_texts(dataset.budget):
         connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", (*texts, dataset.id))
-        note_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
+        record_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
 
 
 def _change_domain(connection: Connection, dataset: Dataset, declared: Declared, why: str | None) -> None:
-    before = declared_by(connection, dataset.id)
+    before = declared_domains(connection, dataset.id)
     if declared.form not in before:
         declare(connection, dataset.id, declared, now())
         if before:
-            note_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
+            record_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
 
 
 def _require_name(name: Any, argument: str = "name") -> None:
@@ -696,15 +696,22 @@ def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
 
 
+def dataset_names(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of all datasets, in the order in which they were added."""
+    return [name for (name,) in connection.execute("SELECT name FROM dataset ORDER BY id")]
+
+
 def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Dataset:
     """The dataset of a name, which must be there."""
     found = find_dataset(connection, name)
     if found is None:
-        raise unknown(path, name, [other for (other,) in connection.execute("SELECT name FROM dataset ORDER BY id")])
+        raise unknown_dataset(
+            path, name, [other for (other,) in connection.execute("SELECT name FROM dataset ORDER BY id")]
+        )
     return found
 
 
-def unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
+def unknown_dataset(path: Path, name: str, others: Sequence[str]) -> LedgerError:
     """Return the refusal of a name that no dataset has: a typing error, or one to be added on purpose."""
     spelled = {other.casefold(): other for other in others}
     near = get_close_matches(name.casefold(), spelled, n=1)
@@ -712,11 +719,11 @@ def unknown(path: Path, name: str, others: Sequence[str]) -> LedgerError:
     known = f"did you mean {spelled[near[0]]!r}?" if near else f"it has {listed}."
     return LedgerError(
         f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
-        f"for another column: {adding(path, name)} --epsilon …"
+        f"for another column: {add_command(path, name)} --epsilon …"
     )
 
 
-def adding(path: Path, name: str) -> str:
+def add_command(path: Path, name: str) -> str:
     """Return the command that adds or changes a dataset."""
     return f"labeldp ledger add {shlex.quote(str(path))} --dataset {shlex.quote(name)}"
 
@@ -729,7 +736,7 @@ def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, se
     )
 
 
-def note_change(
+def record_change(
     connection: sqlite3.Connection, dataset: Dataset, what: str, before: str, after: str, why: str | None
 ) -> None:
     """Remember that a dataset's budget or domain was changed."""

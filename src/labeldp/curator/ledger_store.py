@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.declared import carry_over
+from labeldp.curator.declared import migrate_domains
 from labeldp.privacy import LedgerError
 
 VERSION = 2
@@ -128,7 +128,7 @@ class Store:
             _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
-                _bring_up(connection)
+                _migrate(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -200,12 +200,12 @@ def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _bring_up(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection) -> None:
     """Give a ledger of version 1 the tables of version 2, in the transaction that is open."""
     if _version(connection) < VERSION:
         for statement in SINCE_2:
             connection.execute(statement)
-        carry_over(connection)
+        migrate_domains(connection)
 
 
 def _keep_complete(connection: sqlite3.Connection) -> None:

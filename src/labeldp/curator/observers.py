@@ -13,7 +13,7 @@ from labeldp.mechanisms import Domain, Mechanism
 from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Public, RandomSource, Release
 
 
-class Onlooker(ABC):
+class CuratorProxy(ABC):
     """Passes everything on to a curator.
 
     Args:
@@ -55,7 +55,7 @@ class Onlooker(ABC):
 
 
 @final
-class WatchedCurator(Onlooker):
+class WatchedCurator(CuratorProxy):
     """Passes everything on to a curator, and calls `told` with step, number of records and mechanism of each release.
 
     Args:
@@ -113,7 +113,7 @@ class Seen:
 
 
 @final
-class ObservedCurator(Onlooker):
+class ObservedCurator(CuratorProxy):
     """Passes everything on to a curator, and notes what was released; for simulations, which know the labels.
 
     Args:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from labeldp.report import charts, words
-from labeldp.tables import whole_or_nothing
+from labeldp.tables import atomic_write
 from labeldp.workflows import CertificateRow, FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
@@ -33,7 +33,7 @@ def render_report(summary: FitSummary) -> str:
 
 def write_report(summary: FitSummary, path: str | os.PathLike[str]) -> None:
     """Write the report to a file, whole or not at all; an existing file is replaced."""
-    with whole_or_nothing(path, overwrite=True) as draft:
+    with atomic_write(path, overwrite=True) as draft:
         draft.write_text(render_report(summary), encoding="utf-8", newline="\n")
 
 

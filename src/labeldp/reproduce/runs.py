@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from labeldp.privacy import InputError
-from labeldp.tables import whole_or_nothing
+from labeldp.tables import atomic_write
 
 Json = dict[str, Any]
 
@@ -81,7 +81,7 @@ class Stored(ABC):
 
     def write(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
-        with whole_or_nothing(path, overwrite=True) as hidden:
+        with atomic_write(path, overwrite=True) as hidden:
             hidden.write_text(json.dumps(self.content(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
@@ -254,7 +254,7 @@ def results_folder(out: str) -> Path:
 def write_files(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> list[str]:
     """Write texts by the names of their files, each whole or not at all, over what was there; return the paths."""
     for name, text in texts.items():
-        with whole_or_nothing(Path(folder) / name, overwrite=True) as hidden:
+        with atomic_write(Path(folder) / name, overwrite=True) as hidden:
             hidden.write_text(text, encoding="utf-8")
     return [str(Path(folder) / name) for name in texts]
 

@@ -1,6 +1,9 @@
 """Data in and out: tables by blocks, features as a matrix, images, ratings, released columns and certificates."""
 
-from labeldp.tables.atomic import whole_directory, whole_or_nothing
+import warnings
+from typing import Any
+
+from labeldp.tables.atomic import atomic_directory, atomic_write
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.ratings import RatingData, load_movielens
@@ -30,6 +33,8 @@ __all__ = [
     "TableEncoder",
     "TableFile",
     "as_text",
+    "atomic_directory",
+    "atomic_write",
     "column_digest",
     "distinct_labels",
     "is_as_certified",
@@ -44,6 +49,14 @@ __all__ = [
     "record_ids",
     "release_writer",
     "table_writer",
-    "whole_directory",
-    "whole_or_nothing",
 ]
+
+_RENAMED = {"whole_directory": "atomic_directory", "whole_or_nothing": "atomic_write"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what a name of the last version is called now, with a warning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"labeldp.tables.{name} is labeldp.tables.{_RENAMED[name]} now", DeprecationWarning, stacklevel=2)
+    return globals()[_RENAMED[name]]

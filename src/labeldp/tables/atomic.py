@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labeldp.privacy import InputError, LabelDPError
-from labeldp.tables.reading import naming_full_disk
+from labeldp.tables.reading import explain_full_disk
 
 
 @contextmanager
-def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
     """Write a file where nobody sees it, and give it its name when it is whole.
 
     Where the system has files without a name (Linux), nothing of a killed process stays behind. Elsewhere the file is
@@ -40,9 +40,9 @@ def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -
         LabelDPError: the disk is full.
     """
     target = Path(path)
-    refuse_target(target, overwrite=overwrite)
+    check_new_file(target, overwrite=overwrite)
     hidden = _beside(target)
-    with naming_full_disk(str(target)):
+    with explain_full_disk(str(target)):
         usual = _usual_mode(target)
         handle, draft = _create(hidden, target)
         try:
@@ -62,7 +62,7 @@ def whole_or_nothing(path: str | os.PathLike[str], *, overwrite: bool = False) -
 
 
 @contextmanager
-def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
+def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
     """Fill a directory under the hidden name `.NAME.partial` beside it, and give it its name when it is whole.
 
     Two runs at a time are refused. What a killed run left under the hidden name is removed when the next one begins.
@@ -72,7 +72,7 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
         names: the files that may stand in it, and no others.
 
     Yields:
-        The hidden directory to fill, empty. Files in it should be written by `whole_or_nothing`.
+        The hidden directory to fill, empty. Files in it should be written by `atomic_write`.
 
     Guarantee:
         `path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
@@ -87,7 +87,7 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
     target = Path(path)
     _refuse_directory(target)
     hidden = target.with_name(f".{target.name}.partial")
-    with naming_full_disk(str(target)), _only_run(hidden, target) as handle:
+    with explain_full_disk(str(target)), _only_run(hidden, target) as handle:
         try:
             _clear(hidden, names)
             _refuse_strangers(hidden, ())
@@ -106,7 +106,7 @@ def whole_directory(path: str | os.PathLike[str], names: Collection[str]) -> Ite
     sync(target.parent)
 
 
-def refuse_target(target: Path, *, overwrite: bool) -> None:
+def check_new_file(target: Path, *, overwrite: bool) -> None:
     """Refuse a path that no file can be put at, before any work is done for it."""
     if not target.name or target.is_dir():
         raise InputError(f"{target} is a directory; the name of a file is needed")
@@ -200,7 +200,7 @@ def _appear(hidden: Path, target: Path, overwrite: bool) -> None:
     except FileExistsError:
         raise InputError(f"{target} appeared meanwhile; choose another name or remove it first") from None
     except OSError:  # a file system without hard links
-        refuse_target(target, overwrite=False)
+        check_new_file(target, overwrite=False)
         hidden.replace(target)
         return
     hidden.unlink()

@@ -200,8 +200,8 @@ class CsvFile(TableFile):
         def explain(error: Exception) -> str:
             return _complaint(self.path, error)
 
-        reader = quietly(lambda: self._reader(columns), explain)
-        for batch in quiet_blocks(iter(reader), explain):
+        reader = without_values(lambda: self._reader(columns), explain)
+        for batch in blocks_without_values(iter(reader), explain):
             for start in range(0, batch.num_rows, block_rows):
                 yield batch.slice(start, block_rows)
 
@@ -227,10 +227,10 @@ def open_csv(path: Path, head: bytes) -> CsvFile:
     def explain(error: Exception) -> str:
         return _complaint(path, error)
 
-    delimiter = _delimiter(path, quietly(lambda: next(_chunks(path, compression), b""), explain))
-    quietly(lambda: _scan(path, compression, delimiter), explain)
+    delimiter = _delimiter(path, without_values(lambda: next(_chunks(path, compression), b""), explain))
+    without_values(lambda: _scan(path, compression, delimiter), explain)
     draft = CsvFile(path, (), None, delimiter, compression)
-    names = quietly(lambda: draft._reader(()).schema.names, explain)
+    names = without_values(lambda: draft._reader(()).schema.names, explain)
     columns = check_names(path, names, declared=False)
     index = columns[:1] if not columns[0] else ()  # pandas writes it first, without a name
     table = CsvFile(path, columns, None, delimiter, compression, index=index)
@@ -370,9 +370,9 @@ class ParquetFile(TableFile):
         def explain(error: Exception) -> str:
             return _parquet_complaint(self.path, error)
 
-        with quietly(lambda: _open(self.path), explain) as file:
+        with without_values(lambda: _open(self.path), explain) as file:
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
-            for batch in quiet_blocks(batches, explain):
+            for batch in blocks_without_values(batches, explain):
                 if batch.num_rows:
                     yield pa.RecordBatch.from_arrays(
                         [batch.column(name) for name in columns], schema=self.schema(columns)
@@ -381,7 +381,7 @@ class ParquetFile(TableFile):
 
 def open_parquet(path: Path) -> ParquetFile:
     """The Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
-    with quietly(lambda: _open(path), lambda error: _parquet_complaint(path, error)) as file:
+    with without_values(lambda: _open(path), lambda error: _parquet_complaint(path, error)) as file:
         names = check_names(path, file.schema_arrow.names, declared=True)
         types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
         rows, index = int(file.metadata.num_rows), index_of(file.schema_arrow)
@@ -407,7 +407,7 @@ Explain = Callable[[Exception], str]
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-def quietly(action: Callable[[], Result], explain: Explain) -> Result:
+def without_values(action: Callable[[], Result], explain: Explain) -> Result:
     """The result of `action`; a failure to read becomes an InputError that carries nothing of the original."""
     try:
         return action()
@@ -418,14 +418,14 @@ def quietly(action: Callable[[], Result], explain: Explain) -> Result:
     raise InputError(problem)  # outside the handler: no __context__ to print a row from
 
 
-def quiet_blocks(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
+def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
     """The same blocks, with the errors of reading them told by `explain`."""
-    while (batch := quietly(lambda: next(batches, None), explain)) is not None:
+    while (batch := without_values(lambda: next(batches, None), explain)) is not None:
         yield batch
 
 
 @contextmanager
-def naming_full_disk(what: str) -> Iterator[None]:
+def explain_full_disk(what: str) -> Iterator[None]:
     """A disk that fills up in the body becomes a LabelDPError that says so; other errors pass."""
     try:
         yield

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables.reading import naming_full_disk, quietly
+from labeldp.tables.reading import explain_full_disk, without_values
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
@@ -58,7 +58,7 @@ def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
     problem = f"the label column {column!r} must hold numbers only"
     if not (is_text(values.type) or is_number(values.type)):
         raise InputError(problem)
-    numbers = quietly(lambda: values.cast(pa.float64(), safe=False), lambda error: problem)
+    numbers = without_values(lambda: values.cast(pa.float64(), safe=False), lambda error: problem)
     floats: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
     if np.isnan(floats).any():
         raise DomainError(_missing(column))
@@ -82,14 +82,16 @@ def as_text(values: Any, column: str) -> Any:
     kind = values.type
     if is_text(kind):
         texts = values.cast(pa.large_string())
-        quietly(lambda: texts.validate(full=True), lambda error: f"column {column!r} holds text that is not UTF-8")
+        without_values(
+            lambda: texts.validate(full=True), lambda error: f"column {column!r} holds text that is not UTF-8"
+        )
         return texts
     if pa.types.is_floating(kind):
         unsigned_zero = pc.add(values.cast(pa.float64()), 0.0)
         return unsigned_zero.cast(pa.large_string())
     if is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_temporal(kind) or pa.types.is_null(kind):
         problem = f"column {column!r} holds {kind}, which cannot be written as text: is its time zone known here?"
-        return quietly(lambda: values.cast(pa.large_string()), lambda error: problem)
+        return without_values(lambda: values.cast(pa.large_string()), lambda error: problem)
     raise InputError(f"column {column!r} holds {kind}; texts, numbers, booleans or dates are needed")
 
 
@@ -211,7 +213,7 @@ class DistinctIds:
         words = np.concatenate(self._waiting)
         bucket = ((words[:, 0] * self._odd) >> np.uint64(56)).astype(np.uint8)
         order = np.argsort(bucket, kind="stable")
-        with naming_full_disk("the temporary file of record ids"):
+        with explain_full_disk("the temporary file of record ids"):
             self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (__exit__ closes it)
             start = self._file.seek(0, 2)
             self._file.write(words[order].tobytes())

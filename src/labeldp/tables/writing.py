@@ -15,8 +15,8 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError, LabelDPError
 from labeldp.tables import reading
-from labeldp.tables.atomic import refuse_target, sync, whole_or_nothing
-from labeldp.tables.reading import open_table, quietly
+from labeldp.tables.atomic import atomic_write, check_new_file, sync
+from labeldp.tables.reading import open_table, without_values
 from labeldp.tables.values import as_text, plain
 
 FORMAT = 1
@@ -131,8 +131,8 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
     beside = None if is_parquet(target) else document_beside(target)
     if released not in columns or len(set(columns)) != len(columns):
         raise InputError("columns must be different names, with the released column among them")
-    refuse_target(target, overwrite=False)
-    with _cleared(target, beside) as placed, whole_or_nothing(target) as hidden:
+    check_new_file(target, overwrite=False)
+    with _cleared(target, beside) as placed, atomic_write(target) as hidden:
         sink = open_sink(target, hidden)
         try:
             writer = ReleaseWriter(sink, columns, released)
@@ -157,7 +157,7 @@ def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
             "remove it first"
         )
     if beside is not None:
-        refuse_target(beside, overwrite=False)
+        check_new_file(beside, overwrite=False)
     try:
         yield placed
     except BaseException:
@@ -170,7 +170,7 @@ def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
 def _certify_first(document: str, beside: Path, hidden: Path) -> None:
     """Put the certificate in its place while the output is whole but not yet in its own."""
     sync(hidden)
-    with whole_or_nothing(beside) as draft:
+    with atomic_write(beside) as draft:
         draft.write_text(document + "\n", encoding="utf-8")
 
 
@@ -225,13 +225,13 @@ def _document(path: Path) -> bytes:
         inside = file.read(4) == reading.PARQUET_MAGIC
     if inside:
         problem = f"{path} holds no certificate of labeldp"
-        metadata = quietly(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
+        metadata = without_values(lambda: parquet.read_metadata(path).metadata, lambda error: problem)
         if METADATA_KEY not in (metadata or {}):
             raise InputError(problem)
         document: bytes = metadata[METADATA_KEY]
         return document
     beside = document_beside(path)
-    return quietly(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
+    return without_values(beside.read_bytes, lambda error: f"{path} has no certificate: {beside} cannot be read")
 
 
 METADATA_KEY = b"labeldp.certificate"
@@ -357,7 +357,7 @@ def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
         LabelDPError: the disk is full.
     """
     target = Path(path)
-    with whole_or_nothing(target) as hidden:
+    with atomic_write(target) as hidden:
         sink = open_sink(target, hidden)
         try:
             yield lambda arrays: sink.write(pa.RecordBatch.from_arrays(list(arrays), names=list(columns)))

@@ -14,6 +14,7 @@ _MOVED = {
     "DatasetLedger": "curator.DatasetLedger",
     "Entry": "curator.Entry",
     "LedgerFile": "curator.LedgerFile",
+    "Plan": "workflows.RecordsPlan",
     "amount": "workflows.format_number",
 }
 

@@ -29,10 +29,10 @@ from .parsing import classes_of as classes_of
 from .parsing import count as count
 from .parsing import domain_of as domain_of
 from .parsing import epsilon_of as epsilon_of
-from .planning import Plan as Plan
 from .planning import PlanRow as PlanRow
 from .planning import PublicFeatures as PublicFeatures
 from .planning import Question as Question
+from .planning import RecordsPlan as RecordsPlan
 from .planning import make_plan as make_plan
 from .planning import read_features as read_features
 from .predict import predict_file as predict_file

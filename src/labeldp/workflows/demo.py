@@ -9,7 +9,7 @@ from pyarrow import csv
 
 from labeldp.curator import LedgerFile
 from labeldp.privacy import Budget, InputError, all_digits
-from labeldp.tables import whole_or_nothing
+from labeldp.tables import atomic_write
 from labeldp.workflows.fit.bundle import REPORT
 from labeldp.workflows.fit.run import Progress, Render, fit_file
 from labeldp.workflows.fit.settings import FitSettings
@@ -116,7 +116,7 @@ def _write_tables(train: Path, test: Path) -> None:
             raise InputError(f"{path} exists already and is not the demo's table: give another --out")
     for path, text in wanted.items():
         if not path.exists():
-            with whole_or_nothing(path) as hidden:
+            with atomic_write(path) as hidden:
                 hidden.write_bytes(text)
 
 

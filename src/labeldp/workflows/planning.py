@@ -203,7 +203,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordsPlan:
     """The answer to a question.
 
     Args:
@@ -229,7 +229,7 @@ class Plan:
         }
 
 
-def make_plan(question: Question, features: PublicFeatures | None = None) -> Plan:
+def make_plan(question: Question, features: PublicFeatures | None = None) -> RecordsPlan:
     """Answer a question: from numbers that were stated or are public, and from no label.
 
     Args:
@@ -246,7 +246,7 @@ def make_plan(question: Question, features: PublicFeatures | None = None) -> Pla
         epsilon: {f"{trust} {what}": _relative(question, epsilon, trust, what) for trust, what in PROMISES}
         for epsilon in question.epsilons
     }
-    return Plan(question, rows, alternatives, features)
+    return RecordsPlan(question, rows, alternatives, features)
 
 
 def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:

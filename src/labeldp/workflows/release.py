@@ -128,7 +128,7 @@ def release_file(
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
     target = Path(out)
     if os.path.lexists(target):
-        return _standing(stream, account, target)
+        return _existing_result(stream, account, target)
     if target.absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     stream.refuse_unwritable(target)
@@ -333,7 +333,7 @@ def _form(mechanism: str) -> Form:
     return MECHANISMS[mechanism]
 
 
-def _standing(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
+def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
     """The certificate of an output that stands already, if it is the one asked for; else it is refused."""
     refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
     try:

@@ -25,7 +25,7 @@ from labeldp.reproduce.runs import (
     results_folder,
     versions,
 )
-from labeldp.tables import whole_or_nothing
+from labeldp.tables import atomic_write
 from labeldp.workflows import networks
 
 CURVE = "curve.jsonl"
@@ -243,7 +243,7 @@ class _Clock:
         entry = {"step": step, **asdict(record), "seconds": clock, "processor_seconds": processor}
         self.curve.append(entry)
         text = "".join(json.dumps(each) + "\n" for each in self.curve)
-        with whole_or_nothing(self._path, overwrite=True) as hidden:
+        with atomic_write(self._path, overwrite=True) as hidden:
             hidden.write_text(text, encoding="utf-8")
         self._show(f"{self._run.title}: {step}, epoch {record.epoch} of {epochs}", record.epoch / epochs)
 

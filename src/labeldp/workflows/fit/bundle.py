@@ -15,7 +15,7 @@ import numpy as np
 
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Certificate, InputError, certificate_in
-from labeldp.tables import TableEncoder, whole_or_nothing
+from labeldp.tables import TableEncoder, atomic_write
 from labeldp.workflows.fit.data import ImageShape
 from labeldp.workflows.fit.registry import METHODS, RECIPES
 
@@ -75,7 +75,7 @@ class Bundle:
 
     def write(self, folder: Path) -> None:
         """Write the classifier and its description into a folder."""
-        with whole_or_nothing(folder / ESTIMATOR, overwrite=True) as hidden:
+        with atomic_write(folder / ESTIMATOR, overwrite=True) as hidden:
             hidden.write_bytes(_dumped(self.model.estimator))
         noise = None if self.model.noise is None else self.model.noise.tolist()
         domain = self.model.domain
@@ -277,7 +277,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
-    with whole_or_nothing(path, overwrite=True) as hidden:
+    with atomic_write(path, overwrite=True) as hidden:
         hidden.write_text(text, encoding="utf-8")
 
 

@@ -24,7 +24,7 @@ from labeldp.privacy import (
     digits_above,
     total_loss,
 )
-from labeldp.tables import names_images, whole_directory
+from labeldp.tables import atomic_directory, names_images
 from labeldp.workflows.fit.bundle import (
     CERTIFICATE,
     CERTIFIED,
@@ -107,7 +107,7 @@ def fit_file(
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
         return existing_result(FitJob.read(data, settings, ledger, out, test), Path(out))
-    with whole_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
+    with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
         job = FitJob.read(data, settings, ledger, out, test)
         job.require_budget()
         if job.account.is_new and note:
