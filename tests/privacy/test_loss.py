@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.privacy import InputError, PrivacyLoss
+from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching
+from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response
+from labeldp.privacy.loss import ATOMS
 
 pure, response, gaussian = PrivacyLoss.pure, PrivacyLoss.response, PrivacyLoss.gaussian
 zero = PrivacyLoss.zero()
@@ -189,3 +191,21 @@ def test_a_cost_in_words() -> None:
 def test_an_epsilon_beyond_any_float_has_a_delta() -> None:
     assert gaussian(1.0).delta("1e300") < 1e-290
     assert pure(1).delta("1e300") == 0
+
+
+def test_every_kind_of_atom_comes_back_from_json() -> None:
+    examples: list[Atom] = [
+        Response(Fraction("0.1"), 3),
+        Discrete((Fraction(1, 3), Fraction(-1)), (Fraction(1, 2), Fraction(1, 2))),
+        Gaussian(0.3),
+        Failure(Fraction(1, 7)),
+        NoisyBag("gaussian", 0.5, 8, 2),
+        NoisyBag("rademacher", 0.5, 8, 2, 100),
+        HiddenWeights(0.01, 0.02, 3),
+        Switching(1e-3, 0.02, 10, 1000, 1, 2),
+    ]
+    for atom in examples:
+        loss = PrivacyLoss((((atom, 5),),))
+        text = json.dumps(loss.to_json())
+        assert PrivacyLoss.from_json(json.loads(text)) == loss and f'"kind": "{atom.kind}"' in text
+    assert {atom.kind for atom in examples} == set(ATOMS)

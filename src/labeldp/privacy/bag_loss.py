@@ -4,23 +4,38 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from labeldp.privacy.arrays import Floats
-from labeldp.privacy.atoms import _CELLS, _ENTRIES, _NEGLIGIBLE, ROUNDING, Curve, Ends
+from labeldp.privacy.atoms import NEGLIGIBLE_DELTA, Curve, Ends
 
 MAX_BAG = 1 << 20
 """Labels in a bag, and rows of secret weights, at most."""
 
-_TINY = 1e-300
+_ROUNDING = 3e-11
+"""Relative error of the floating-point sums below, at most (tested against 40 digits)."""
 
-_EXPONENTS = 100.0, 800.0
+_GAMMA_ERROR = 1e-11
+"""Relative error of incomplete gamma functions, at most."""
 
-_TAIL_ERROR = 1e-11
+_SMALLEST = 1e-300
+"""Added to upper ends, in place of what underflows."""
 
-_REACH = 40.0
+_TRAPEZOID_ERRORS = 100.0, 800.0
+"""Logarithms of one over the error that the trapezoidal rule may have: first the larger one."""
+
+_MAX_DEVIATIONS = 40.0
+"""Normal tails beyond so many standard deviations are left out."""
+
+_CHI_SQUARE_CELLS = 1024
+
+_ENTRIES_AT_ONCE = 1 << 18
+
+_TERMS_AT_ONCE = 1 << 21
+
+_DROPPED_MASS = 1e-100
+"""Masses below are not kept one by one; their sum is."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +86,8 @@ class Counts:
         factors = sums * poch(self.numbers / 2 + 1, -0.5) / math.sqrt(math.pi)
         logs = -0.5 * np.log1p(points**2)
         total = np.zeros(len(points))
-        for start in range(0, len(self.numbers), max(1, _CHUNK // len(points))):
-            part = slice(start, start + max(1, _CHUNK // len(points)))
+        for start in range(0, len(self.numbers), max(1, _TERMS_AT_ONCE // len(points))):
+            part = slice(start, start + max(1, _TERMS_AT_ONCE // len(points)))
             total += factors[part] @ np.exp(self.numbers[part, None] * logs)
         return total * np.sqrt(share)
 
@@ -95,6 +110,7 @@ class NoisyBag(Curve):
     Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`.
     """
 
+    kind = "noisy bag"
     weights: str
     ratio: float
     size: int
@@ -124,11 +140,6 @@ class NoisyBag(Curve):
             return constant(self.noisy)
         return hypergeometric(self.records - 1, self.noisy, self.size - 1)
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, exact."""
-        numbers = {"size": self.size, "noisy": self.noisy, "records": self.records}
-        return {"kind": "noisy bag", "weights": self.weights, "ratio": self.ratio.hex(), **numbers}
-
     def __str__(self) -> str:
         noisy = f"{self.noisy} of {self.records or self.size} labels noisy"
         return f"a bag of {self.size} with {self.weights} weights, {noisy}, range / stddev = {self.ratio:g}"
@@ -147,8 +158,10 @@ def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, insid
         value, error = _signed(ratio, counts, epsilons), np.zeros(len(epsilons))
     else:
         value, error = _trapezoid(ratio, counts, epsilons, inside)
-    upper = np.minimum(value * (1 + ROUNDING) + error + counts.none * (1 + ROUNDING) + counts.dropped + _TINY, 1.0)
-    return np.maximum(value * (1 - ROUNDING) - error + counts.none * (1 - ROUNDING), 0.0), upper
+    upper = np.minimum(
+        value * (1 + _ROUNDING) + error + counts.none * (1 + _ROUNDING) + counts.dropped + _SMALLEST, 1.0
+    )
+    return np.maximum(value * (1 - _ROUNDING) - error + counts.none * (1 - _ROUNDING), 0.0), upper
 
 
 def _signed(ratio: float, counts: Counts, epsilons: Floats) -> Floats:
@@ -165,7 +178,7 @@ def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> 
     """The integral (2) and the error of the trapezoidal rule; finer where the error would show."""
     value: Floats = np.zeros(len(epsilons))
     error: Floats = value
-    for exponent in _EXPONENTS:
+    for exponent in _TRAPEZOID_ERRORS:
         nodes, step, cut = _nodes(ratio, epsilons, exponent, inside)
         if not len(nodes):
             return value, error
@@ -177,7 +190,7 @@ def _trapezoid(ratio: float, counts: Counts, epsilons: Floats, inside: bool) -> 
         terms = np.exp(-0.5 * gaps**2) * heights
         value = terms.sum(axis=1)
         error = np.asarray(cut + 3 * math.exp(-exponent) + (terms[:, -1] / step if inside else 0.0))
-        if value.min(initial=1.0) * ROUNDING > math.exp(-exponent):
+        if value.min(initial=1.0) * _ROUNDING > math.exp(-exponent):
             break
     return value, error
 
@@ -192,8 +205,11 @@ def _nodes(ratio: float, epsilons: Floats, exponent: float, inside: bool) -> tup
     strip = min(0.7, math.sqrt(exponent / most)) if most else 0.7
     cosine = math.cos(2 * strip)
     step = 2 * math.pi * strip / (exponent + most * (1 - cosine) / 2 - 1.25 * math.log(cosine))
-    start, floor = 2 * least / (_REACH + math.sqrt(_REACH**2 + 2 * least)), _NEGLIGIBLE * min(1.0, ratio)
-    low, high = max(start, floor), _REACH + math.sqrt(_REACH**2 + 2 * most)
+    start, floor = (
+        2 * least / (_MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * least)),
+        NEGLIGIBLE_DELTA * min(1.0, ratio),
+    )
+    low, high = max(start, floor), _MAX_DEVIATIONS + math.sqrt(_MAX_DEVIATIONS**2 + 2 * most)
     cut = low if low > start else 0.0
     if inside and low >= ratio:
         return np.empty(0), step, cut
@@ -216,6 +232,7 @@ class HiddenWeights(Curve):
     Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, equation (4).
     """
 
+    kind = "hidden weights"
     stretch: float
     shrink: float
     rows: int = 1
@@ -237,14 +254,14 @@ class HiddenWeights(Curve):
 
         shape, rate = self.rows / 2, self.shrink / 2
         root, tilt = math.sqrt(self.rows), 1 + self.shrink / self.stretch
-        count = min(max(_ENTRIES // len(epsilons), _CELLS // 4), _CELLS)
+        count = min(max(_ENTRIES_AT_ONCE // len(epsilons), _CHI_SQUARE_CELLS // 4), _CHI_SQUARE_CELLS)
         cells = np.linspace(max(0.0, root / math.sqrt(tilt) - 9), root + 9, count) ** 2
         cells[0] = 0.0
         tails, tilted = gammaincc(shape, cells / 2), gammaincc(shape, (1 - self.shrink) * cells / 2)
         masses, moments = tails[:-1] - tails[1:], tilted[:-1] - tilted[1:]
         growth = np.expm1(rate * np.diff(cells))
-        safe = np.maximum(np.minimum(masses, moments), _TINY)
-        logs = np.log(np.maximum(moments, _TINY) / np.maximum(masses, _TINY)) - rate * cells[:-1]
+        safe = np.maximum(np.minimum(masses, moments), _SMALLEST)
+        logs = np.log(np.maximum(moments, _SMALLEST) / np.maximum(masses, _SMALLEST)) - rate * cells[:-1]
         means = np.expm1(np.clip(logs - shape * math.log1p(-self.shrink), 0.0, np.log1p(growth)))
         slack = 2.0**-48 * np.maximum(tails, tilted)[:-1] / safe
         share, most = np.clip((means - slack) / growth, 0.0, 1.0), np.minimum(means + slack, growth)
@@ -252,7 +269,7 @@ class HiddenWeights(Curve):
         shift = epsilons[:, None] + shape * (math.log1p(self.stretch) + math.log1p(-self.shrink))
         upper = self._given(shift + rate * cells, 1.0) @ weights
         lower = self._given(shift + rate * cells[:-1] + np.log1p(most), -1.0) @ masses
-        return lower * (1 - ROUNDING), np.minimum(upper * (1 + ROUNDING) + _TINY, 1.0)
+        return lower * (1 - _ROUNDING), np.minimum(upper * (1 + _ROUNDING) + _SMALLEST, 1.0)
 
     def _given(self, exponents: Floats, side: float) -> Floats:
         """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side."""
@@ -263,24 +280,10 @@ class HiddenWeights(Curve):
         gained = gammaincc(shape, point)
         growth = np.exp(np.minimum(shifted, 700.0) - shape * math.log1p(self.stretch))
         lost = growth * gammaincc(shape, (1 + self.stretch) * point)
-        return np.maximum(gained * (1 + side * _TAIL_ERROR) - lost * (1 - side * _TAIL_ERROR), 0.0)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, exact."""
-        return {
-            "kind": "hidden weights",
-            "stretch": self.stretch.hex(),
-            "shrink": self.shrink.hex(),
-            "rows": self.rows,
-        }
+        return np.maximum(gained * (1 + side * _GAMMA_ERROR) - lost * (1 - side * _GAMMA_ERROR), 0.0)
 
     def __str__(self) -> str:
         return f"{self.rows} rows of secret weights with eigenvalues 1 + {self.stretch:g} and 1 - {self.shrink:g}"
-
-
-_DROPPED = 1e-100
-
-_CHUNK = 1 << 21
 
 
 def constant(number: int) -> Counts:
@@ -325,6 +328,6 @@ def _law(ratio: Callable[[Floats], Floats], low: int, high: int, mean: float, va
     masses /= masses.sum()
     numbers = np.arange(first, last + 1, dtype=np.float64)
     none = float(masses[0]) if first == 0 else 0.0
-    kept = (masses >= _DROPPED) & (numbers > 0)
+    kept = (masses >= _DROPPED_MASS) & (numbers > 0)
     dropped = float(masses[~kept & (numbers > 0)].sum()) + 1e-300
     return Counts(numbers[kept], masses[kept], none, dropped)

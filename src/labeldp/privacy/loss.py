@@ -8,13 +8,18 @@ from fractions import Fraction
 from itertools import zip_longest
 from typing import Any
 
-from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Json, Response, _fractions
+from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
 from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
 from labeldp.privacy.renyi import Switching
 from labeldp.privacy.search import smallest
+
+ATOMS: dict[str, type[Atom]] = {
+    each.kind: each for each in (Response, Discrete, Gaussian, Failure, NoisyBag, HiddenWeights, Switching)
+}
+"""Every kind of atom, by its name in JSON."""
 
 MAX_ALTERNATIVES = 32
 """More alternatives than this are joined, two at a time, into one that covers both."""
@@ -170,7 +175,9 @@ def _row_from_json(row: list[Any]) -> Sequence:
     for value in row:
         if int(value["times"]) < 1:
             raise ValueError("an atom occurs at least once")
-        atoms[atom_from_json(value)] += int(value["times"])
+        if value["kind"] not in ATOMS:
+            raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
+        atoms[ATOMS[value["kind"]].from_json(value)] += int(value["times"])
     return _canonical(atoms)
 
 
@@ -240,50 +247,3 @@ def _invert(sequence: Sequence, delta: Fraction) -> float:
         if high > 1e6:
             return math.inf
     return smallest(lambda epsilon: within(sequence, decimal(epsilon, "epsilon"), delta), low, high, tol=1e-12)
-
-
-def atom_from_json(value: Json) -> Atom:
-    """The inverse of `to_json`.
-
-    Raises:
-        ValueError: no such loss exists.
-    """
-    atom = _atom(value)
-    if not _possible(atom):
-        raise ValueError("the parameters of a privacy loss are out of range")
-    return atom
-
-
-def _possible(atom: Atom) -> bool:
-    """True when the parameters are those of a loss that never goes below zero cost."""
-    if isinstance(atom, Response):
-        return atom.epsilon > 0 and atom.classes >= 2
-    if isinstance(atom, Gaussian):
-        return 0 < atom.mu < math.inf
-    if isinstance(atom, Failure):
-        return 0 <= atom.delta <= 1
-    if isinstance(atom, Curve):
-        return True  # Its constructor has refused what is not.
-    return len(atom.losses) == len(atom.probabilities) > 0 and min(atom.probabilities) >= 0
-
-
-def _atom(value: Json) -> Atom:
-    kind = value["kind"]
-    if kind == "response":
-        return Response(Fraction(value["epsilon"]), int(value["classes"]))
-    if kind == "discrete":
-        return Discrete(_fractions(value["losses"]), _fractions(value["probabilities"]))
-    if kind == "gaussian":
-        return Gaussian(float.fromhex(value["mu"]))
-    if kind == "failure":
-        return Failure(Fraction(value["delta"]))
-    if kind == "noisy bag":
-        records = None if value["records"] is None else int(value["records"])
-        ratio = float.fromhex(value["ratio"])
-        return NoisyBag(str(value["weights"]), ratio, int(value["size"]), int(value["noisy"]), records)
-    if kind == "hidden weights":
-        return HiddenWeights(float.fromhex(value["stretch"]), float.fromhex(value["shrink"]), int(value["rows"]))
-    if kind == "switching":
-        counts = (int(value[name]) for name in ("batch", "batches", "swing", "chains"))
-        return Switching(float.fromhex(value["rate"]), float.fromhex(value["redraw"]), *counts)
-    raise ValueError(f"unknown kind of privacy loss: {kind}")

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -152,6 +151,7 @@ class Switching(Curve):
         0.233
     """
 
+    kind = "switching"
     rate: float
     redraw: float
     batch: int
@@ -179,11 +179,6 @@ class Switching(Curve):
         """Zero, and the upper end of delta at each epsilon >= 0, shape as given."""
         upper = rdp_delta(self._rdp, ORDERS, epsilons) * (1 + RENYI_ROUNDING) + _TINY
         return np.zeros(len(epsilons)), np.minimum(upper, 1.0)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, exact."""
-        counts = {"batch": self.batch, "batches": self.batches, "swing": self.swing, "chains": self.chains}
-        return {"kind": "switching", "rate": self.rate.hex(), "redraw": self.redraw.hex(), **counts}
 
     def __str__(self) -> str:
         chains = "" if self.chains == 1 else " beside a reference"
