@@ -14,16 +14,16 @@ from labeldp.privacy import Floats, InputError
 
 Rows = NDArray[np.float32]
 
-RARE = 5
-"""A category of a file that occurs at most so often stands with the missing ones."""
+MAX_RARE = 5
+"""Occurrences of a category up to which it counts as missing."""
 
 SPLIT = 0.8
 """Share of the records that is trained on."""
 
 MADE, BLOCK = 4096 * 256 * 5 // 4, 1 << 16
-"""Made-up records, enough for the paper's largest cell on Criteo and a test part; so many are made at once."""
+"""Made-up records, enough for the paper's largest cell on Criteo and a test part; how many are made at once."""
 
-MOST = 2_700_000
+MAX_RECORDS = 2_700_000
 """Records of a file at most: of larger ones so many are drawn by a public seed."""
 
 LEVELS, NUMBERS, MEAN, SPREAD = (40, 20), 11, 50.0, 178.0**0.5
@@ -93,13 +93,8 @@ STAND_INS = {
         52.0,
         ("age",),
         (
-            "sex",
-            "marital_status",
-            "education",
-            "class_of_worker",
-            "major_industry_code",
-            "major_occupation_code",
-            "full_or_part_time_employment_stat",
+            *("sex", "marital_status", "education", "class_of_worker", "major_industry_code"),
+            *("major_occupation_code", "full_or_part_time_employment_stat"),
         ),
         least=1.0,
     ),
@@ -131,7 +126,7 @@ class Problem:
 
     @classmethod
     def of(cls, name: str, features: Rows, labels: Floats, low: float, high: float) -> "Problem":
-        """Labels clipped to their declared range, features with a digest."""
+        """Return a problem with labels clipped to their declared range, and a digest."""
         clipped = np.clip(labels, low, high)
         found = hashlib.sha256(np.ascontiguousarray(features).ravel().data)
         found.update(clipped.data)
@@ -139,7 +134,7 @@ class Problem:
 
 
 def problems(data: str | None) -> dict[str, Callable[[], Problem]]:
-    """What can be run, by name: a file alone, or the made-up problem and the stand-ins of a folder.
+    """Return what can be run, by name: a file alone, or the made-up problem and the stand-ins of a folder.
 
     Args:
         data: a file, a folder, or None for the made-up problem alone.
@@ -163,7 +158,7 @@ def problems(data: str | None) -> dict[str, Callable[[], Problem]]:
 
 
 def generated() -> Problem:
-    """A linear problem of the shape of the paper's: two categories and some numbers, 71 features."""
+    """Make a linear problem of the shape of the paper's: two categories and some numbers, 71 features."""
     rng = np.random.default_rng(0)
     slopes = np.concatenate([rng.normal(size=sum(LEVELS)) * 7, rng.normal(size=NUMBERS) * 3])
     features, labels = np.empty((MADE, len(slopes)), dtype=np.float32), np.empty(MADE)
@@ -176,7 +171,7 @@ def generated() -> Problem:
 
 
 def _columns(path: Path, names: list[str]) -> Any:
-    """The named columns of a CSV file, as an arrow table.
+    """Read the named columns of a CSV file as an arrow table.
 
     Raises:
         InputError: it cannot be read.
@@ -193,7 +188,7 @@ def _columns(path: Path, names: list[str]) -> Any:
 
 
 def _header(path: Path) -> tuple[tuple[str, ...], bool, bool]:
-    """The columns of a file, whether tabs separate them, and whether it is Criteo's, which has no header."""
+    """Return the columns of a file, whether tabs separate them, and whether it is Criteo's, which has no header."""
     from pyarrow import input_stream
 
     with input_stream(str(path)) as stream:
@@ -205,7 +200,7 @@ def _header(path: Path) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def _recognized(path: Path) -> str:
-    """Which of the paper's files it is.
+    """Return which of the paper's files it is.
 
     Raises:
         InputError: neither.
@@ -218,12 +213,12 @@ def _recognized(path: Path) -> str:
 
 
 def _read(name: str, path: Path, source: Source) -> Problem:
-    """A file as numbers."""
+    """Read a file as numbers."""
     table = _columns(path, [source.label, *source.numbers, *source.categories])
     labels = _numbers(table[source.label])
     rows = np.flatnonzero(np.isfinite(labels) & (labels >= source.least))
-    if len(rows) > MOST:
-        rows = np.sort(np.random.default_rng(0).choice(rows, MOST, replace=False))
+    if len(rows) > MAX_RECORDS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MAX_RECORDS, replace=False))
     features = [
         _scaled(_numbers(table[column]), rows, source.squared_log)[:, None].astype(np.float32)
         for column in source.numbers
@@ -234,7 +229,7 @@ def _read(name: str, path: Path, source: Source) -> Problem:
 
 
 def _numbers(column: Any) -> Floats:
-    """A column as numbers, NaN where there is none."""
+    """Return a column as numbers, NaN where there is none."""
     import pyarrow as pa
 
     try:
@@ -245,12 +240,12 @@ def _numbers(column: Any) -> Floats:
 
 
 def squared_log(values: Floats) -> Floats:
-    """log2(z)² of what is above 2, and the rest as it is: what turns sales of 62,400 into the paper's 253.78."""
+    """Return log2(z)² of what is above 2, and the rest as it is: sales of 62,400 become the paper's 253.78."""
     return np.where(values > 2, np.log2(np.maximum(values, 2)) ** 2, values)
 
 
 def _scaled(values: Floats, rows: NDArray[np.int64], squared: bool) -> Floats:
-    """Mean 0 and deviation 1; what is missing is the mean."""
+    """Scale chosen values to mean 0 and deviation 1; what is missing is the mean."""
     chosen = np.where(values == -1, np.nan, values)[rows] if squared else values[rows]
     chosen = np.where(np.isnan(chosen), np.nanmean(chosen) if np.isfinite(chosen).any() else 0.0, chosen)
     chosen = squared_log(chosen) if squared else chosen
@@ -258,14 +253,14 @@ def _scaled(values: Floats, rows: NDArray[np.int64], squared: bool) -> Floats:
 
 
 def _flags(column: Any, rows: NDArray[np.int64]) -> Rows:
-    """A column of zeros and ones for each frequent value, and one for the others."""
+    """Return a column of zeros and ones for each frequent value, and one for the others."""
     import pyarrow as pa
 
     texts = column.cast(pa.string()).take(pa.array(rows)).fill_null("-1")
     coded = texts.combine_chunks().dictionary_encode()
     codes, names = coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
     counts = np.bincount(codes, minlength=len(names))
-    frequent = [place for place, name in enumerate(names) if counts[place] > RARE and name not in ("-1", "")]
+    frequent = [place for place, name in enumerate(names) if counts[place] > MAX_RARE and name not in ("-1", "")]
     places = np.full(len(names), len(frequent))
     places[frequent] = np.arange(len(frequent))
     return np.eye(len(frequent) + 1, dtype=np.float32)[places[codes]]

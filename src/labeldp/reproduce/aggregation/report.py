@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from labeldp.report import fixed
 from labeldp.reproduce.aggregation.run import AggregationResult
+from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
-from labeldp.reproduce.runs import markdown_table, write_files
 
 TABLE = "aggregation.md"
 

@@ -1,28 +1,17 @@
 """Brahmbhatt et al.: the cells of Tables 1 to 6, on made-up records, stand-ins or the paper's files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Unpack
 
 from labeldp.privacy import InputError, all_digits
+from labeldp.reproduce import harness
 from labeldp.reproduce.aggregation import cells
 from labeldp.reproduce.aggregation.cells import Cell, lba, llp, training_records, whole_sample
 from labeldp.reproduce.aggregation.data import FILES, GENERATED, Problem, problems
-from labeldp.reproduce.runs import (
-    Experiment,
-    Json,
-    Progress,
-    SeededRun,
-    Stored,
-    Told,
-    check_seeds,
-    listed,
-    now,
-    results_folder,
-    timed,
-    versions,
-)
+from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.workflows import networks
 
 TABLES = "lba", "llp"
@@ -40,7 +29,7 @@ SMALL = {"lba": ((8, 16, 32), (256, 512, 1024)), "llp": ((32, 64), (128, 512))}
 
 
 @dataclass(frozen=True)
-class AggregationRun(SeededRun):
+class AggregationRun(harness.SeededRun):
     """One cell with one noise; all of it is public.
 
     Args:
@@ -111,7 +100,7 @@ class AggregationGrid:
         shares = SHARES if noisy_fraction is None else tuple(listed(noisy_fraction, "noisy-fraction", float))
         if not all(0 <= share <= 1 for share in shares):
             raise InputError("--noisy-fraction must be numbers from 0 to 1")
-        check_seeds(seeds)
+        harness.check_seeds(seeds)
         return cls(chosen, sizes, counts, shares, seeds)
 
     def cells(self, problem: str, table: str) -> list[tuple[int, int]]:
@@ -180,8 +169,8 @@ class AggregationExperiment(Experiment[AggregationRun, AggregationResult]):
 
     def measure(self, run: AggregationRun, place: Path, show: Progress) -> AggregationResult:
         """Return a cell."""
-        cell, seconds = timed(lambda: _cell(self.problems[run.problem], run))
-        return AggregationResult(run, cell, self.constants(run), seconds, versions(run.table == "llp"), now())
+        cell, seconds = harness.timed(lambda: _cell(self.problems[run.problem], run))
+        return AggregationResult(run, cell, **self.origin(run, seconds, network=run.table == "llp"))
 
 
 def _cell(problem: Problem, run: AggregationRun) -> Cell:
@@ -193,13 +182,7 @@ def _cell(problem: Problem, run: AggregationRun) -> Cell:
 
 
 def reproduce_aggregation(
-    grid: AggregationGrid,
-    *,
-    data: str | None = None,
-    out: str,
-    told: Told | None = None,
-    publish: Callable[[list[AggregationResult]], object] | None = None,
-    progress: Progress | None = None,
+    grid: AggregationGrid, *, data: str | None = None, out: str, **hooks: Unpack[Hooks]
 ) -> list[AggregationResult]:
     """Make every run that has no file yet; commands at the same time on one folder share the work.
 
@@ -210,9 +193,7 @@ def reproduce_aggregation(
         grid: what to run.
         data: a file of Criteo or census, or a folder of stand-ins; None for made-up records alone.
         out: a folder, made if need be: `runs` holds a JSON file for each run.
-        told: called with a sentence when cells are left out, or another command is at one.
-        publish: called with all results in the folder after each problem.
-        progress: called with what is being done and the share of the work that is done.
+        hooks: functions that are called meanwhile, as `Hooks` says.
 
     Returns:
         All results in the folder, of other grids too.
@@ -221,12 +202,13 @@ def reproduce_aggregation(
         InputError: no such data, torch is missing where nothing else was asked for, or the folder holds something
             else. Nothing was run.
     """
-    say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
+    say = hooks.get("told") or (lambda sentence: None)
     grid = _possible(grid, say)
-    loaders, folder = problems(data), results_folder(out)
+    loaders, folder = problems(data), harness.results_folder(out)
     loaded = dict[str, Problem]()
     for name, load in loaders.items():
-        show(f"reading {name}", 0.0)
+        if show := hooks.get("progress"):
+            show(f"reading {name}", 0.0)
         loaded[name] = load()
     runs = list[AggregationRun]()
     for seed, (name, problem) in product(range(grid.seeds), loaded.items()):
@@ -236,10 +218,10 @@ def reproduce_aggregation(
             left = len(own) - len(fitting)
             say(f"{name}: {left} of {len(own)} runs left out, of more than {training_records(problem)} records")
         runs += fitting
-    return AggregationExperiment(loaded).run_missing(runs, folder, told=say, publish=publish, progress=show)
+    return AggregationExperiment(loaded).run_missing(runs, folder, **hooks)
 
 
-def _possible(grid: AggregationGrid, say: Told) -> AggregationGrid:
+def _possible(grid: AggregationGrid, say: harness.Told) -> AggregationGrid:
     """Return the grid, without llp where torch is missing and something else was asked for, too."""
     if "llp" not in grid.tables:
         return grid

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labeldp.learners import Model, PatchFilters
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, all_digits, decimal, shortest_float
-from labeldp.reproduce.runs import SeededRun, check_seeds, listed
+from labeldp.reproduce.harness import SeededRun, check_seeds, listed
 from labeldp.tables import LabeledArrays, load_movielens, open_images
 from labeldp.workflows import classes_of, epsilon_of
 
@@ -150,7 +150,7 @@ class Grid:
         spent = Budget(1, shortest_float(decimal(delta, "delta"))).delta
         ways = _ways(figure, listed(method, "method"))
         runs = [
-            _run(dataset, name, each, spent, seed, network, preset, settings)
+            _completed(Run(dataset, name, each, spent, seed, network, preset, settings))
             for seed, each, (name, settings) in product(range(seeds), epsilons, ways)
         ]
         if (network and not any(run.network for run in runs)) or (preset and not any(run.preset for run in runs)):
@@ -169,25 +169,16 @@ def _ways(figure: str | None, methods: list[str]) -> list[tuple[str, tuple[Setti
     return [(method, ()) for method in methods]
 
 
-def _run(
-    dataset: str,
-    method: str,
-    epsilon: float,
-    delta: float,
-    seed: int,
-    network: str | None,
-    preset: str | None,
-    settings: tuple[Setting, ...],
-) -> Run:
+def _completed(run: Run) -> Run:
     """Return a run with what its method takes, and nothing else; defaults go with data set and network."""
-    facts, source = METHODS.get(method, CLUSTERS), DATASETS[dataset]
-    if source.ratings and not facts.preset:
-        raise InputError(f"--method {method} needs images: --dataset {dataset} takes lp-1st and lp-2st")
-    if facts.delta and not delta:
+    method, source = METHODS.get(run.method, CLUSTERS), DATASETS[run.dataset]
+    if source.ratings and not method.preset:
+        raise InputError(f"--method {run.method} needs images: --dataset {run.dataset} takes lp-1st and lp-2st")
+    if method.delta and not run.delta:
         raise InputError("--delta must be positive for linear and best, such as 1e-6")
-    chosen = (network or source.network) if facts.network else None
-    recipe = (preset or ("quick" if chosen in QUICK else source.preset)) if facts.preset else None
-    return Run(dataset, method, epsilon, delta if facts.delta else 0.0, seed, chosen, recipe, settings)
+    network = (run.network or source.network) if method.network else None
+    preset = (run.preset or ("quick" if network in QUICK else source.preset)) if method.preset else None
+    return replace(run, delta=run.delta if method.delta else 0.0, network=network, preset=preset)
 
 
 STARS = np.arange(1, 6)

@@ -7,10 +7,10 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
+from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.multistage.grid import setting_text
 from labeldp.reproduce.multistage.run import Result
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, grid, lines
-from labeldp.reproduce.runs import markdown_table, write_files
 
 SIMULATED = (
     "Every run is a simulation: labels are given, noise comes from public seeds. Test records are measured on, and "

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -13,18 +13,9 @@ from labeldp.curator import Curator, ObservedCurator, Seen
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public
+from labeldp.reproduce import harness
+from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored
 from labeldp.reproduce.multistage.grid import Grid, Run, Task, load_task
-from labeldp.reproduce.runs import (
-    Experiment,
-    Json,
-    Progress,
-    Stored,
-    Told,
-    hardware,
-    now,
-    results_folder,
-    versions,
-)
 from labeldp.tables import atomic_write
 from labeldp.workflows import networks
 
@@ -154,29 +145,18 @@ class MultistageExperiment(Experiment[Run, Result]):
             steps=outcome.steps,
             trust=outcome.certificate.trust.name.lower(),
             recipe=tuple(asdict(recipe) for recipe in recipes(run)),
-            constants=constants(run),
             releases=tuple(asdict(each) for each in seen),
             curve=tuple(clock.curve),
-            seconds=clock.seconds[0],
             processor_seconds=clock.seconds[1],
             records=(len(task.train.labels), len(task.test.labels)),
             data=task.digest,
             certificate=outcome.certificate.at(run.delta),
-            hardware=hardware(),
-            versions=versions(run.network is not None),
-            date=now(),
+            hardware=harness.hardware(),
+            **self.origin(run, clock.seconds[0], network=run.network is not None),
         )
 
 
-def reproduce_multistage(
-    grid: Grid,
-    *,
-    data: str,
-    out: str,
-    told: Told | None = None,
-    publish: Callable[[list[Result]], object] | None = None,
-    progress: Progress | None = None,
-) -> list[Result]:
+def reproduce_multistage(grid: Grid, *, data: str, out: str, **hooks: Unpack[Hooks]) -> list[Result]:
     """Make every run of a grid that has no file yet; a folder may collect several grids.
 
     Labels play the private part: noise is drawn from public seeds, so every certificate says that this is a
@@ -187,9 +167,7 @@ def reproduce_multistage(
         grid: what to run.
         data: path of the user's files.
         out: a folder, made if need be: `runs` holds a JSON file for each run, `unfinished` the checkpoints.
-        told: called with a sentence after each run.
-        publish: called with all results in the folder after each run that was made.
-        progress: called with what is being done and the share of the work that is done.
+        hooks: functions that are called meanwhile, as `Hooks` says.
 
     Returns:
         All results in the folder, of other grids too.
@@ -197,18 +175,18 @@ def reproduce_multistage(
     Raises:
         InputError: wrong data, network or preset; or the folder holds something else. No run was started.
     """
-    folder = results_folder(out)
+    folder = harness.results_folder(out)
     known = Result.all_in(folder)
     for run in grid.runs:
         refuse_unknown(run)
-    if progress is not None:
-        progress("reading", 0.0)
+    if show := hooks.get("progress"):
+        show("reading", 0.0)
     task = load_task(grid.dataset, data, grid.classes)
     if any(each.run.dataset == grid.dataset and each.data != task.digest for each in known):
         raise InputError(f"--out {out} holds runs on other files of {grid.dataset}: name another folder")
     for run in grid.runs:
         refuse_small(run, task)
-    return MultistageExperiment(task).run_missing(grid.runs, folder, told=told, publish=publish, progress=progress)
+    return MultistageExperiment(task).run_missing(grid.runs, folder, **hooks)
 
 
 class _Clock:

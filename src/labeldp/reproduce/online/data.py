@@ -23,8 +23,7 @@ COLUMNS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer
 DAY, WEEK = 48, 336
 """Half-hours."""
 
-LEAST = 64
-"""Rounds."""
+MIN_ROUNDS = 64
 
 LAGS = (1, 2, 3, 4, DAY, 2 * DAY, WEEK)
 
@@ -58,23 +57,23 @@ class RealLosses:
 
     @classmethod
     def of(cls, name: str, experts: tuple[str, ...], losses: Floats) -> "RealLosses":
-        """Losses in [0, 1], rounded to the nearest of 256 levels.
+        """Round losses in [0, 1] to the nearest of 256 levels.
 
         Raises:
-            InputError: fewer than `LEAST` rounds, or than two experts.
+            InputError: fewer than `MIN_ROUNDS` rounds, or than two experts.
         """
-        if len(losses) < LEAST or len(experts) < 2:
-            raise InputError(f"{name} must have at least {LEAST} rounds and two experts")
+        if len(losses) < MIN_ROUNDS or len(experts) < 2:
+            raise InputError(f"{name} must have at least {MIN_ROUNDS} rounds and two experts")
         levels = np.rint(255 * losses).astype(np.uint8)
         return cls(name, experts, levels, hashlib.sha256(levels.tobytes()).hexdigest()[:16])
 
     def blocks(self) -> Iterator[Levels]:
-        """All rounds."""
+        """Yield all rounds."""
         yield self.levels
 
 
 def real_losses(data: str | None) -> dict[str, Callable[[], RealLosses]]:
-    """What a folder holds, by name; nothing without a folder.
+    """Return what a folder holds, by name; nothing without a folder.
 
     Args:
         data: a folder with stock_experts/NAME.csv.gz for NAME of nyse_o, sp500 and djia, or elec2/elec2.csv.gz.
@@ -100,10 +99,10 @@ def real_losses(data: str | None) -> dict[str, Callable[[], RealLosses]]:
 
 
 def _table(path: Path) -> tuple[list[str], Floats]:
-    """Names of columns, and numbers.
+    """Read names of columns, and numbers.
 
     Raises:
-        InputError: something else.
+        InputError: the file holds something else.
     """
     try:
         rows = np.loadtxt(path, delimiter=",", dtype=str, ndmin=2)
@@ -113,7 +112,7 @@ def _table(path: Path) -> tuple[list[str], Floats]:
 
 
 def stock_losses(relatives: Floats) -> Floats:
-    """Daily losses: 0 for the stock that gained most that day, 1 for the one that gained least, linear between them.
+    """Return daily losses: 0 for the stock that gained most, 1 for the one that gained least, linear between them.
 
     Args:
         relatives: price of the day over price of the day before, shape (days, stocks).
@@ -123,13 +122,13 @@ def stock_losses(relatives: Floats) -> Floats:
 
 
 def _stocks(name: str, path: Path) -> RealLosses:
-    """One market."""
+    """Read one market."""
     names, relatives = _table(path)
     return RealLosses.of(name, tuple(names), stock_losses(relatives))
 
 
 def _electricity(path: Path) -> RealLosses:
-    """Errors of forecasters of whether the price of a half-hour is above its mean of the last day."""
+    """Return errors of forecasters of whether the price of a half-hour is above its mean of the last day."""
     names, numbers = _table(path)
     if missing := [name for name in (*COLUMNS, "class") if name not in names]:
         raise InputError(f"{path} must have the columns {', '.join(missing)}")
@@ -141,7 +140,7 @@ def _electricity(path: Path) -> RealLosses:
 
 
 def forecasts(series: dict[str, Floats], rose: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
-    """What every forecaster says for every half-hour, from the published past alone.
+    """Return what every forecaster says for every half-hour, from the published past alone.
 
     Args:
         series: the columns of `COLUMNS`; of the present half-hour only its time of day is known.
@@ -165,12 +164,12 @@ def forecasts(series: dict[str, Floats], rose: NDArray[np.bool_]) -> dict[str, N
 
 
 def _before(values: NDArray[Any], lag: int = 1) -> NDArray[Any]:
-    """Values so many half-hours ago; the first one before there were any."""
+    """Return values so many half-hours ago; 0 before there were any."""
     return np.concatenate([np.repeat(values[:1] * 0, lag), values[:-lag]]).astype(values.dtype)[: len(values)]
 
 
 def _mean(values: NDArray[Any], length: int) -> Floats:
-    """Of the last `length` values, or of as many as there are."""
+    """Return the mean of the last `length` values, or of as many as there are."""
     sums = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - length, 0)
@@ -178,12 +177,12 @@ def _mean(values: NDArray[Any], length: int) -> Floats:
 
 
 def _seasonal(values: NDArray[Any], period: int, count: int) -> Floats:
-    """Mean of the values one, two, … periods ago."""
+    """Return the mean of the values one, two, … periods ago."""
     return np.mean([_before(values, period * (each + 1)) for each in range(count)], axis=0)
 
 
 def _features(series: dict[str, Floats], rose: NDArray[np.bool_]) -> Floats:
-    """Of logistic models: the market of the half-hour before, the time of day, and at last two earlier answers."""
+    """Return what logistic models see: the market a half-hour ago, the time of day, at last two earlier answers."""
     market = [_before(series[name]) for name in COLUMNS[1:]]
     angle = 2 * np.pi * series["period"]
     past = [_before(rose, lag).astype(np.float64) for lag in (1, DAY)]
@@ -191,7 +190,7 @@ def _features(series: dict[str, Floats], rose: NDArray[np.bool_]) -> Floats:
 
 
 def _logistic(features: Floats, rose: NDArray[np.bool_], step: float) -> NDArray[np.bool_]:
-    """Forecasts of a logistic model that learns from every half-hour after it was forecast."""
+    """Forecast by a logistic model that learns from every half-hour after it was forecast."""
     weights, said = np.zeros(features.shape[1]), np.empty(len(rose), dtype=bool)
     for place, (row, truth) in enumerate(zip(features, rose, strict=True)):
         score = float(row @ weights)

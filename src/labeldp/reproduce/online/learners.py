@@ -1,9 +1,9 @@
-"""Every learner with experts as it is planned, what it promises, and its mean regret over its own coins."""
+"""Learners with experts as they are planned: what they promise, and their mean regret over their own coins."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import log, sqrt
 from typing import Any
 
@@ -69,7 +69,7 @@ class Learner:
 
 @lru_cache(maxsize=64)
 def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
-    """Every learner with these experts for so many rounds; the delta is `DELTA`, a round's losses may be replaced."""
+    """Return every learner with these experts for so many rounds; delta is `DELTA`, neighbors replace one round."""
     plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
     blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
     own = map(_planned, plans)
@@ -78,41 +78,41 @@ def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
 
 @lru_cache(maxsize=64)
 def chosen(experts: int, rounds: int, epsilon: float) -> str:
-    """The method that a plan takes by itself."""
+    """Return the method that a plan takes by itself."""
     return plan_experts(experts, rounds, epsilon, DELTA).method
 
 
 def _free(experts: int, rounds: int) -> Learner:
-    """Multiplicative weights at their best rate."""
+    """Return multiplicative weights at their best rate."""
     rate = sqrt(8 * log(experts) / rounds)
-    kernel = lambda: MultiplicativeWeights(experts, Fraction(rate))  # noqa: E731
+    kernel = partial(MultiplicativeWeights, experts, Fraction(rate))
     return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, _weights(rate, 1), kernel)
 
 
 def _planned(plan: ExpertsPlan) -> Learner:
-    """A learner as it was planned."""
+    """Return a learner as it was planned."""
     parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
     expected = None if plan.method == BETTER else _EXPECTED.get(plan.method, _lazy)(plan)
     return Learner(plan.method, plan.regret_bound, plan.holds, parameters, expected, plan.kernel)
 
 
 def _weights(rate: float, batch: int) -> Expected:
-    """Marginals of multiplicative weights in batches."""
+    """Expect by the marginals of multiplicative weights in batches."""
     return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
 
 
 def _lazy(plan: ExpertsPlan) -> Expected:
-    """A planned learner whose marginals are those of multiplicative weights."""
+    """Expect of a learner whose marginals are those of multiplicative weights."""
     return _weights(float(plan.rate), plan.batch)
 
 
 def _doubling(plan: ExpertsPlan) -> Expected:
-    """A draw for each epoch."""
+    """Expect of a draw for each epoch."""
     return lambda blocks, seed: expected_doubling(blocks, rate=float(plan.rate))
 
 
 def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[ExpertsPlan], Expected]:
-    """Weights on sums with noise; from the kernel to the deviation of its noise in every round."""
+    """Expect of weights on sums with noise, whose deviation in every round is told from the kernel."""
 
     def expected(plan: ExpertsPlan) -> Expected:
         rate, found = float(plan.rate), deviation(plan.kernel())
@@ -122,14 +122,14 @@ def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[ExpertsPlan], Exp
 
 
 def _correlated(kernel: MatrixFactorization) -> Deviation:
-    """It grows as for the square root of the matrix of sums, to which the factor is close: within 2 %."""
+    """Return a deviation that grows as for the square root of the matrix of sums; the factor is within 2 % of it."""
     k = np.arange(1, kernel.horizon)
     squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
     return lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1])
 
 
 def _tree(kernel: TreeNoise) -> Deviation:
-    """The same in every round; in the first, where experts are alike, it changes nothing."""
+    """Return the same deviation in every round; in the first, where experts are alike, it changes nothing."""
     return lambda rounds: np.full(len(rounds), kernel.sums.deviation)
 
 
@@ -141,7 +141,7 @@ _EXPECTED: dict[str, Callable[[ExpertsPlan], Expected]] = {
 
 
 def printed(experts: int, rounds: int, epsilon: float) -> Learner:
-    """Algorithm 1 with the parameters of the best bound that Theorem 3.2 allows; it promises nothing that is proven."""
+    """Return Algorithm 1 with the best parameters that Theorem 3.2 allows; nothing proves what it promises."""
     found = [_largest_rate(experts, rounds, epsilon, 1 << power) for power in range(rounds.bit_length() - 1)]
     batch, rate, redraw = min(found, key=lambda each: mw_regret_bound(experts, rounds, each[1], each[0]))
     assert theorem_3_2_epsilon(rate, batch, redraw, rounds, DELTA) <= epsilon
@@ -151,7 +151,7 @@ def printed(experts: int, rounds: int, epsilon: float) -> Learner:
 
 
 def _largest_rate(experts: int, rounds: int, epsilon: float, batch: int) -> tuple[int, float, float]:
-    """Batch, rate and redraw probability: the largest rate at which the formula, a square in the rate, is epsilon."""
+    """Return batch, largest rate at which the formula, a square in the rate, is epsilon, and redraw probability."""
     length = log(2 * rounds / DELTA)
     redraw = REDRAWS[REDRAWS * rounds >= batch]
     load = rounds * redraw / batch

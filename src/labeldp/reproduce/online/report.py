@@ -7,10 +7,10 @@ from itertools import groupby
 from statistics import fmean
 
 from labeldp.report import fixed
+from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.online.run import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
 from labeldp.reproduce.online.tables import OnlinePoint
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
-from labeldp.reproduce.runs import markdown_table, write_files
 
 TABLE = "online.md"
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Self
+from typing import Self, Unpack
 
 from labeldp.online import METHODS
 from labeldp.privacy import InputError, all_digits
+from labeldp.reproduce import harness
+from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.reproduce.online import tables
-from labeldp.reproduce.online.data import LEAST, RealLosses, real_losses
+from labeldp.reproduce.online.data import MIN_ROUNDS, RealLosses, real_losses
 from labeldp.reproduce.online.learners import DELTA, chosen, learners
 from labeldp.reproduce.online.tables import (
     BOUNDED,
@@ -19,20 +21,6 @@ from labeldp.reproduce.online.tables import (
     REAL_EPSILONS,
     SEQUENCES,
     OnlinePoint,
-)
-from labeldp.reproduce.runs import (
-    Experiment,
-    Json,
-    Progress,
-    SeededRun,
-    Stored,
-    Told,
-    check_seeds,
-    listed,
-    now,
-    results_folder,
-    timed,
-    versions,
 )
 from labeldp.workflows import epsilon_of
 
@@ -52,7 +40,7 @@ EPSILONS = (0.1, 1.0)
 
 
 @dataclass(frozen=True)
-class RegretRun(SeededRun):
+class RegretRun(harness.SeededRun):
     """One cell of a table with one seed; all of it is public.
 
     Args:
@@ -167,10 +155,10 @@ class OnlineGrid:
         """
         named = _known("tables", tables, TABLES)
         kinds = _known("losses", losses, tuple(SEQUENCES))
-        (horizon,) = _counts("rounds", [rounds], LEAST)
+        (horizon,) = _counts("rounds", [rounds], MIN_ROUNDS)
         sizes = _counts("experts", listed(experts, "experts"), 2)
         epsilons = None if epsilon is None else tuple(listed(epsilon, "epsilon", epsilon_of))
-        check_seeds(seeds)
+        harness.check_seeds(seeds)
         return cls(named, kinds, horizon, sizes, epsilons, seeds, tables is not None)
 
     def runs(self, losses: Iterable[str]) -> Iterator[RegretRun]:
@@ -237,10 +225,10 @@ class OnlineExperiment(Experiment[RegretRun, OnlineResult]):
 
     def measure(self, run: RegretRun, place: Path, show: Progress) -> OnlineResult:
         """Return the numbers of a run."""
-        points, seconds = timed(lambda: tuple(self._points(run)))
+        points, seconds = harness.timed(lambda: tuple(self._points(run)))
         rounds, experts = size = self._size(run)
         auto = chosen(experts, rounds, run.epsilon) if run.epsilon and run.table != EXCESS else ""
-        return OnlineResult(run, points, auto, size, self.constants(run), seconds, versions(False), now())
+        return OnlineResult(run, points, auto, size, **self.origin(run, seconds))
 
     def _given(self, run: RegretRun) -> RealLosses | None:
         return self.losses[run.data]() if run.data in self.losses else None
@@ -262,15 +250,7 @@ class OnlineExperiment(Experiment[RegretRun, OnlineResult]):
         return tables.regrets(run.data, run.rounds, run.experts, run.epsilon, run.seed, run.rng())
 
 
-def reproduce_online(
-    grid: OnlineGrid,
-    *,
-    data: str | None,
-    out: str,
-    told: Told | None = None,
-    publish: Callable[[list[OnlineResult]], object] | None = None,
-    progress: Progress | None = None,
-) -> list[OnlineResult]:
+def reproduce_online(grid: OnlineGrid, *, data: str | None, out: str, **hooks: Unpack[Hooks]) -> list[OnlineResult]:
     """Make every run of a grid that has no file yet; commands at the same time on one folder share the work.
 
     Losses are made up or real and public, and coins come from public seeds: everything is a simulation.
@@ -279,9 +259,7 @@ def reproduce_online(
         grid: what to run.
         data: a folder with real losses; without it their tables are left out, and refused where they are named.
         out: a folder, made if need be: `runs` holds a JSON file for each run.
-        told: called with a sentence when another command is at a run, or a table is left out.
-        publish: called with all results in the folder after each seed of everything.
-        progress: called with what is being done and the share of the work that is done.
+        hooks: functions that are called meanwhile, as `Hooks` says.
 
     Returns:
         All results in the folder, of other grids too.
@@ -297,10 +275,10 @@ def reproduce_online(
                 raise InputError(
                     f": {table} cannot be made; --data names no folder with these losses", argument="tables"
                 )
-            if told is not None:
+            if told := hooks.get("told"):
                 told(f"{table}: left out; --data names no folder with these losses")
     experiment = OnlineExperiment(losses)
-    return experiment.run_missing(runs, results_folder(out), told=told, publish=publish, progress=progress)
+    return experiment.run_missing(runs, harness.results_folder(out), **hooks)
 
 
 SAFE = tuple(name for name, method in METHODS.items() if method.by_itself)

@@ -1,4 +1,4 @@
-"""What is measured in each table."""
+"""What is measured in each table: exponents and bounds by formula, regret of learners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -70,7 +70,7 @@ class OnlinePoint:
 
 
 def exponents() -> list[OnlinePoint]:
-    """Figure 1: β against α, panel by panel; where an exponent leaves 1/2 is its `bound`."""
+    """Return Figure 1: β against α, panel by panel; where an exponent leaves 1/2 is its `bound`."""
     return [
         OnlinePoint(
             each.name, each.exponent(alpha, growth), alpha, free_until(each, growth), setting=f"{letter}: {each.source}"
@@ -82,7 +82,7 @@ def exponents() -> list[OnlinePoint]:
 
 
 def bounds(rounds: int, experts: int, epsilon: float) -> list[OnlinePoint]:
-    """Table 1 with constants of one, and the bounds that plans promise for the same, with all constants and delta."""
+    """Return Table 1 with constants of one, and the bounds that plans promise, with all constants and delta."""
     table = [
         OnlinePoint(each.name, each.value(rounds, experts, epsilon), setting=each.source) for each in bounds_of(EXPERTS)
     ]
@@ -93,7 +93,7 @@ def bounds(rounds: int, experts: int, epsilon: float) -> list[OnlinePoint]:
 
 
 def excess(rounds: int, epsilon: float) -> list[OnlinePoint]:
-    """The cost of batches of 1/ε rounds where Proposition 3.3 has T B² η²: halves that alternate, two experts.
+    """Return the cost of batches of 1/ε rounds where Proposition 3.3 has T B² η²: halves that alternate, two experts.
 
     Source: Asi, Proposition 3.3 and Theorem 3.10.
     """
@@ -109,16 +109,14 @@ def excess(rounds: int, epsilon: float) -> list[OnlinePoint]:
 
 
 def regrets(data: str, rounds: int, experts: int, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
-    """The mean regret of every learner on one sequence of losses."""
-    if data == HARD:
-        losses: LossSequence = Epochs.hard(rounds, experts, epsilon, seed)
-    else:
-        losses = SEQUENCES[data](rounds, experts, seed)
+    """Return the mean regret of every learner on one sequence of losses."""
+    hard = data == HARD
+    losses = Epochs.hard(rounds, experts, epsilon, seed) if hard else SEQUENCES[data](rounds, experts, seed)
     return [_mean(each, losses, seed, rng) for each in learners(experts, rounds, epsilon)]
 
 
 def _mean(learner: Learner, losses: LossSequence | RealLosses, seed: int, rng: RandomSource) -> OnlinePoint:
-    """Exact where the marginals are known, else the mean of some plays."""
+    """Return the mean regret: exact where the marginals are known, else the mean of some plays."""
     if learner.expected is not None:
         value = learner.expected(losses.blocks(), seed).regret
     else:
@@ -127,13 +125,13 @@ def _mean(learner: Learner, losses: LossSequence | RealLosses, seed: int, rng: R
 
 
 def _played(learner: Learner, losses: LossSequence | RealLosses, rng: RandomSource) -> Regret:
-    """One play of a kernel."""
+    """Play a kernel once."""
     assert learner.kernel is not None
     return measured_regret(learner.kernel(), losses.blocks(), rng=as_randomness(rng))
 
 
 def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
-    """Mean regret of every learner on real losses, and that of one play of its kernel."""
+    """Return the mean regret of every learner on real losses, and that of one play of its kernel."""
     rounds, experts = losses.levels.shape
     found = []
     for each in learners(experts, rounds, epsilon):
@@ -146,7 +144,7 @@ def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: RandomSourc
 
 
 def words(parameters: dict[str, Any]) -> str:
-    """Parameters in words."""
+    """Return parameters in words."""
     texts = {name: value if isinstance(value, str) else f"{value:.3g}" for name, value in parameters.items() if value}
     return ", ".join(f"{name} = {text}" for name, text in texts.items())
 
@@ -167,12 +165,12 @@ class Monomial:
     privacy: float = 0.0
 
     def value(self, rounds: float, dimension: float, epsilon: float) -> float:
-        """With a constant of one."""
+        """Return the value with a constant of one."""
         powers = (rounds, self.rounds), (dimension, self.dimension), (log(dimension), self.logs)
         return prod(base**power for base, power in powers) / epsilon**self.privacy
 
     def exponent(self, alpha: float, growth: float) -> float:
-        """Of T, where epsilon = T^−alpha and d = T^growth."""
+        """Return the exponent of T, where epsilon = T^−alpha and d = T^growth."""
         return self.rounds + growth * self.dimension + alpha * self.privacy
 
 
@@ -193,17 +191,17 @@ class Bound:
     ways: tuple[tuple[Monomial, ...], ...]
 
     def value(self, rounds: float, dimension: float, epsilon: float) -> float:
-        """With constants of one, never above T: that much has every learner."""
+        """Return the value with constants of one, never above T: that much has every learner."""
         sums = [sum(each.value(rounds, dimension, epsilon) for each in way) for way in self.ways]
         return min(rounds, *sums)
 
     def exponent(self, alpha: float, growth: float) -> float:
-        """β of a regret T^β, where epsilon = T^−alpha and d = T^growth."""
+        """Return β of a regret T^β, where epsilon = T^−alpha and d = T^growth."""
         return min(1.0, *(max(each.exponent(alpha, growth) for each in way) for way in self.ways))
 
 
 def _bound(name: str, setting: str, source: str, *ways: Monomial) -> Bound:
-    """The regret without privacy, and what privacy adds in the best of some ways."""
+    """Return the regret without privacy, and what privacy adds in the best of some ways."""
     free = Monomial(1 / 2, logs=1 / 2) if setting == EXPERTS else Monomial(1 / 2)
     return Bound(name, setting, source, tuple((free, way) for way in ways) or ((free,),))
 
@@ -243,12 +241,12 @@ ALPHAS = tuple(step / 60 for step in range(61))
 
 
 def bounds_of(setting: str) -> tuple[Bound, ...]:
-    """Every regret of a setting."""
+    """Return every regret of a setting."""
     return tuple(each for each in BOUNDS if each.setting == setting)
 
 
 def free_until(bound: Bound, growth: float) -> float:
-    """The largest α of ε = T^−α at which the exponent is still the 1/2 of learners without privacy; −1 for none."""
+    """Return the largest α of ε = T^−α at which the exponent is still 1/2, as without privacy; −1 for none."""
     low, high = -1.0, 1.0
     if bound.exponent(high, growth) <= 0.5:
         return high

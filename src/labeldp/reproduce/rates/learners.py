@@ -1,4 +1,7 @@
-"""Learners on counts."""
+"""Learners on cells that are given by their counts: what they answer, and its exact excess risk.
+
+Millions of records are drawn at once, cell by cell: only counts decide what a cell answers.
+"""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -41,7 +44,7 @@ HALVES = 8
 
 
 def cells_of_classes(instance: HardClasses, grid: CubeGrid, records: int, select: Select, *, rng: Rng) -> float:
-    """The excess risk of one class for each cube of a grid: two classes, records drawn afresh.
+    """Return the excess risk of one class for each cube of a grid: two classes, records drawn afresh.
 
     Source: Zhao, eq. (8), (12) and (17).
     """
@@ -54,7 +57,7 @@ def cells_of_classes(instance: HardClasses, grid: CubeGrid, records: int, select
 
 
 def cells_of_values(instance: HardValues, grid: CubeGrid, records: int, estimate: Estimate, *, rng: Rng) -> float:
-    """The excess risk of one number for each cube of a grid, records drawn afresh.
+    """Return the excess risk of one number for each cube of a grid, records drawn afresh.
 
     Source: Zhao, eq. (9), (23), (28) and (33).
     """
@@ -68,7 +71,7 @@ def cells_of_values(instance: HardValues, grid: CubeGrid, records: int, estimate
 def neighbors_of_values(
     instance: HardValues, neighbors: int, mechanism: DiscreteLaplace, records: int, *, points: int, rng: Rng
 ) -> float:
-    """The excess risk of the mean of the nearest unbiased labels, maximum metric, averaged over points.
+    """Return the excess risk of the mean of the nearest unbiased labels, maximum metric, averaged over points.
 
     Each point has records of its own, which leaves the expectation as it is: the mass of the cube that reaches the
     neighbor after the last one is Beta, and the neighbors are independent inside of it.
@@ -89,35 +92,29 @@ def neighbors_of_values(
 
 
 def plain_select() -> Select:
-    """The most frequent class."""
+    """Select the most frequent class."""
     return lambda counts, rng: np.argmax(counts, axis=1)
 
 
 def unary_select(epsilon: float) -> Select:
-    """The class with the most randomized bits. Source: Zhao, eq. (11) to (13)."""
-    flip = UnaryEncoding(domain=Classes(2), epsilon=epsilon).law.lie / WORD
-
-    def select(counts: Counts, rng: Rng) -> NDArray[Any]:
-        others = counts.sum(axis=1, keepdims=True) - counts
-        return np.argmax(rng.binomial(counts, 1 - flip) + rng.binomial(others, flip), axis=1)
-
-    return select
+    """Select the class with the most randomized bits. Source: Zhao, eq. (11) to (13)."""
+    return lambda counts, rng: np.argmax(_unary(counts, epsilon, rng), axis=1)
 
 
 def central_select(epsilon: float) -> Select:
-    """A class by permute-and-flip. Source: Zhao, eq. (17)."""
+    """Select a class by permute-and-flip. Source: Zhao, eq. (17)."""
     mechanism = PermuteAndFlip(domain=Classes(2), epsilon=epsilon, groups=_each(1))
     return lambda counts, rng: _selected(counts, mechanism.unit, rng)
 
 
 def full_select(epsilon: float, grid: CubeGrid) -> Select:
-    """The same for whole records. Source: Zhao, eq. (31)."""
+    """Select a class by permute-and-flip, for whole records. Source: Zhao, eq. (31)."""
     mechanism = FullSelection(domain=Located(grid, Classes(2)), epsilon=epsilon)
     return lambda counts, rng: _selected(counts, mechanism.unit, rng)
 
 
 def label_range(reach: float) -> Interval:
-    """Labels clipped to a radius. All labels of the instances lie on its grid, so that rounding plays no part.
+    """Return the range of labels clipped to a radius. All labels of instances lie on its grid: nothing is rounded.
 
     Args:
         reach: 1 for bounded labels; a radius above is rounded up to a multiple of a half, the step of the grid.
@@ -129,12 +126,12 @@ def label_range(reach: float) -> Interval:
 
 
 def plain_mean() -> Estimate:
-    """The mean label, 0 for an empty cell."""
+    """Estimate by the mean label, 0 for an empty cell."""
     return lambda counts, labels, rng: (counts @ labels) / np.maximum(counts.sum(axis=1), 1)
 
 
 def central_mean(epsilon: float, reach: float) -> Estimate:
-    """The mean of labels clipped to a radius, with noise. Source: Zhao, eq. (23) and (28)."""
+    """Estimate by the mean of labels clipped to a radius, with noise. Source: Zhao, eq. (23) and (28)."""
     domain = label_range(reach)
 
     def estimate(counts: Counts, labels: Floats, rng: Rng) -> Floats:
@@ -147,7 +144,7 @@ def central_mean(epsilon: float, reach: float) -> Estimate:
 
 
 def full_mean(epsilon: float, reach: float, grid: CubeGrid, smallest: int) -> Estimate:
-    """The same for whole records. Source: Zhao, eq. (33) to (36)."""
+    """Estimate by the mean of clipped labels with noise, for whole records. Source: Zhao, eq. (33) to (36)."""
     domain = label_range(reach)
     mechanism = FullMeans(domain=Located(grid, domain), epsilon=epsilon, smallest=smallest)
 
@@ -162,7 +159,7 @@ def full_mean(epsilon: float, reach: float, grid: CubeGrid, smallest: int) -> Es
 
 
 def local_full_select(epsilon: float) -> Select:
-    """The largest sum of indicators, to which every record adds Laplace noise of scale 2 / epsilon.
+    """Select the largest sum of indicators, to which every record adds Laplace noise of scale 2 / epsilon.
 
     Source: Berrett and Butucea (2019), as in `simulate_full_local`.
     """
@@ -170,7 +167,7 @@ def local_full_select(epsilon: float) -> Select:
 
 
 def local_full_mean(epsilon: float, reach: float, smallest: float) -> Estimate:
-    """A noisy sum over a noisy size, each at half of epsilon; 0 where the size is too small.
+    """Estimate by a noisy sum over a noisy size, each at half of epsilon; 0 where the size is too small.
 
     Source: Berrett, Györfi and Walk (2021), as in `simulate_full_local`.
     """
@@ -185,7 +182,7 @@ def local_full_mean(epsilon: float, reach: float, smallest: float) -> Estimate:
 
 
 def _selected(counts: Counts, unit: Fraction, rng: Rng) -> NDArray[Any]:
-    """One of two classes by permute-and-flip: the law of the mechanisms' own, drawn faster.
+    """Select one of two classes by permute-and-flip: the mechanisms' own law, drawn faster.
 
     The rarer class is tried first in half of the cases, and accepted with probability e^(-unit * deficit).
     """
@@ -195,24 +192,24 @@ def _selected(counts: Counts, unit: Fraction, rng: Rng) -> NDArray[Any]:
 
 
 def _two_sided(rate: Fraction, count: int, rng: Rng) -> Counts:
-    """Noise i with probability proportional to e^(-rate |i|): the law of the mechanisms' own, drawn faster."""
+    """Draw noise i with probability proportional to e^(-rate |i|): the mechanisms' own law, drawn faster."""
     drawn = rng.geometric(-expm1(-float(rate)), (2, count))
     return np.asarray(drawn[0] - drawn[1], dtype=np.int64)
 
 
 def _everyone(counts: Counts, shape: tuple[int, ...], scale: float, rng: Rng) -> Floats:
-    """Sums of a Laplace variable for each record: in law the difference of two Gamma variables."""
+    """Draw sums of a Laplace variable for each record: in law the difference of two Gamma variables."""
     records = float(counts.sum())
     return rng.gamma(records, scale, shape) - rng.gamma(records, scale, shape)
 
 
 def _each(count: int) -> Public[Any]:
-    """A group for each cell: counts are given, so there is no record."""
+    """Return a group for each cell: counts are given, so there is no record."""
     return Public(np.arange(count), why="cells of a simulation")
 
 
 def _overlaps(grid: CubeGrid, per_axis: int) -> list[Floats]:
-    """How likely a feature lies in each interval of the grid and in each cube of the instance, along each axis."""
+    """Return P(a feature lies in an interval of the grid and in a cube of the instance), along each axis."""
     found = []
     for low, high, count in zip(grid.low, grid.high, grid.shape, strict=True):
         edges = np.linspace(low, high, count + 1)[:, None]
@@ -221,14 +218,14 @@ def _overlaps(grid: CubeGrid, per_axis: int) -> list[Floats]:
 
 
 def _between(low: Floats, high: Floats, per_axis: int) -> Floats:
-    """P(a feature lies between two places and in a cube) for each cube along one axis, shape (places, per_axis)."""
+    """Return P(a feature lies between two places and in a cube) along one axis, shape (places, per_axis)."""
     cubes = np.arange(per_axis)
     below = [np.clip(2 * (each * per_axis - cubes) - 0.5, 0, 1) for each in (low, high)]
     return (below[1] - below[0]) / per_axis
 
 
 def _summed(overlaps: list[Floats], signs: NDArray[Any] | None, height: float) -> Floats:
-    """The integral of signs · height over each cell, shape (cells,); without signs the probability of each."""
+    """Return the integral of signs · height over each cell, shape (cells,); without signs the probability of each."""
     first = overlaps[0]
     if signs is None:
         along = first.sum(axis=1)
@@ -239,24 +236,24 @@ def _summed(overlaps: list[Floats], signs: NDArray[Any] | None, height: float) -
 
 
 def _three(mass: Floats, lead: Floats, instance: HardValues) -> Floats:
-    """The probabilities of the labels -T, 0 and T in each place."""
+    """Return the probabilities of the labels -T, 0 and T in each place."""
     some, more = instance.share * mass, lead / instance.reach
     return np.stack([(some - more) / 2, mass - some, (some + more) / 2], axis=1)
 
 
 def _drawn(mass: Floats, joint: Floats, records: int, rng: Rng) -> Counts:
-    """How many records each cell has of each label."""
+    """Draw how many records each cell has of each label."""
     return rng.multinomial(rng.multinomial(records, mass / mass.sum()), _shares(joint))
 
 
 def _shares(joint: Floats) -> Floats:
-    """Rows that sum to 1; where nothing can be, it does not matter which."""
+    """Return rows that sum to 1; where nothing can be, it does not matter which."""
     whole = np.clip(joint, 0.0, None) + 1e-300
     return np.asarray(whole / whole.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
 def _radius(at: Floats, mass: Floats, per_axis: int) -> Floats:
-    """Half of the side of the cube around each point that holds a probability, by bisection."""
+    """Return half of the side of the cube around each point that holds a probability, by bisection."""
     low, high = np.zeros(len(at)), np.ones(len(at))
     for _ in range(60):
         middle = (low + high) / 2
@@ -266,14 +263,14 @@ def _radius(at: Floats, mass: Floats, per_axis: int) -> Floats:
 
 
 def _below(places: Floats, per_axis: int) -> Floats:
-    """P(a feature is below a place), along one axis."""
+    """Return P(a feature is below a place), along one axis."""
     scaled = np.clip(places, 0, 1) * per_axis
     whole = np.floor(scaled)
     return (whole + np.clip(2 * (scaled - whole) - 0.5, 0, 1)) / per_axis
 
 
 def _noisy_sum(mechanism: DiscreteLaplace, counts: Counts, reach: float, rng: Rng) -> Floats:
-    """The sum of unbiased labels, from the counts of the labels -T, 0 and T, shape (places,)."""
+    """Draw the sum of unbiased labels, from the counts of the labels -T, 0 and T, shape (places,)."""
     size = mechanism.domain.size
     rows = np.asarray(mechanism.weights() / WORD, dtype=np.float64)[mechanism.domain.encode([-reach, 0.0, reach])]
     seen = sum(rng.multinomial(own, row / row.sum()) for own, row in zip(counts.T, rows, strict=True))
@@ -294,7 +291,7 @@ Released = Callable[[Counts, float, Rng], NDArray[Any]]
 
 
 def excess_of_classes(method: str, classes: int, epsilon: float, *, rng: Rng) -> list[tuple[float, float]]:
-    """The excess risk, for each of `LEADS`, where each cell holds two random classes that all but tie.
+    """Return the excess risk, for each of `LEADS`, where each cell holds two random classes that all but tie.
 
     Args:
         method: a key of `METHODS_OF_CLASSES`.
@@ -308,7 +305,7 @@ def excess_of_classes(method: str, classes: int, epsilon: float, *, rng: Rng) ->
 
 
 def _excess(released: Released, classes: int, epsilon: float, lead: float, rng: Rng) -> float:
-    """By how much the chosen classes are less likely than the best ones, on average over cells."""
+    """Return by how much the chosen classes are less likely than the best ones, on average over cells."""
     pairs = np.argsort(rng.random((CELLS, classes)), axis=1)[:, :2]
     shares = np.zeros((CELLS, classes))
     np.put_along_axis(shares, pairs, np.array([[(1 + lead) / 2, (1 - lead) / 2]]), axis=1)
@@ -317,20 +314,20 @@ def _excess(released: Released, classes: int, epsilon: float, lead: float, rng: 
 
 
 def _unary(counts: Counts, epsilon: float, rng: Rng) -> Counts:
-    """Sums of randomized bits. Source: Zhao, eq. (11) and (12)."""
+    """Draw sums of randomized bits. Source: Zhao, eq. (11) and (12)."""
     flip = UnaryEncoding(domain=Classes(counts.shape[1]), epsilon=epsilon).law.lie / WORD
     others = counts.sum(axis=1, keepdims=True) - counts
     return rng.binomial(counts, 1 - flip) + rng.binomial(others, flip)
 
 
 def _response(counts: Counts, epsilon: float, rng: Rng) -> Counts:
-    """Counts of randomized labels."""
+    """Draw counts of randomized labels."""
     matrix = RandomizedResponse(domain=Classes(counts.shape[1]), epsilon=epsilon).matrix()
     return _answers(counts, np.broadcast_to(matrix, (len(counts), *matrix.shape)), rng)
 
 
 def _prior(counts: Counts, epsilon: float, rng: Rng) -> Counts:
-    """Counts of randomized labels of both parts: the shares that the first one shows are the prior of the second.
+    """Draw counts of randomized labels of two parts: the shares that the first one shows are the prior of the second.
 
     Source: Ghazi, Algorithms 3 and 5, with a majority in each cell as the model.
     """
@@ -346,7 +343,7 @@ def _prior(counts: Counts, epsilon: float, rng: Rng) -> Counts:
 
 
 def _within(inside: NDArray[np.bool_], epsilon: float) -> Floats:
-    """The law of randomized response within the candidates of each cell, shape (cells, K labels, K answers)."""
+    """Return the law of randomized response within the candidates of each cell, shape (cells, K labels, K answers)."""
     sizes = inside.sum(axis=1)[:, None, None]
     growth = np.exp(epsilon)
     truth = np.eye(inside.shape[1]) * inside[:, :, None]
@@ -355,7 +352,7 @@ def _within(inside: NDArray[np.bool_], epsilon: float) -> Floats:
 
 
 def _answers(counts: Counts, matrices: Floats, rng: Rng) -> Counts:
-    """How often each label is answered in each cell, from the counts of true labels and the cells' matrices."""
+    """Draw how often each label is answered in each cell, from the counts of true labels and the cells' matrices."""
     rows = matrices / matrices.sum(axis=2, keepdims=True)
     return rng.multinomial(counts, rows).sum(axis=1)
 
@@ -366,10 +363,5 @@ METHODS_OF_CLASSES: dict[str, Released] = {"unary": _unary, "response": _respons
 
 def constants_of_classes() -> dict[str, Any]:
     """Return what this file fixes for `excess_of_classes`, as results store it."""
-    return {
-        "CLASSES": CLASSES,
-        "CELLS": CELLS,
-        "RECORDS_IN_CELL": RECORDS_IN_CELL,
-        "LEADS": LEADS,
-        "FIRST": FIRST,
-    }
+    cells = {"CELLS": CELLS, "RECORDS_IN_CELL": RECORDS_IN_CELL}
+    return {"CLASSES": CLASSES, **cells, "LEADS": LEADS, "FIRST": FIRST}

@@ -7,9 +7,9 @@ from itertools import groupby
 from statistics import geometric_mean
 
 from labeldp.report import fixed
+from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
 from labeldp.reproduce.rates.run import ClassCurve, RateResult, Slope, class_curves, slopes
-from labeldp.reproduce.runs import markdown_table, write_files
 
 TABLE = "rates.md"
 

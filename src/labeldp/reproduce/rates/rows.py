@@ -1,5 +1,6 @@
 """The rows of Table I as experiments: which instances, which learner, which tuning."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -78,12 +79,11 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Of its files."""
-        words = (self.task, self.trust, self.protection, "printed" if self.printed else "")
-        return "-".join(filter(None, words))
+        """Its name in files and options."""
+        return "-".join(filter(None, (self.task, self.trust, self.protection, "printed" * self.printed)))
 
     def setting(self, dimension: int) -> dict[str, Any]:
-        """What the calculators of `labeldp.theory` ask for."""
+        """Return what the calculators of `labeldp.theory` ask for."""
         found = {"task": self.task, "protection": self.protection, "dimension": dimension, "beta": BETA}
         found |= {"trust": self.trust} if self.trust else {}
         found |= {"margin": MARGIN} if self.task == "classification" else {}
@@ -111,7 +111,7 @@ class Tuning:
 
 
 def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
-    """The library's rules, or the paper's where they were corrected.
+    """Tune a learner by the library's rules, or by the paper's where they were corrected.
 
     Source: Zhao, Theorems 2, 4, 6, 8, 10, 12, 13 and 14, `docs/corrections.md`.
     """
@@ -134,7 +134,7 @@ def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
 
 
 def _printed(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
-    """Theorems 10, 12 and 14 (2) as they are printed."""
+    """Tune by Theorems 10, 12 and 14 (2) as they are printed."""
     public, heavy = 2 * BETA + dimension, MOMENTS * BETA + dimension * (MOMENTS - 1)
     if row.trust == "local":
         private = (records * epsilon**2) ** (2 * BETA / (heavy + MOMENTS * BETA))
@@ -160,7 +160,7 @@ class Measured:
 
 
 def measure(row: Row, dimension: int, epsilon: float, records: int, *, rng: Rng) -> list[Measured]:
-    """The excess risk on bumps of all widths, records and noise drawn afresh for each."""
+    """Return the excess risk on bumps of all widths, records and noise drawn afresh for each."""
     tuned = tuning(row, dimension, epsilon, records)
     tails = TAILS if row.task == "heavy-tailed" else (0.0,)
     repeats = REPEATS // dimension if tuned.neighbors is None else 1
@@ -173,7 +173,7 @@ def measure(row: Row, dimension: int, epsilon: float, records: int, *, rng: Rng)
 
 
 def _bumps(task: str, tuned: Tuning) -> list[int]:
-    """How many bumps there are along each axis: for classes from one on, as noise is worst where bumps are wide."""
+    """Return numbers of bumps along each axis: for classes from one on, as noise is worst where bumps are wide."""
     if task == "classification":
         steps = int(2 * log2(max(FINEST / tuned.side, 1.0)))
         return sorted({round(2 ** (step / 2)) for step in range(steps + 1)})
@@ -183,7 +183,7 @@ def _bumps(task: str, tuned: Tuning) -> list[int]:
 
 
 def _instance(task: str, per_axis: int, dimension: int, tail: float, rng: Rng) -> HardClasses | HardValues:
-    """Bumps with random signs, as high as smoothness allows."""
+    """Draw bumps with random signs, as high as smoothness allows."""
     given: dict[str, Any] = {"dimension": dimension, "beta": BETA, "amplitude": AMPLITUDE, "rng": rng}
     if task == "classification":
         return hard_classes(per_axis, margin=MARGIN, **given)
@@ -197,38 +197,34 @@ def _instance(task: str, per_axis: int, dimension: int, tail: float, rng: Rng) -
 def _excess(
     row: Row, instance: HardClasses | HardValues, tuned: Tuning, epsilon: float, records: int, rng: Rng
 ) -> float:
-    """One learner on one instance."""
+    """Return the excess risk of one learner on one instance."""
     if tuned.neighbors is not None and isinstance(instance, HardValues):
         mechanism = DiscreteLaplace(domain=label_range(tuned.reach), epsilon=epsilon)
         return neighbors_of_values(instance, tuned.neighbors, mechanism, records, points=POINTS, rng=rng)
     size = instance.cubes.dimension
     grid = CubeGrid((0.0,) * size, (1.0,) * size, (tuned.per_axis,) * size)
+    learner = row.trust, row.protection
     if isinstance(instance, HardClasses):
-        return cells_of_classes(instance, grid, records, _select(row, epsilon, grid), rng=rng)
-    return cells_of_values(instance, grid, records, _estimate(row, tuned, epsilon, grid, records), rng=rng)
-
-
-def _select(row: Row, epsilon: float, grid: CubeGrid) -> Select:
-    """How a cell finds its class."""
-    if row.protection == "none":
-        return plain_select()
-    if row.protection == "label":
-        return unary_select(epsilon) if row.trust == "local" else central_select(epsilon)
-    return local_full_select(epsilon) if row.trust == "local" else full_select(epsilon, grid)
-
-
-def _estimate(row: Row, tuned: Tuning, epsilon: float, grid: CubeGrid, records: int) -> Estimate:
-    """How a cell finds its number; n_0 is half of the records that a cell holds on average."""
-    if row.protection == "none":
-        return plain_mean()
-    if row.protection == "label":
-        return central_mean(epsilon, tuned.reach)
-    smallest = max(1, round(records / grid.cells / 2))
-    local = row.trust == "local"
-    return local_full_mean(epsilon, tuned.reach, smallest) if local else full_mean(epsilon, tuned.reach, grid, smallest)
+        selects: dict[tuple[str, str], Callable[[], Select]] = {
+            ("", "none"): plain_select,
+            ("local", "label"): lambda: unary_select(epsilon),
+            ("central", "label"): lambda: central_select(epsilon),
+            ("local", "full"): lambda: local_full_select(epsilon),
+            ("central", "full"): lambda: full_select(epsilon, grid),
+        }
+        return cells_of_classes(instance, grid, records, selects[learner](), rng=rng)
+    smallest = max(1, round(records / grid.cells / 2))  # n_0: half of the records that a cell holds on average
+    estimates: dict[tuple[str, str], Callable[[], Estimate]] = {
+        ("", "none"): plain_mean,
+        ("central", "label"): lambda: central_mean(epsilon, tuned.reach),
+        ("local", "full"): lambda: local_full_mean(epsilon, tuned.reach, smallest),
+        ("central", "full"): lambda: full_mean(epsilon, tuned.reach, grid, smallest),
+    }
+    return cells_of_values(instance, grid, records, estimates[learner](), rng=rng)
 
 
 LOCAL, CENTRAL, FULL = (0.25, 0.5, 1.0), (0.0001, 0.0003, 1.0), (0.0005, 0.002, 1.0)
+"""Epsilons of rows."""
 
 ROWS = {
     row.name: row

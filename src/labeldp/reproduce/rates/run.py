@@ -1,31 +1,20 @@
 """Zhao et al.: the runs of Table I and of the number of classes, and the slopes that they show."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError, all_digits
+from labeldp.reproduce import harness
+from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.reproduce.rates import learners, rows
 from labeldp.reproduce.rates.learners import CLASSES, METHODS_OF_CLASSES, excess_of_classes
 from labeldp.reproduce.rates.rows import DIMENSIONS, RECORDS, ROWS, measure
-from labeldp.reproduce.runs import (
-    Experiment,
-    Json,
-    Progress,
-    SeededRun,
-    Stored,
-    Told,
-    check_seeds,
-    listed,
-    now,
-    results_folder,
-    timed,
-    versions,
-)
 from labeldp.theory import exponent, rate
 from labeldp.workflows import epsilon_of
 
@@ -34,7 +23,7 @@ OF_CLASSES = {f"classes-{method}": method for method in METHODS_OF_CLASSES}
 
 
 @dataclass(frozen=True)
-class RateRun(SeededRun):
+class RateRun(harness.SeededRun):
     """One row with one noise; all of it is public.
 
     Args:
@@ -93,7 +82,7 @@ class RateGrid:
         counts = tuple(listed(records, "records", _count)) if records is not None else RECORDS
         if len(counts) < 2 or list(counts) != sorted(set(counts)):
             raise InputError("--records must hold at least two numbers, rising: a slope needs them")
-        check_seeds(seeds)
+        harness.check_seeds(seeds)
         settings = [setting for name in chosen for setting in _settings(name, epsilons)]
         return cls(counts, tuple(RateRun(*setting, seed) for seed, setting in product(range(seeds), settings)))
 
@@ -178,8 +167,8 @@ class RateExperiment(Experiment[RateRun, RateResult]):
 
     def measure(self, run: RateRun, place: Path, show: Progress) -> RateResult:
         """Return the excess risks of a run."""
-        points, seconds = timed(lambda: tuple(self._points(run)))
-        return RateResult(run, points, self.constants(run), seconds, versions(False), now())
+        points, seconds = harness.timed(lambda: tuple(self._points(run)))
+        return RateResult(run, points, **self.origin(run, seconds))
 
     def _points(self, run: RateRun) -> Iterator[RatePoint]:
         rng = run.rng()
@@ -193,22 +182,13 @@ class RateExperiment(Experiment[RateRun, RateResult]):
                 yield RatePoint(count, f"{each.per_axis} bumps, tail {each.tail:g}", each.excess)
 
 
-def reproduce_rates(
-    grid: RateGrid,
-    *,
-    out: str,
-    told: Told | None = None,
-    publish: Callable[[list[RateResult]], object] | None = None,
-    progress: Progress | None = None,
-) -> list[RateResult]:
+def reproduce_rates(grid: RateGrid, *, out: str, **hooks: Unpack[Hooks]) -> list[RateResult]:
     """Make every run of a grid that has no file yet, on made-up instances and labels, with noise from public seeds.
 
     Args:
         grid: what to run.
         out: a folder, made if need be: `runs` holds a JSON file for each run.
-        told: called with a sentence when another command is at a run.
-        publish: called with all results in the folder after each noise of everything.
-        progress: called with what is being done and the share of the work that is done.
+        hooks: functions that are called meanwhile, as `Hooks` says.
 
     Returns:
         All results in the folder, of other grids too.
@@ -217,7 +197,7 @@ def reproduce_rates(
         InputError: the folder holds something else, or runs with other constants. No run was started.
     """
     experiment = RateExperiment(grid.records)
-    return experiment.run_missing(grid.runs, results_folder(out), told=told, publish=publish, progress=progress)
+    return experiment.run_missing(grid.runs, harness.results_folder(out), **hooks)
 
 
 RESAMPLES, LEVEL = 1000, 0.95

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -33,6 +33,20 @@ Told = Callable[[str], None]
 
 RUNS, UNFINISHED = "runs", "unfinished"
 """Folders of finished runs, and of what unfinished ones keep."""
+
+
+class Hooks(TypedDict, total=False):
+    """Functions that are called while runs are made.
+
+    Args:
+        told: told in a sentence what is left out or left to another command, and of slow runs what came out.
+        publish: called with all results in the folder after each batch in which a run was made.
+        progress: told what is being done, and the share of the work that is done.
+    """
+
+    told: Told | None
+    publish: Callable[[list[Any]], object] | None
+    progress: Progress | None
 
 
 class SeededRun(ABC):
@@ -138,6 +152,11 @@ class Experiment(ABC, Generic[R, T]):
             show: told the progress of this run.
         """
 
+    def origin(self, run: R, seconds: float, *, network: bool = False) -> Json:
+        """Return what every result tells of its making: constants, seconds, versions and date."""
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        return {"constants": self.constants(run), "seconds": seconds, "versions": versions(network), "date": date}
+
     def check(self, result: T, path: Path) -> None:
         """Refuse a stored result that this code would not make.
 
@@ -155,23 +174,13 @@ class Experiment(ABC, Generic[R, T]):
         """Return what is said of a finished run; nothing is said where this is empty."""
         return ""
 
-    def run_missing(
-        self,
-        runs: Sequence[R],
-        folder: Path,
-        *,
-        told: Told | None = None,
-        publish: Callable[[list[T]], object] | None = None,
-        progress: Progress | None = None,
-    ) -> list[T]:
+    def run_missing(self, runs: Sequence[R], folder: Path, **hooks: Unpack[Hooks]) -> list[T]:
         """Make every run that has no file yet; commands that run at the same time on one folder share the work.
 
         Args:
             runs: what to run, in this order.
             folder: as `results_folder` returns it.
-            told: told when another command is at a run, and what came out where the experiment says so.
-            publish: called with all results in the folder after each batch in which a run was made.
-            progress: told what is being done, and the share of the work that is done.
+            hooks: functions that are called meanwhile.
 
         Returns:
             All results in the folder, of other grids too.
@@ -179,7 +188,8 @@ class Experiment(ABC, Generic[R, T]):
         Raises:
             InputError: the folder holds something else, or such a run with other constants. No run was started.
         """
-        say, show = told or (lambda sentence: None), progress or (lambda text, share: None)
+        say, show = hooks.get("told") or _silent, hooks.get("progress") or _silent
+        publish = hooks.get("publish")
         self.stored.all_in(folder)
         for run in runs:
             self._existing(folder, run)
@@ -221,6 +231,10 @@ class Experiment(ABC, Generic[R, T]):
                     say(f"{run.title}: {said} in {result.seconds:.0f} s")
             shutil.rmtree(place)
         return missing
+
+
+def _silent(*_: object) -> None:
+    """Do nothing, where nobody listens."""
 
 
 def _part(show: Progress, done: int, count: int, text: str, share: float) -> None:
@@ -361,8 +375,3 @@ def versions(network: bool) -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "unknown"
     return found
-
-
-def now() -> str:
-    """Return date and time, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -29,8 +29,7 @@ from labeldp.reproduce import (
     write_reproduced,
 )
 from labeldp.reproduce.aggregation import run as aggregation_run
-from labeldp.reproduce.online import run as online_run
-from labeldp.reproduce.runs import (
+from labeldp.reproduce.harness import (
     UNFINISHED,
     Experiment,
     Json,
@@ -43,6 +42,7 @@ from labeldp.reproduce.runs import (
     path_of,
     results_folder,
 )
+from labeldp.reproduce.online import run as online_run
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def test_a_run_that_another_command_made_meanwhile_is_not_made_again(
             Found(Run(), {"LEVEL": 1.0, "SIZES": (1, 2)}, 7.0).write(path_of(folder, Run()))
             yield free
 
-    monkeypatch.setattr("labeldp.reproduce.runs.claimed", late)
+    monkeypatch.setattr("labeldp.reproduce.harness.claimed", late)
     [found] = Nothing(forbidden=True).run_missing([Run()], folder)
     assert found.seconds == 7.0 and not (folder / UNFINISHED).exists()
 
