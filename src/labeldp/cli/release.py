@@ -17,6 +17,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
+from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism, names_on_bags
 
 RELEASE_EXAMPLES = """\b
 Examples:
@@ -29,7 +30,7 @@ Examples:
       --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
 """
 
-BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
+BAGS = ", ".join(names_on_bags())
 
 
 @click.command(epilog=RELEASE_EXAMPLES)
@@ -38,9 +39,10 @@ BAGS = ("bag-sum", "noisy-weighted-llp", "weighted-lba")
 @domain_options
 @click.option(
     "--mechanism",
-    type=click.Choice(["randomized-response", "unary-encoding", "discrete-laplace", *BAGS]),
+    type=click.Choice(list(RELEASE_MECHANISMS)),
     default="randomized-response",
     show_default=True,
+    help="; ".join(f"{each.name}: {each.help}" for each in RELEASE_MECHANISMS.values()) + ".",
 )
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
@@ -62,12 +64,15 @@ def release(data: str, out: str, **options: Any) -> None:
     bags = {name: options.pop(name) for name in ("size", "delta", "bags", "noisy", "weights", "rows")}
     bags = {name: value for name, value in bags.items() if value is not None}
     domain, delta = domain_of(**given), bags.get("delta", 0)
-    if options["mechanism"] in BAGS:
-        certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **_of_bags(bags, options))
+    mechanism = RELEASE_MECHANISMS[options["mechanism"]]
+    if mechanism.on_bags:
+        _check_bags(mechanism, bags, options.pop("in_place"))
+        certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
     elif bags:
-        raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {', '.join(BAGS)}")
-    elif given["interval"] is not None and options["mechanism"] != "discrete-laplace":
-        raise click.UsageError("--range goes with --mechanism discrete-laplace, or with bags: " + ", ".join(BAGS))
+        raise click.UsageError(f"--{next(iter(bags))} is for mechanisms on bags: {BAGS}")
+    elif given["interval"] is not None and "range" not in mechanism.domains:
+        numbers = [each.name for each in RELEASE_MECHANISMS.values() if "range" in each.domains and not each.on_bags]
+        raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
     else:
         with _progress("releasing") as progress:
             certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)
@@ -76,16 +81,14 @@ def release(data: str, out: str, **options: Any) -> None:
     click.echo(f"Released: {out}")
 
 
-def _of_bags(bags: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """What a release of bags takes of the other options."""
+def _check_bags(mechanism: ReleaseMechanism, bags: dict[str, Any], in_place: bool) -> None:
+    """Refuse options that a release of bags does not take."""
     if "size" not in bags:
         raise click.UsageError("--size must be given: how many records the smallest bag has")
-    if options.pop("in_place"):
+    if in_place:
         raise click.UsageError("--in-place is for one noisy label for each record: bags have sums")
-    for name, mechanism in {"noisy": BAGS[1], "weights": BAGS[1], "rows": BAGS[2]}.items():
-        if name in bags and options["mechanism"] != mechanism:
-            secret = (
-                ", whose weights are published; those of weighted-lba must stay secret" if name == "weights" else ""
-            )
-            raise click.UsageError(f"--{name} is for {mechanism}{secret}")
-    return options
+    for name in bags:
+        if name not in mechanism.options:
+            owner = next(each.name for each in RELEASE_MECHANISMS.values() if name in each.options)
+            secret = ", whose weights are published; those of weighted-lba must stay secret"
+            raise click.UsageError(f"--{name} is for {owner}{secret if name == 'weights' else ''}")

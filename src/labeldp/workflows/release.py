@@ -12,9 +12,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile
-from labeldp.mechanisms import Classes, DiscreteLaplace, Domain, FiniteMechanism, RandomizedResponse, UnaryEncoding
-from labeldp.privacy import Budget, Certificate, Charge, DomainError, InputError, LabelDPError, Request, shortest_float
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, UnaryEncoding
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    Charge,
+    DomainError,
+    InputError,
+    LabelDPError,
+    Request,
+    check_choice,
+    shortest_float,
+)
 from labeldp.tables import (
     BLOCK_ROWS,
     DistinctIds,
@@ -29,22 +40,14 @@ from labeldp.tables import (
     release_writer,
 )
 from labeldp.workflows.labels import check_kind, codes_of, domain_in_file
+from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """How the output of a mechanism stands in a table."""
-
-    make: Callable[..., FiniteMechanism]
-    published: Callable[[Any, NDArray[Any]], pa.Array]
-    suffix: str = ""
-
-
 def as_labels(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
-    """Noisy codes as labels of the domain."""
+    """Return noisy codes as labels of the domain."""
     if not isinstance(mechanism.domain, Classes):
         return pa.array(mechanism.domain.decode(noisy))
     names = mechanism.domain.names
@@ -53,19 +56,18 @@ def as_labels(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
 
 
 def as_bits(mechanism: UnaryEncoding, noisy: NDArray[Any]) -> pa.Array:
-    """Packed noisy bits as texts of one '0' or '1' for each class, in the order of the domain."""
+    """Return packed noisy bits as texts of one '0' or '1' for each class, in the order of the domain."""
     bits = mechanism.bits(noisy).view(np.uint8) + np.uint8(ord("0"))
     rows, classes = bits.shape
     edges = np.arange(rows + 1, dtype=np.int64) * classes
     return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
 
 
-MECHANISMS = {
-    "randomized-response": Form(RandomizedResponse, as_labels),
-    "unary-encoding": Form(UnaryEncoding, as_bits, "_bits"),
-    "discrete-laplace": Form(DiscreteLaplace, as_labels),
+OUTPUTS: dict[str, tuple[str, Callable[[Any, NDArray[Any]], pa.Array]]] = {
+    "labels": ("", as_labels),
+    "bits": ("_bits", as_bits),
 }
-"""What `release_file` offers: mechanisms that need nothing but the record itself."""
+"""What the noisy column's name ends in, and how its values are made, for each `output` of a mechanism."""
 
 
 def release_file(
@@ -96,7 +98,8 @@ def release_file(
         data: the file.
         label: its private column.
         domain: the declared domain of the labels.
-        mechanism: a key of `MECHANISMS`. "unary-encoding" publishes the column LABEL_bits, one '0' or '1' per class.
+        mechanism: "randomized-response", "unary-encoding" (it publishes the column LABEL_bits, one '0' or '1' per
+            class) or "discrete-laplace".
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.
         dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
@@ -121,9 +124,10 @@ def release_file(
         LabelDPError: the disk is full or the file changed meanwhile. Nothing was published, and the release stays
             charged: run the same command again.
     """
-    form = _form(mechanism)
-    chosen = form.make(domain=domain, epsilon=epsilon)
-    stream = Stream.of(open_table(data), label, id_column, chosen, form, in_place, block_rows, progress)
+    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
+    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
+    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
+    stream = Stream.of(open_table(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
     target = Path(out)
@@ -152,7 +156,7 @@ class Stream:
     label: str
     id_column: str | None
     mechanism: FiniteMechanism
-    form: Form
+    output: str
     in_place: bool
     block_rows: int
     progress: Progress | None
@@ -177,7 +181,7 @@ class Stream:
     @property
     def released(self) -> str:
         """The name of the noisy column."""
-        return self.label + self.form.suffix
+        return self.label + OUTPUTS[self.output][0]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -269,7 +273,7 @@ class Stream:
             if next(known, None) != found.labels:
                 raise changed
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
-            writer.write(self.form.published(self.mechanism, noisy), batch)
+            writer.write(OUTPUTS[self.output][1](self.mechanism, noisy), batch)
         if next(known, None) is not None:
             raise changed
 
@@ -325,12 +329,6 @@ def _has_text(column: pa.Field) -> bool:
     except InputError:
         return False
     return True
-
-
-def _form(mechanism: str) -> Form:
-    if mechanism not in MECHANISMS:
-        raise InputError(f"must be one of {', '.join(MECHANISMS)}", argument="mechanism")
-    return MECHANISMS[mechanism]
 
 
 def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:

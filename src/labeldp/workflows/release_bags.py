@@ -1,9 +1,8 @@
-"""Release_bags, read_bags."""
+"""Release sums of the label column of a file over bags, and read such a release again."""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp import mechanisms
 from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import Bagged, BagSum, Classes, Domain, Interval, NoisyWeightedLLP, ShownBags, WeightedLBA
-from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, decimal
+from labeldp.mechanisms import Bagged, Domain, ShownBags
+from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, check_choice, decimal
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, read_certificate, release_writer
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import check_kind, domain_in_file
+from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism, names_on_bags
 from labeldp.workflows.verify import verify_file
-
-BAG_MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
-"""What `release_bags` offers."""
 
 
 def release_bags(
@@ -56,7 +54,7 @@ def release_bags(
         data: the file.
         label: its private column.
         domain: an `Interval`, or two classes.
-        mechanism: one of `BAG_MECHANISMS`.
+        mechanism: "bag-sum", "noisy-weighted-llp" or "weighted-lba".
         size: records in the smallest bag.
         epsilon, delta: what the release costs; of `bag-sum` delta = 0 asks for Laplace noise.
         bags: "median", "random", or a public column with a value for each bag, which then is no feature; by default
@@ -75,31 +73,27 @@ def release_bags(
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
     budget = Budget(epsilon, delta)
-    if mechanism not in BAG_MECHANISMS:
-        raise InputError(f"must be one of {', '.join(BAG_MECHANISMS)}", argument="mechanism")
-    if mechanism != "bag-sum" and not decimal(delta, "delta"):
+    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", tuple(names_on_bags()))]
+    if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
     records = _Records.read(open_table(data), label, id_column, domain, bags)
-    design = _Design(domain, size, records, bags, epsilon, delta)
-    made: Bagged
-    if mechanism == "bag-sum":
-        made = design.bag_sum()
-    elif mechanism == "noisy-weighted-llp":
-        made = design.llp(noisy, weights)
-    else:
-        made = design.lba(rows)
+    given = {"noisy": noisy, "weights": weights, "rows": rows}
+    own = {name: given[name] for name in row.options if name in given}
+    made = _mechanism(row, size, records, bags, domain=domain, epsilon=epsilon, delta=delta, **own)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=budget)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
-    names = _columns(made, released, id_column, records.encoder.names)
+    names = (*made.column_names("row" if id_column is None else id_column, records.encoder.names), released)
+    if len(set(names)) < len(names):
+        raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
     account.afford(made)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
         curator = Curator.of_codes(records.codes, domain=domain, ledger=account, ids=records.ids)
         release = curator.release(made, rng=account.randomness)
-        arrays = _published(made, release.value, records)
+        arrays = made.column_values(release.value, records.names, records.places)
         others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))
         writer.write(pa.array(arrays[-1]), others)
         writer.certify(release.certificate.to_json())
@@ -173,74 +167,24 @@ def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: 
     return columns
 
 
-@dataclass(frozen=True)
-class _Design:
-    """What all mechanisms are made of."""
+def _mechanism(row: ReleaseMechanism, size: int, records: _Records, bags: str | None, **arguments: Any) -> Bagged:
+    """Return the mechanism of a row of the registry for the records of a file.
 
-    domain: Domain
-    size: int
-    records: _Records
-    bags: str | None
-    epsilon: Any
-    delta: Any
-
-    def common(self, bags: str) -> dict[str, Any]:
-        """Arguments of all of them, and which bags they have by default."""
-        own = self.records.bags
-        given = {"epsilon": self.epsilon, "delta": self.delta, "domain": self.domain}
-        features = Public(self.records.features, why="the columns beside the label are public features")
-        return {**given, "bags": (self.bags or bags) if own is None else own, "features": features}
-
-    def bag_sum(self) -> BagSum:
-        """With Gaussian noise where a delta may be spent."""
-        noise = "gaussian" if decimal(self.delta, "delta") else "laplace"
-        return BagSum(self.size, noise=noise, **self.common("median"))
-
-    def llp(self, noisy: int | None, weights: str) -> NoisyWeightedLLP:
-        """With the smallest standard deviation that keeps (epsilon, delta)."""
-        each = self.size if noisy is None else noisy
-        return NoisyWeightedLLP(self.size, each, "auto", weights, **self.common("random"))
-
-    def lba(self, rows: int) -> WeightedLBA:
-        """With a constant feature before the others, and as little noise on each bag as keeps (epsilon, delta).
-
-        Raises:
-            InputError: a column holds categories: a sum of their codes says nothing.
-        """
-        encoder = self.records.encoder
+    Raises:
+        InputError: features are summed, and a column holds categories: a sum of their codes says nothing.
+    """
+    kind: type[Bagged] = getattr(mechanisms, row.type)
+    features, encoder = records.features, records.encoder
+    if kind.sums_features:
         if found := [name for name, is_one in zip(encoder.names, encoder.categorical, strict=True) if is_one]:
             raise InputError(
-                f"weighted-lba sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
+                f"{row.name} sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
             )
-        common = self.common("random")
-        matrix = np.column_stack([np.ones(len(self.records.features)), self.records.features])
-        return WeightedLBA(self.size, rows, **common | {"features": Public(matrix, why=common["features"].why)})
-
-
-def _columns(made: Bagged, released: str, id_column: str | None, features: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of the output, the released one last."""
-    if isinstance(made, WeightedLBA):
-        names: tuple[str, ...] = ("bag", "records", "constant", *features, released)
-    else:
-        weighted = ("weight", "noisy") if isinstance(made, NoisyWeightedLLP) else ()
-        names = ("row" if id_column is None else id_column, "bag", *weighted, released)
-    if len(set(names)) < len(names):
-        raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
-    return names
-
-
-def _published(made: Bagged, value: Any, records: _Records) -> list[Any]:
-    """The columns of the output in order."""
-    if isinstance(made, WeightedLBA):
-        sums, labels = made.opened(value)
-        bags = np.repeat(np.arange(made.partition.count), made.rows)
-        return [bags, made.sizes[bags], *sums.T, labels]
-    places, of_record = records.places, made.partition.of_record
-    if isinstance(made, BagSum):
-        return [records.names, of_record[places], made.totals(value)[of_record][places]]
-    assert isinstance(made, NoisyWeightedLLP)
-    shown = made.opened(value)
-    return [records.names, *(each[places] for each in (of_record, shown.weights, shown.noisy, shown.sums[of_record]))]
+        features = np.column_stack([np.ones(len(features)), features])
+    if records.bags is not None or bags is not None:
+        arguments["bags"] = bags if records.bags is None else records.bags
+    public = Public(features, why="the columns beside the label are public features")
+    return kind.calibrated(size, features=public, **arguments)
 
 
 def read_bags(path: str | os.PathLike[str]) -> Release[ShownBags]:
@@ -263,61 +207,19 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ShownBags]:
     if not verdict.holds:
         raise InputError(verdict.sentence)
     made = verdict.certificate.entries[0].mechanism
-    readers = {"BagSum": _of_sums, "NoisyWeightedLLP": _of_published, "WeightedLBA": _of_hidden}
-    if made.get("mechanism") not in readers:
+    row = next((each for each in RELEASE_MECHANISMS.values() if each.on_bags and each.type == made["mechanism"]), None)
+    if row is None:
         raise InputError(f"{path} holds no sums over bags: labeldp release --mechanism bag-sum writes them")
     table: pa.Table = open_table(path).read()
     try:
-        shown = readers[made["mechanism"]](table, str(read_certificate(path)["column"]), made)
+        kind: type[Bagged] = getattr(mechanisms, row.type)
+        sums = str(read_certificate(path)["column"])
+        shown = kind.read_columns(table.column_names, partial(_numbers, table), sums, made)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
     return Release(shown, verdict.certificate)
-
-
-def _of_sums(table: pa.Table, released: str, made: Any) -> ShownBags:
-    bags, domain = _bags(table), _domain(made["domain"])
-    given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
-    spread = BagSum(
-        made["size"], noise=made["noise"], domain=domain, bags=Public(bags, why="the file says so"), **given
-    ).noise_stddev
-    return _opened(table, released, domain, np.ones(len(bags)), lambda _: np.full(bags.max() + 1, spread))
-
-
-def _of_published(table: pa.Table, released: str, made: Any) -> ShownBags:
-    weights, noisy = _numbers(table, "weight"), _numbers(table, "noisy")
-    each = float(Fraction(made["stddev"]))
-    return _opened(
-        table,
-        released,
-        _domain(made["domain"]),
-        weights,
-        lambda bags: each * np.sqrt(np.bincount(bags, weights=noisy * weights**2)),
-    )
-
-
-def _opened(table: pa.Table, released: str, domain: Domain, weights: Floats, spread: Any) -> ShownBags:
-    """Sums that stand beside each record of their bag."""
-    bags = _bags(table)
-    firsts = np.unique(bags, return_index=True)[1]
-    sizes = np.bincount(bags).astype(np.float64)
-    return ShownBags(domain, len(bags), sizes, _numbers(table, released)[firsts], spread(bags), bags, weights)
-
-
-def _of_hidden(table: pa.Table, released: str, made: Any) -> ShownBags:
-    sizes, sums = _numbers(table, "records"), _numbers(table, released)
-    names = [name for name in table.column_names if name not in ("bag", "records", released)]
-    features = np.column_stack([_numbers(table, name) for name in names])
-    spread = np.full(len(sums), float.fromhex(made["bag_noise"]))
-    return ShownBags(_domain(made["domain"]), int(sizes.sum()) // made["rows"], sizes, sums, spread, features=features)
-
-
-def _bags(table: pa.Table) -> NDArray[np.int64]:
-    bags = _numbers(table, "bag").astype(np.int64)
-    if not set(np.unique(bags)) == set(range(bags.max(initial=-1) + 1)):
-        raise InputError("the file must have a column 'bag' of bag numbers, as it was released")
-    return bags
 
 
 def _numbers(table: pa.Table, column: str) -> Floats:
@@ -338,11 +240,3 @@ def _numbers(table: pa.Table, column: str) -> Floats:
     if not np.isfinite(found).all():
         raise InputError(problem)
     return found
-
-
-def _domain(content: Any) -> Domain:
-    """The domain of a specification."""
-    if "classes" in content:
-        return Classes(content["classes"])
-    low, high = (float(Fraction(content[end])) for end in ("low", "high"))
-    return Interval(low, high, grid=content["grid"], clip=content.get("clip", False))

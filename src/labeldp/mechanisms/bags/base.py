@@ -1,10 +1,10 @@
 """Mechanisms on public bags of records: how bags are made, and what released sums over them show."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ class Bagged(Mechanism):
     seed: InitVar[int] = 0
     partition: Groups = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
+    sums_features: ClassVar[bool] = False
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
@@ -92,6 +93,17 @@ class Bagged(Mechanism):
         assert isinstance(self.domain, Classes)
         return "labels that count as " + " and ".join(f"{name} = {code}" for code, name in enumerate(self.domain.names))
 
+    @classmethod
+    @abstractmethod
+    def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
+        """Return the mechanism with as little noise as (epsilon, delta) allows.
+
+        Args:
+            size: the smallest number of records in a bag.
+            epsilon, delta: what a release costs.
+            arguments: others of the constructor.
+        """
+
     def parameters(self) -> dict[str, Any]:
         """Return the size and a digest of the bags."""
         return {"size": self.size, "bags": self.partition.digest}
@@ -129,7 +141,7 @@ class Bagged(Mechanism):
     @classmethod
     @abstractmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> "ShownBags":
         """Return what a table of such a release shows.
 

@@ -2,10 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,7 @@ class WeightedLBA(Bagged):
 
     rows: int = 1
     bag_noise: Any = "auto"
+    sums_features: ClassVar[bool] = True
     _: KW_ONLY
     bags: InitVar[Any] = "random"
     epsilon: float | None = None
@@ -217,6 +218,11 @@ class WeightedLBA(Bagged):
             self._check_given()
         set_fields(self, residual_square=self._residual_square())
         set_fields(self, units=self._units())
+
+    @classmethod
+    def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
+        """Return the mechanism with the smallest noise on each sum of labels."""
+        return cls(size, epsilon=epsilon, delta=delta, **arguments)
 
     def _check_auto(self) -> None:
         if self.epsilon is None or self.delta is None or self.assumed_residual_square:
@@ -346,7 +352,7 @@ class WeightedLBA(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ShownBags:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         sizes, labels = column("records"), column(sums)

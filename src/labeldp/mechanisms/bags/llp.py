@@ -1,10 +1,10 @@
 """Sums with published random weights, and noise on some labels: `NoisyWeightedLLP` and its accounting."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field, fields
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,6 +293,12 @@ class NoisyWeightedLLP(Bagged):
         if self.bound_of_a_sum >= 1 << 62 or self.step_ratio * math.sqrt(most) * _LARGEST_WEIGHT > MAX_STDDEV:
             raise InputError("sums or noise do not fit into 64 bits: take a coarser grid of labels or less noise")
 
+    @classmethod
+    def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
+        """Return the mechanism with the smallest standard deviation; all labels of the smallest bag are noisy."""
+        noisy = arguments.pop("noisy", None)
+        return cls(size, size if noisy is None else noisy, "auto", epsilon=epsilon, delta=delta, **arguments)
+
     def _design(self) -> dict[str, Any]:
         """Return all arguments of `law` but its standard deviation."""
         fixed = self.paper_faithful
@@ -415,7 +421,7 @@ class NoisyWeightedLLP(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ShownBags:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))

@@ -1,6 +1,6 @@
 """Sums of the labels of public bags, with noise or without, and the exact loss of Gaussian noise on linear sums."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self, final
@@ -96,6 +96,12 @@ class BagSum(Bagged):
             )
         self._calibrate()
 
+    @classmethod
+    def calibrated(cls, size: int, *, epsilon: Any, delta: Any, **arguments: Any) -> Self:
+        """Return the mechanism with Gaussian noise where a delta may be spent, else with Laplace noise."""
+        noise = "gaussian" if decimal(delta, "delta") else "laplace"
+        return cls(size, noise, epsilon=epsilon, delta=delta, **arguments)
+
     def _calibrate(self) -> None:
         """Compute the noise; refuse what no noise of 64 bits can promise."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
@@ -165,7 +171,7 @@ class BagSum(Bagged):
 
     @classmethod
     def read_columns(
-        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: dict[str, Any]
+        cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
     ) -> ShownBags:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         bags, domain = column("bag"), Domain.from_json(made["domain"])
