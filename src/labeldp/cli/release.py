@@ -17,7 +17,7 @@ from labeldp.cli.options import (
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism, names_on_bags
+from labeldp.workflows import RELEASE_MECHANISMS, ReleaseMechanism
 
 RELEASE_EXAMPLES = """\b
 Examples:
@@ -30,7 +30,7 @@ Examples:
       --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
 """
 
-BAGS = ", ".join(names_on_bags())
+BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_bags)
 
 
 @click.command(epilog=RELEASE_EXAMPLES)

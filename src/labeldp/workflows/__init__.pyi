@@ -39,6 +39,8 @@ from .predict import predict_file as predict_file
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags
+from .release_mechanisms import RELEASE_MECHANISMS as RELEASE_MECHANISMS
+from .release_mechanisms import ReleaseMechanism as ReleaseMechanism
 from .verify import Verdict as Verdict
 from .verify import verify as verify
 from .verify import verify_file as verify_file

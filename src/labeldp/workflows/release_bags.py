@@ -18,7 +18,7 @@ from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Rel
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, read_certificate, release_writer
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import check_kind, domain_in_file
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism, names_on_bags
+from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
 from labeldp.workflows.verify import verify_file
 
 
@@ -73,7 +73,8 @@ def release_bags(
         LedgerError: the ledger cannot be used, or the labels changed; nothing was charged.
     """
     budget = Budget(epsilon, delta)
-    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", tuple(names_on_bags()))]
+    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if each.on_bags)
+    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
     records = _Records.read(open_table(data), label, id_column, domain, bags)

@@ -61,8 +61,3 @@ RELEASE_MECHANISMS = {
         ),
     )
 }
-
-
-def names_on_bags() -> list[str]:
-    """Return the names of the mechanisms that release sums over bags."""
-    return [each.name for each in RELEASE_MECHANISMS.values() if each.on_bags]
