@@ -1,6 +1,5 @@
 """The harness of all comparisons: make the runs of a grid that are missing, and keep each as a JSON file."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, Generic, Self, TypedDict, TypeVar, Unpack
 import numpy as np
 
 from labeldp.privacy import InputError
-from labeldp.tables import atomic_write
+from labeldp.tables import atomic_write, lock_directory
 
 Json = dict[str, Any]
 
@@ -317,26 +316,18 @@ def check_seeds(seeds: int) -> None:
 @contextmanager
 def claimed(place: Path) -> Iterator[bool]:
     """Hold the folder of a run; the claim goes with the process, however that ends. False where another holds it."""
-    handle = _opened(place)
+    while True:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # another command removed the parent meanwhile
+            handle = lock_directory(place)
+            break
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield handle is not None
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
         with suppress(OSError):  # others are at work
             place.parent.rmdir()
-
-
-def _opened(place: Path) -> int:
-    """Open a folder, made if need be; again where another command removed it meanwhile."""
-    while True:
-        with suppress(FileNotFoundError):
-            place.mkdir(parents=True, exist_ok=True)
-            return os.open(place, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def timed(measure: Callable[[], Any]) -> tuple[Any, float]:

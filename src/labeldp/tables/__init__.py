@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from labeldp.tables.atomic import atomic_directory, atomic_write
+from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.ratings import RatingData, load_movielens
@@ -40,6 +40,7 @@ __all__ = [
     "is_as_certified",
     "label_numbers",
     "load_movielens",
+    "lock_directory",
     "names_images",
     "open_images",
     "open_table",

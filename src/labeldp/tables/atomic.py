@@ -16,7 +16,7 @@ from labeldp.tables.reading import explain_full_disk
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
     """Write a file where nobody sees it, and give it its name when it is whole.
 
     Where the system has files without a name (Linux), nothing of a killed process stays behind. Elsewhere the file is
@@ -25,6 +25,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     Args:
         path: where the file shall appear. Its directory must exist.
         overwrite: whether an existing file may be replaced; it stands untouched until the new one is whole.
+        private: whether its owner alone may read the file when it is whole, too.
 
     Yields:
         The path to write to: an empty file on the same file system, to be opened in this process.
@@ -43,11 +44,11 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     check_new_file(target, overwrite=overwrite)
     hidden = _beside(target)
     with explain_full_disk(str(target)):
-        usual = _usual_mode(target)
+        mode = 0o600 if private else _usual_mode(target) & 0o666
         handle, draft = _create(hidden, target)
         try:
             yield draft
-            _set_mode(handle, usual & 0o666)
+            _set_mode(handle, mode)
             os.fsync(handle)
             if draft != hidden:
                 _link(handle, draft, hidden)
@@ -120,6 +121,32 @@ def check_new_file(target: Path, *, overwrite: bool) -> None:
         raise InputError(f"{target} is not a regular file")
     if not overwrite:
         raise InputError(f"{target} exists already; choose another name or remove it first")
+
+
+def lock_directory(folder: Path) -> int | None:
+    """Hold a directory as the only process, made for its owner alone if need be.
+
+    Returns:
+        An open handle. The lock goes when it is closed, or with the process, however that ends. None where another
+        process holds the directory, or removed it meanwhile.
+
+    Raises:
+        OSError: the directory cannot be made or opened, or is none.
+    """
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(handle)
+    return None
 
 
 def sync(path: Path) -> None:
@@ -246,39 +273,23 @@ def _take_name(hidden: Path, target: Path) -> None:
 
 @contextmanager
 def _only_run(hidden: Path, target: Path) -> Iterator[int]:
-    """Hold the hidden directory, made if need be; the lock goes with the process, however that ends."""
-    handle = _opened(hidden, target)
+    """Hold the hidden directory, made if need be."""
+    problem = None
     try:
-        if not _locked(handle, hidden):
-            raise LabelDPError(f"another run is at work on {target}")
+        handle = lock_directory(hidden)
+    except PermissionError:
+        problem = f"{target} cannot be made: permission denied"
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+        problem = f"{hidden} is not a directory of labeldp; look at it, and remove it before the command is run again"
+    if problem:
+        raise InputError(problem)
+    if handle is None:
+        raise LabelDPError(f"another run is at work on {target}")
+    try:
         with suppress(PermissionError):  # where an older version left it open
             os.fchmod(handle, 0o700)
         yield handle
     finally:
         os.close(handle)
-
-
-def _opened(hidden: Path, target: Path) -> int:
-    """The hidden directory, made if need be."""
-    try:
-        with suppress(FileExistsError):
-            hidden.mkdir(mode=0o700)
-        return os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except PermissionError:
-        problem = f"{target} cannot be made: permission denied"
-    except FileNotFoundError:  # the run that held it ended between the two calls
-        problem = f"another run was at work on {target}: run again"
-    except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-        problem = f"{hidden} is not a directory of labeldp; look at it, and remove it before the command is run again"
-    raise InputError(problem)
-
-
-def _locked(handle: int, hidden: Path) -> bool:
-    """Whether this process now holds the directory, and the directory still has its hidden name."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(handle), hidden.stat())
-    except (BlockingIOError, FileNotFoundError):
-        return False

@@ -1,14 +1,14 @@
 """Run_online."""
 
-import fcntl
 import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -42,7 +42,15 @@ from labeldp.privacy import (
     Ledger,
     set_fields,
 )
-from labeldp.tables import ReleaseWriter, TableFile, label_numbers, open_table, release_writer
+from labeldp.tables import (
+    ReleaseWriter,
+    TableFile,
+    atomic_write,
+    label_numbers,
+    lock_directory,
+    open_table,
+    release_writer,
+)
 from labeldp.workflows.parsing import count
 from labeldp.workflows.release import Progress
 
@@ -492,6 +500,9 @@ RUN, STATE, ACTIONS = "run.json", "state", "actions"
 
 KIND = np.dtype("<i4")
 
+DRAFT = re.compile(rf"\.{re.escape(RUN)}(\.[0-9a-f]+)?\.partial")
+"""What is left where a run died before its folder said whose it is."""
+
 
 @contextmanager
 def unfinished(out: Path, request: str) -> Iterator[RunState]:
@@ -506,7 +517,12 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
         LabelDPError: another run is at work on it.
     """
     folder = out.with_name(f"{out.name}.unfinished")
-    handle = _locked(folder, out)
+    try:
+        handle = lock_directory(folder)
+    except OSError as error:
+        raise InputError(f"{folder}, where an interrupted run would wait, cannot be used: {error.strerror}") from None
+    if handle is None:
+        raise LabelDPError(f"another run is at work on {out}")
     try:
         found = _found(folder, request)
         try:
@@ -520,22 +536,6 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
         os.close(handle)
 
 
-def _locked(folder: Path, out: Path) -> int:
-    """Hold the folder, made if need be; the lock goes with the process, however that ends."""
-    try:
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError as error:
-        raise InputError(f"{folder}, where an interrupted run would wait, cannot be used: {error.strerror}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise LabelDPError(f"another run is at work on {out}") from None
-    return handle
-
-
 def _found(folder: Path, request: str) -> RunState:
     """The run that waits here, or a new one, whose name is on disk before it is charged."""
     place = folder / RUN
@@ -545,29 +545,14 @@ def _found(folder: Path, request: str) -> RunState:
             return waiting
         if waiting.losses is not None:
             raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
-    elif any(left.name != _hidden(place).name for left in folder.iterdir()):
+    elif any(not DRAFT.fullmatch(left.name) for left in folder.iterdir()):
         raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
     new = RunState(folder, request, secrets.token_hex(8), secrets.token_hex(32))
     new.note()
     return new
 
 
-def _hidden(place: Path) -> Path:
-    """Where a file is written before it is there; all that is left where a run died at its first step."""
-    return place.with_name(f".{place.name}.partial")
-
-
 def _keep(place: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole or not at all, and wait until it is on disk."""
-    hidden = _hidden(place)
-    handle = os.open(hidden, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    hidden.replace(place)
-    folder = os.open(place.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with atomic_write(place, overwrite=True, private=True) as hidden:
+        hidden.write_bytes(content)
