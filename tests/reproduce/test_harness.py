@@ -42,7 +42,7 @@ from labeldp.reproduce.harness import (
     path_of,
     results_folder,
 )
-from labeldp.reproduce.online import run as online_run
+from labeldp.reproduce.online import tables as online_tables
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def test_runs_of_older_code_are_read_and_not_made_again(
 ) -> None:
     """Settings that logarithms and powers went into may differ in the last digit on another machine."""
     reproduce, write, table = PAPERS[paper]
-    monkeypatch.setattr(online_run, "EXCESSES", online_run.EXCESSES[:1])
+    monkeypatch.setattr(online_tables, "EXCESSES", online_tables.EXCESSES[:1])
     load = aggregation_run.problems
     only = {"protein_structure"}
     monkeypatch.setattr(aggregation_run, "problems", lambda data: {k: v for k, v in load(data).items() if k in only})

@@ -23,7 +23,6 @@ from labeldp.privacy import InputError
 from labeldp.tables import atomic_write, lock_directory
 
 Json = dict[str, Any]
-
 Progress = Callable[[str, float], None]
 """Told what is being done, and the share of the work that is done."""
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from labeldp.privacy import Floats, InputError
 
 Rows = NDArray[np.float32]
-
 MAX_RARE = 5
 """Occurrences of a category up to which it counts as missing."""
 

@@ -10,7 +10,6 @@ from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
 
 TABLE = "aggregation.md"
-
 INTRODUCTION = """\
 Test errors (mean squared) of Tables 1 to 6 of Brahmbhatt et al., mean ± standard deviation over seeds. Every run is a
 simulation: bags, weights and noise come from public seeds. The last column is what a row really promises: delta at
@@ -25,7 +24,6 @@ NUMBERS = {0.1: 2, 0.0: 3, 0.01: 4, 0.5: 5, 1.0: 6}
 """The paper's tables by the share of noisy labels."""
 
 BAGS, ERROR = Axis("bags m, logarithmic scale", log=True), Axis("test error")
-
 Group = Sequence[AggregationResult]
 
 

@@ -15,9 +15,7 @@ from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored,
 from labeldp.workflows import networks
 
 TABLES = "lba", "llp"
-
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
-
 SIZES, COUNTS = (32, 64, 128, 256), (512, 1024, 2048, 4096)
 """Bag sizes and numbers of bags of the paper on Criteo."""
 

@@ -182,9 +182,7 @@ def _completed(run: Run) -> Run:
 
 
 STARS = np.arange(1, 6)
-
 GRAY, COLOR = (28, 28), (32, 32, 3)
-
 PRINCIPAL = 1000
 """As many directions as `fit_linear` looks at."""
 

@@ -18,11 +18,8 @@ SIMULATED = (
 )
 
 TABLE = "results.md"
-
 EPSILON = Axis("ε, logarithmic scale", log=True)
-
 Key = tuple[object, ...]
-
 Value = Callable[[Result], float | None]
 """A number of a result; None where it has none."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from labeldp.curator import Curator, ObservedCurator, Seen
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
 from labeldp.mechanisms import LaplaceHistogram
-from labeldp.privacy import Budget, Certificate, InputError, Public
+from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.reproduce import harness
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored
 from labeldp.reproduce.multistage.grid import Grid, Run, Task, load_task
@@ -20,7 +20,6 @@ from labeldp.tables import atomic_write
 from labeldp.workflows import networks
 
 CURVE = "curve.jsonl"
-
 Watch = Callable[[str, Any, int], None]
 """Called after each epoch: step, what was recorded, epochs of the step."""
 
@@ -178,14 +177,19 @@ def reproduce_multistage(grid: Grid, *, data: str, out: str, **hooks: Unpack[Hoo
     folder = harness.results_folder(out)
     known = Result.all_in(folder)
     for run in grid.runs:
-        refuse_unknown(run)
+        if run.network is not None and run.network not in (there := networks().NETWORKS):
+            raise InputError(f"--network must be one of {', '.join(there)}")
+        if run.preset is not None and run.preset not in (there := networks().PRESETS):
+            raise InputError(f"--preset must be one of {', '.join(there)}")
     if show := hooks.get("progress"):
         show("reading", 0.0)
     task = load_task(grid.dataset, data, grid.classes)
     if any(each.run.dataset == grid.dataset and each.data != task.digest for each in known):
         raise InputError(f"--out {out} holds runs on other files of {grid.dataset}: name another folder")
     for run in grid.runs:
-        refuse_small(run, task)
+        count = run.setting("clusters")
+        if isinstance(count, float) and count > len(task.train.features):
+            raise InputError(f"--figure clusters needs at least {count:g} training records")
     return MultistageExperiment(task).run_missing(grid.runs, folder, **hooks)
 
 
@@ -247,32 +251,6 @@ class Outcome:
     steps: tuple[Json, ...] = ()
 
 
-def refuse_unknown(run: Run) -> None:
-    """Refuse networks and presets that nobody knows.
-
-    Raises:
-        InputError: which there are.
-    """
-    if run.network is None:
-        return
-    room = networks()
-    if run.network not in room.NETWORKS:
-        raise InputError(f"--network must be one of {', '.join(room.NETWORKS)}")
-    if run.preset is not None and run.preset not in room.PRESETS:
-        raise InputError(f"--preset must be one of {', '.join(room.PRESETS)}")
-
-
-def refuse_small(run: Run, task: Task) -> None:
-    """Refuse more clusters than records.
-
-    Raises:
-        InputError: how many are needed.
-    """
-    count = run.setting("clusters")
-    if isinstance(count, float) and count > len(task.train.features):
-        raise InputError(f"--figure clusters needs at least {count:g} training records")
-
-
 def recipes(run: Run) -> tuple[Any, ...]:
     """Return how the network of a run is trained, a recipe for each stage; nothing where the method has its own."""
     if run.preset is None:
@@ -313,71 +291,54 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     """
     if run.method == "clusters":
         return _clusters(run, task, curator)
-    if run.method == "linear":
-        return _linear(run, task, curator)
     steps: list[Json] = []
+    if run.method == "linear":
+        from sklearn.preprocessing import FunctionTransformer
 
-    def told(step: str, release: Any) -> None:
-        steps.append({"step": step, "value": task.measure(release.value)})
-
+        rows = task.patches  # patch features in principal directions
+        plain, rng = FunctionTransformer(), run.rng()
+        release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
+        return Outcome(task.metric, task.share_right(release.value.predict_proba(rows.test)), release.certificate)
     if run.method == "best":
-        release = _best(run, task, curator, checkpoints, watch, told)
+        release = networks().fit_best(
+            task.train.features,
+            curator,
+            epsilon=run.epsilon,
+            delta=run.delta,
+            rng=run.rng(),
+            network=run.network,
+            checkpoints=checkpoints,
+            watch=watch,
+            told=lambda step, found: steps.append({"step": step, "value": task.measure(found.value)}),
+            seed=run.seed,
+        )
     else:
         release = _staged(run, task, curator, checkpoints, watch)
     return Outcome(task.metric, task.measure(release.value), release.certificate, tuple(steps))
 
 
-def _linear(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
-    """One noisy sum of rows times labels; rows are patch features in principal directions."""
-    from sklearn.preprocessing import FunctionTransformer
-
-    plain = FunctionTransformer()
-    rng, rows = run.rng(), task.patches
-    release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
-    value = task.share_right(release.value.predict_proba(rows.test))
-    return Outcome(task.metric, value, release.certificate)
-
-
-def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Any:
-    """LP-1ST and LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
-    stages, split = (1 if run.method == "lp-1st" else 2), run.setting("split")
-    fixed = run.setting("temperature")
+def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Release[Any]:
+    """Fit LP-1ST or LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
+    split, temperature = run.setting("split"), run.setting("temperature")
     counts = tuple((task.train.features.max(axis=0) + 1).tolist()) if task.ratings else None
-    classifier = networks().NetworkClassifier(
-        run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
-    )
     return fit_multistage(
         task.train.features,
         curator,
-        classifier=classifier,
+        classifier=networks().NetworkClassifier(
+            run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
+        ),
         epsilon=run.epsilon,
-        stages=stages,
+        stages=1 if run.method == "lp-1st" else 2,
         fractions=None if split is None else (float(split), 1 - float(split)),
-        temperature=fixed if isinstance(fixed, float) else "calibrated",
+        temperature=temperature if isinstance(temperature, float) else "calibrated",
         evaluation=0.0,
         partition_seed=run.seed,
         rng=run.rng(),
     )
 
 
-def _best(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch, told: Any) -> Any:
-    """Everything that public features allow, put together."""
-    return networks().fit_best(
-        task.train.features,
-        curator,
-        epsilon=run.epsilon,
-        delta=run.delta,
-        rng=run.rng(),
-        network=run.network,
-        checkpoints=checkpoints,
-        watch=watch,
-        told=told,
-        seed=run.seed,
-    )
-
-
 def _clusters(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
-    """Noisy majorities of k-means clusters of the training images, measured on those same images' own labels."""
+    """Measure noisy majorities of k-means clusters of the training images on those images' own labels."""
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.decomposition import PCA
 

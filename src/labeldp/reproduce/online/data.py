@@ -13,28 +13,18 @@ from numpy.typing import NDArray
 from labeldp.privacy import Floats, InputError
 
 Levels = NDArray[np.uint8]
-
 STOCKS = ("nyse_o", "sp500", "djia")
-
 ELECTRICITY = "elec2"
-
 COLUMNS = ("period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
-
 DAY, WEEK = 48, 336
 """Half-hours."""
 
 MIN_ROUNDS = 64
-
 LAGS = (1, 2, 3, 4, DAY, 2 * DAY, WEEK)
-
 WINDOWS = (3, 5, 11, 25, DAY + 1, 97, WEEK + 1)
-
 DAYS, WEEKS = (3, 7, 28), (4, 12)
-
 PRICES, DEMANDS = (0.04, 0.05, 0.06, 0.07, 0.1), (0.3, 0.4, 0.5, 0.6)
-
 MEANS = (6, DAY, WEEK)
-
 STEPS = (0.01, 0.1, 1.0)
 """Of forecasters: all were fixed before a forecast was scored."""
 

@@ -29,7 +29,6 @@ from labeldp.online import (
 )
 
 DELTA = 1e-6
-
 FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"
 """Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and the one
 planned method whose regret is not computed but played."""
@@ -41,7 +40,6 @@ REDRAWS = np.geomspace(1e-6, 0.999, 400)
 """Probabilities of a redraw that are tried with Theorem 3.2."""
 
 Expected = Callable[[Blocks, int], Regret]
-
 Deviation = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
 

@@ -13,7 +13,6 @@ from labeldp.reproduce.online.tables import OnlinePoint
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
 
 TABLE = "online.md"
-
 INTRODUCTION = """\
 Regret against the best fixed expert, mean ± standard deviation over seeds, delta = 1e-6, one round's losses replaced by
 any others. Every run is a simulation: losses are made up or public, coins come from public seeds, and regret itself is
@@ -29,7 +28,6 @@ no private output.
 - *auto / best*: the regret of what a plan takes by itself, over the least regret of those that it may take."""
 
 ALPHAS = {"0": 0.0, "1/6": 1 / 6, "1/4": 1 / 4, "1/3": 1 / 3, "1/2": 1 / 2, "2/3": 2 / 3, "1": 1.0}
-
 PANELS = {"a": "(a) convex losses, d = polylog T", "b": "(b) convex losses, d = T^(1/3)", "c": "(c) experts, d = T"}
 
 

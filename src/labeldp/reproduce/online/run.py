@@ -13,15 +13,7 @@ from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored,
 from labeldp.reproduce.online import tables
 from labeldp.reproduce.online.data import MIN_ROUNDS, RealLosses, real_losses
 from labeldp.reproduce.online.learners import DELTA, chosen, learners
-from labeldp.reproduce.online.tables import (
-    BOUNDED,
-    BOUNDED_EPSILONS,
-    EXCESSES,
-    HARD_EPSILONS,
-    REAL_EPSILONS,
-    SEQUENCES,
-    OnlinePoint,
-)
+from labeldp.reproduce.online.tables import SEQUENCES, OnlinePoint
 from labeldp.workflows import epsilon_of
 
 EXPONENTS, BOUNDS, EXCESS, REGRET, HARD, STOCKS, ELECTRICITY = TABLES = (
@@ -166,10 +158,10 @@ class OnlineGrid:
         if EXPONENTS in self.tables:
             yield RegretRun(EXPONENTS)
         if BOUNDS in self.tables:
-            own = self.epsilons or BOUNDED_EPSILONS
-            yield from (RegretRun(BOUNDS, "", *size, epsilon) for size in BOUNDED for epsilon in own)
+            own = self.epsilons or tables.BOUNDED_EPSILONS
+            yield from (RegretRun(BOUNDS, "", *size, epsilon) for size in tables.BOUNDED for epsilon in own)
         if EXCESS in self.tables:
-            yield from (RegretRun(EXCESS, "", rounds, 2, epsilon) for rounds, epsilon in EXCESSES)
+            yield from (RegretRun(EXCESS, "", rounds, 2, epsilon) for rounds, epsilon in tables.EXCESSES)
         for seed in range(self.seeds):
             yield from self._seeded(losses, seed)
 
@@ -180,12 +172,12 @@ class OnlineGrid:
                 if REGRET in self.tables:
                     yield from (RegretRun(REGRET, k, self.rounds, experts, epsilon, seed) for k in self.kinds)
             if HARD in self.tables:
-                own = [each for each in HARD_EPSILONS if 1 / self.rounds <= each <= self.rounds**-0.25]
+                own = [each for each in tables.HARD_EPSILONS if 1 / self.rounds <= each <= self.rounds**-0.25]
                 yield from (RegretRun(HARD, HARD, self.rounds, experts, epsilon, seed) for epsilon in own)
         for name in losses:
             table = ELECTRICITY if name == ELECTRICITY else STOCKS
             if table in self.tables:
-                yield from (RegretRun(table, name, epsilon=e, seed=seed) for e in self.epsilons or REAL_EPSILONS)
+                yield from (RegretRun(table, name, epsilon=e, seed=seed) for e in self.epsilons or tables.REAL_EPSILONS)
 
 
 def _known(option: str, text: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -37,11 +37,8 @@ HARD = "hard"
 """The adversary of Theorem 4.2, which depends on epsilon, too."""
 
 EXCESSES = ((10**4, 0.1), (10**5, 0.1), (10**6, 0.1), (10**7, 0.01))
-
 BOUNDED = ((10**4, 100), (10**5, 1000), (10**6, 1000), (10**6, 100_000))
-
 HARD_EPSILONS, BOUNDED_EPSILONS, REAL_EPSILONS = (0.01, 0.03), (0.1, 1.0), (1.0, 4.0, 8.0)
-
 PLAYS = 3
 """Of learners whose mean is not computed: so many are averaged."""
 
@@ -150,7 +147,6 @@ def words(parameters: dict[str, Any]) -> str:
 
 
 EXPERTS, CONVEX = "experts", "convex losses"
-
 PRINTED, CORRECTED, KNOWN = "printed", "corrected", "known"
 """Where a rate comes from: claimed for L2P, proven for L2P, or of other work."""
 
@@ -206,13 +202,10 @@ def _bound(name: str, setting: str, source: str, *ways: Monomial) -> Bound:
     return Bound(name, setting, source, tuple((free, way) for way in ways) or ((free,),))
 
 
-_CORRECTED_CONVEX = Bound(
-    "L2P",
-    CONVEX,
-    CORRECTED,
-    ((Monomial(1 / 2), Monomial(2 / 5, 3 / 10, privacy=3 / 5), Monomial(1 / 3, 1 / 2, privacy=2 / 3)),),
-)
-"""√(TB) + √d T^(1/3)/(εB^(1/3)) with the best B from 1 to 1/ε; logarithms were not followed."""
+def _sum(name: str, setting: str, source: str, *terms: Monomial) -> Bound:
+    """Return the regret without privacy, and all that privacy adds."""
+    return Bound(name, setting, source, ((Monomial(1 / 2), *terms),))
+
 
 BOUNDS = (
     _bound("without privacy", EXPERTS, KNOWN),
@@ -223,14 +216,10 @@ BOUNDS = (
     _bound("redraw", EXPERTS, KNOWN, Monomial(1 / 2, 0, 3 / 4, 1 / 2)),
     _bound("without privacy", CONVEX, KNOWN),
     _bound("DP-FTRL", CONVEX, KNOWN, Monomial(1 / 2, 1 / 4, 0, 1 / 2)),
-    Bound(
-        "lazy, before",
-        CONVEX,
-        KNOWN,
-        ((Monomial(1 / 2), Monomial(1 / 3, 1 / 2, 0, 1), Monomial(3 / 8, 1 / 2, 0, 3 / 4)),),
-    ),
+    _sum("lazy, before", CONVEX, KNOWN, Monomial(1 / 3, 1 / 2, 0, 1), Monomial(3 / 8, 1 / 2, 0, 3 / 4)),
     _bound("L2P", CONVEX, PRINTED, Monomial(1 / 3, 1 / 2, 0, 2 / 3)),
-    _CORRECTED_CONVEX,
+    # √(TB) + √d T^(1/3)/(εB^(1/3)) with the best B from 1 to 1/ε; logarithms were not followed
+    _sum("L2P", CONVEX, CORRECTED, Monomial(2 / 5, 3 / 10, privacy=3 / 5), Monomial(1 / 3, 1 / 2, privacy=2 / 3)),
 )
 """Table 1, with footnote 2, the corrected rates, and the plain redraw in every batch."""
 

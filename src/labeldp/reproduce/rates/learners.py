@@ -30,9 +30,7 @@ from labeldp.privacy import WORD, Floats, Public
 from labeldp.theory import HardClasses, HardValues
 
 Counts = NDArray[np.int64]
-
 Rng = np.random.Generator
-
 Select = Callable[[Counts, Rng], NDArray[Any]]
 """The class of each cell from the class counts, shape (cells, K)."""
 
@@ -278,9 +276,7 @@ def _noisy_sum(mechanism: DiscreteLaplace, counts: Counts, reach: float, rng: Rn
 
 
 CLASSES = (2, 3, 5, 10, 20, 50, 100)
-
 CELLS, RECORDS_IN_CELL, EPSILON = 200, 2000, 1.0
-
 LEADS = tuple(float(each) for each in np.geomspace(0.01, 1.0, 15))
 """By how much the likelier class of a cell leads the other: the hardest counts."""
 

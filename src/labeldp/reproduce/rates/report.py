@@ -12,7 +12,6 @@ from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
 from labeldp.reproduce.rates.run import ClassCurve, RateResult, Slope, class_curves, slopes
 
 TABLE = "rates.md"
-
 INTRODUCTION = """\
 Slopes of log excess risk against log N, for the rows of Table I of Zhao et al., beside the slopes of the corrected
 rates over the same N. Every run is a simulation: labels are made up, noise comes from public seeds."""
@@ -70,9 +69,7 @@ def _signed(value: float) -> str:
 
 
 RISK = Axis("excess risk on the hardest instance", powers=True)
-
 RECORDS = Axis("records N; dashed: the predicted slope", powers=True)
-
 METHODS = {"unary": "unary bits", "response": "response", "prior": "response, prior"}
 """Of classes: bits for each class, randomized response, and the same with a prior that its first part shows."""
 

@@ -13,24 +13,8 @@ import numpy as np
 from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.mechanisms import CubeGrid, DiscreteLaplace
 from labeldp.privacy import Trust
-from labeldp.reproduce.rates.learners import (
-    Estimate,
-    Rng,
-    Select,
-    cells_of_classes,
-    cells_of_values,
-    central_mean,
-    central_select,
-    full_mean,
-    full_select,
-    label_range,
-    local_full_mean,
-    local_full_select,
-    neighbors_of_values,
-    plain_mean,
-    plain_select,
-    unary_select,
-)
+from labeldp.reproduce.rates import learners
+from labeldp.reproduce.rates.learners import Estimate, Rng, Select
 from labeldp.theory import HardClasses, HardValues, critical_side, hard_classes, hard_values, heavy_values
 
 BETA, MARGIN, MOMENTS, AMPLITUDE = 1.0, 0.5, 3.0, 1.0
@@ -40,7 +24,6 @@ RECORDS = tuple(round(10 ** (6 + half / 2)) for half in range(7))
 """Two for each power of ten."""
 
 DIMENSIONS = (1, 2)
-
 FINEST = 3
 """Bumps go down to this part of the learner's side. The hardest of all widths counts."""
 
@@ -199,31 +182,32 @@ def _excess(
 ) -> float:
     """Return the excess risk of one learner on one instance."""
     if tuned.neighbors is not None and isinstance(instance, HardValues):
-        mechanism = DiscreteLaplace(domain=label_range(tuned.reach), epsilon=epsilon)
-        return neighbors_of_values(instance, tuned.neighbors, mechanism, records, points=POINTS, rng=rng)
+        mechanism = DiscreteLaplace(domain=learners.label_range(tuned.reach), epsilon=epsilon)
+        return learners.neighbors_of_values(instance, tuned.neighbors, mechanism, records, points=POINTS, rng=rng)
     size = instance.cubes.dimension
     grid = CubeGrid((0.0,) * size, (1.0,) * size, (tuned.per_axis,) * size)
     learner = row.trust, row.protection
     if isinstance(instance, HardClasses):
         selects: dict[tuple[str, str], Callable[[], Select]] = {
-            ("", "none"): plain_select,
-            ("local", "label"): lambda: unary_select(epsilon),
-            ("central", "label"): lambda: central_select(epsilon),
-            ("local", "full"): lambda: local_full_select(epsilon),
-            ("central", "full"): lambda: full_select(epsilon, grid),
+            ("", "none"): learners.plain_select,
+            ("local", "label"): lambda: learners.unary_select(epsilon),
+            ("central", "label"): lambda: learners.central_select(epsilon),
+            ("local", "full"): lambda: learners.local_full_select(epsilon),
+            ("central", "full"): lambda: learners.full_select(epsilon, grid),
         }
-        return cells_of_classes(instance, grid, records, selects[learner](), rng=rng)
+        return learners.cells_of_classes(instance, grid, records, selects[learner](), rng=rng)
     smallest = max(1, round(records / grid.cells / 2))  # n_0: half of the records that a cell holds on average
     estimates: dict[tuple[str, str], Callable[[], Estimate]] = {
-        ("", "none"): plain_mean,
-        ("central", "label"): lambda: central_mean(epsilon, tuned.reach),
-        ("local", "full"): lambda: local_full_mean(epsilon, tuned.reach, smallest),
-        ("central", "full"): lambda: full_mean(epsilon, tuned.reach, grid, smallest),
+        ("", "none"): learners.plain_mean,
+        ("central", "label"): lambda: learners.central_mean(epsilon, tuned.reach),
+        ("local", "full"): lambda: learners.local_full_mean(epsilon, tuned.reach, smallest),
+        ("central", "full"): lambda: learners.full_mean(epsilon, tuned.reach, grid, smallest),
     }
-    return cells_of_values(instance, grid, records, estimates[learner](), rng=rng)
+    return learners.cells_of_values(instance, grid, records, estimates[learner](), rng=rng)
 
 
 LOCAL, CENTRAL, FULL = (0.25, 0.5, 1.0), (0.0001, 0.0003, 1.0), (0.0005, 0.002, 1.0)
+"""Epsilons of rows."""
 """Epsilons of rows."""
 
 ROWS = {

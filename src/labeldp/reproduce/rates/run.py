@@ -201,7 +201,6 @@ def reproduce_rates(grid: RateGrid, *, out: str, **hooks: Unpack[Hooks]) -> list
 
 
 RESAMPLES, LEVEL = 1000, 0.95
-
 REACHED = 0.1
 """A slope this near to the predicted one counts as reached."""
 
