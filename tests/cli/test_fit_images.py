@@ -11,7 +11,8 @@ import pytest
 
 from cli.conftest import PUBLIC, Ran
 from cli.test_refusals import refused
-from labeldp.learners import PatchFilters
+from labeldp import learners
+from labeldp.learners import ImageMap, PatchFilters
 from labeldp.workflows.fit import bundle as optional
 from labeldp.workflows.fit import data as image_rows
 from labeldp.workflows.fit import simulate
@@ -45,7 +46,7 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(people / "fives.npz", images=test["images"], labels=test["labels"] + 1)
     np.savez(people / "new.npz", images=test["images"])
     monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
-    monkeypatch.setattr(image_rows, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    monkeypatch.setattr(learners, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
     return people
 
 
@@ -70,6 +71,17 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
     assert all(abs(sum(float(row[f"probability_{k}"]) for k in range(4)) - 1) < 1e-9 for row in rows)
     again = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
     assert (again.status, again.out, again.err) == (0, done.out, "")
+
+
+def test_a_model_may_see_wavelets_beside_filters(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_rows.ImageRows, "representation", lambda rows: ImageMap(side=12, filters=20))
+    done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
+    assert done.status == 0, done.err
+    found = json.loads((people / "model" / "summary.json").read_text())
+    assert found["test"]["accuracy"] > 0.9 and "answer to wavelets and to filters" in found["model"]
+    assert labeldp("predict", "model", "new.npz", "--out", "p.csv").status == 0
 
 
 def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:
@@ -152,7 +164,7 @@ def test_images_of_another_kind_are_refused(
 
 
 def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_rows, "PatchFilters", PatchFilters)
+    monkeypatch.setattr(learners, "PatchFilters", PatchFilters)
     np.savez(people / "bars.npz", **bars(6, 0))
     refused(labeldp(*LINEAR), people, "need at least 7 of them")
 

@@ -113,25 +113,38 @@ class BagRegressor(learners.BagRegressor):
         return super().fit(X, released_bags(y))
 
 
-class PatchFilters(TransformerMixin, BaseEstimator):
-    """Of images of one pixel, with a channel for each feature."""
+class PixelMap(TransformerMixin, BaseEstimator):
+    """A map of images, here of one pixel with a channel for each feature."""
+
+    def made(self, channels: int) -> Any:
+        raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        self.filters_ = learners.PatchFilters(side=1, patch=1, channels=width_of(X), filters=2, regions=1).fit(X)
-        self.n_features_in_ = self.filters_.n_features_in_
+        self.map_ = self.made(width_of(X)).fit(X)
+        self.n_features_in_ = self.map_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
-        if hasattr(self.filters_, "feature_names_in_"):
-            self.feature_names_in_ = self.filters_.feature_names_in_
+        if hasattr(self.map_, "feature_names_in_"):
+            self.feature_names_in_ = self.map_.feature_names_in_
         return self
 
     def transform(self, X: Any) -> Any:
-        check_is_fitted(self, "filters_")
-        return self.filters_.transform(X)
+        check_is_fitted(self, "map_")
+        return self.map_.transform(X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
+
+
+class PatchFilters(PixelMap):
+    def made(self, channels: int) -> Any:
+        return learners.PatchFilters(side=1, patch=1, channels=channels, filters=2, regions=1)
+
+
+class ScatterFilters(PixelMap):
+    def made(self, channels: int) -> Any:
+        return learners.ScatterFilters(side=1, channels=max(channels, 1), angles=2, regions=1)
 
 
 class Made(BaseEstimator):

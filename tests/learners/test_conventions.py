@@ -36,6 +36,7 @@ CASES: dict[str, Any] = {
     "NoisyNumberRegressor": labeled.NoisyNumberRegressor(LinearRegression()),
     "PatchFilters": labeled.PatchFilters(),
     "RandomFourier": learners.RandomFourier(components=5),
+    "ScatterFilters": labeled.ScatterFilters(),
     "TableMap": learners.TableMap(trees=5),
     "TreePartition": learners.TreePartition(DecisionTreeRegressor(max_depth=2, random_state=0)),
 }
@@ -70,6 +71,7 @@ FAILURES["NoisyLabelClassifier"] = {
 }
 
 NOT_ESTIMATORS = {
+    "ImageMap": "takes images that hold patches of 6 pixels a side; the two maps that it joins are checked",
     "Model": "holds an estimator, which is checked",
     "Blocks": "a protocol",
     "Partition": "a protocol",

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
+from labeldp import learners
 from labeldp.cli import main
 from labeldp.curator import LedgerFile
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, NetworkClassifier, Recipe, architectures, best
-from labeldp.workflows.fit import bundle, data
+from labeldp.workflows.fit import bundle
 from labeldp.workflows.fit.bundle import Bundle
 from networks.conftest import Images
 
@@ -33,7 +34,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PRESETS, "quick", (Recipe(batch=32, peak=0.05, augment=()),))
     monkeypatch.setattr(best, "DISTILLED", Recipe(epochs=3, batch=32, peak=0.05, augment=()))
     monkeypatch.setattr(best, "STUDENT", Recipe(epochs=2, batch=32, peak=0.02, augment=()))
-    monkeypatch.setattr(data, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    monkeypatch.setattr(learners, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
 
 
 @pytest.fixture
@@ -130,18 +131,17 @@ def test_a_killed_training_is_finished_by_the_same_command_with_the_same_charges
 
 KILLED = """
 import os, signal, sys
-from labeldp import cli
+from labeldp import cli, learners
 from labeldp.learners import PatchFilters
 from labeldp.networks import PRESETS, Recipe, best
 from labeldp.networks.classifier import Checkpoint
-from labeldp.workflows.fit import data
 import torch
 torch.set_num_threads(1)
 
 PRESETS["quick"] = (Recipe(batch=32, peak=0.05, augment=()),)
 best.DISTILLED = Recipe(epochs=3, batch=32, peak=0.05, augment=())
 best.STUDENT = Recipe(epochs=2, batch=32, peak=0.02, augment=())
-data.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
+learners.PatchFilters = lambda **shape: PatchFilters(**shape, filters=20)
 left = int(sys.argv.pop(1))
 save = Checkpoint.save
 

@@ -39,6 +39,7 @@ from labeldp.learners.model import Model, fit_and_evaluate
 from labeldp.learners.multistage import cluster_prior, default_clusters, default_epsilon, fit_multistage
 from labeldp.learners.nearest import NeighborsClassifier, NeighborsRegressor
 from labeldp.learners.representations import PatchFilters, RandomFourier, TableMap
+from labeldp.learners.scattering import ImageMap, ScatterFilters
 from labeldp.learners.sgd import (
     ConvexLoss,
     LossClassifier,
@@ -70,6 +71,7 @@ __all__ = [
     "Evidence",
     "GridClassifier",
     "GridRegressor",
+    "ImageMap",
     "KMeansPartition",
     "KernelClassifier",
     "LinearClassifier",
@@ -85,6 +87,7 @@ __all__ = [
     "Partition",
     "PatchFilters",
     "RandomFourier",
+    "ScatterFilters",
     "SoftmaxRegression",
     "TableMap",
     "Training",

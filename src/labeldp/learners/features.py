@@ -1,5 +1,6 @@
 """What is asked of a table of features."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -155,6 +156,31 @@ def real_array(features: Any) -> NDArray[Any]:
             f"0 {what}(s) (shape={table.shape}) while a minimum of 1 is required."
         )
     return table
+
+
+def image_array(images: Any, learner: Any, *, fit: bool = False) -> NDArray[Any]:
+    """Images as an array of real numbers, shape (n, side, side, channels): integers, or floats of 32 bits or more.
+
+    Args:
+        images: of that shape, or flat; without the last axis where there is a single channel.
+        learner: has `side` and `channels`; the columns of flat images are noted or compared (see `check_columns`).
+        fit: whether the learner is being fitted.
+
+    Raises:
+        InputError: another shape, not numbers, or not finite.
+    """
+    array = real_array(images)
+    if array.ndim <= 2:
+        check_columns(learner, images, fit=fit)
+    shape = (learner.side, learner.side, learner.channels)
+    allowed = (shape, shape[:2] if learner.channels == 1 else shape, (math.prod(shape),))
+    if array.shape[1:] not in allowed:
+        shapes = " or ".join(f"(n, {', '.join(map(str, each))})" for each in dict.fromkeys(allowed))
+        raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE}' * (array.ndim == 1)}")
+    if array.dtype.kind == "f":
+        array = array.astype(np.promote_types(array.dtype, np.float32), copy=False)
+        check_values(array.reshape(len(array), -1), gaps=False)
+    return array.reshape(-1, *shape)
 
 
 def _converted(table: NDArray[Any]) -> NDArray[np.float64]:

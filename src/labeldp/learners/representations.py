@@ -13,7 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import RESHAPE, check_columns, check_values, number_table, real_array, rows_of
+from labeldp.learners.features import image_array, number_table, rows_of
 from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
 Floats = NDArray[np.float32]
@@ -180,7 +180,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
-        images = self._images(X, fit=True)
+        images = image_array(X, self, fit=True).astype(np.float32)
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
         self.smoothing_ = np.float32(0.1 * sample.var(axis=1).mean())
@@ -198,7 +198,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Floats:
         """Roots of mean answers, which have fewer extremes, shape (n, regions squared times filters)."""
         check_is_fitted(self, "kernel_")
-        images = self._images(X)
+        images = image_array(X, self).astype(np.float32)
         width = self.side - self.patch + 1
         ends = np.linspace(0, width, self.regions + 1).astype(int)
         result = np.empty((len(images), self.regions**2 * self.filters), dtype=np.float32)
@@ -215,24 +215,6 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             counts = np.outer(np.diff(ends), np.diff(ends))[None, :, :, None]
             result[part] = np.sqrt(sums / counts).reshape(len(maps), -1)
         return result
-
-    def _images(self, images: Any, *, fit: bool = False) -> Floats:
-        """Images, shape (n, side, side, channels).
-
-        Raises:
-            InputError: another shape, not numbers, or not finite.
-        """
-        array = real_array(images)
-        if array.ndim <= 2:
-            check_columns(self, images, fit=fit)
-        shape = (self.side, self.side, self.channels)
-        allowed = (shape, shape[:2] if self.channels == 1 else shape, (int(np.prod(shape)),))
-        if array.shape[1:] not in allowed:
-            shapes = " or ".join(_shape(each) for each in dict.fromkeys(allowed))
-            raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE}' * (array.ndim == 1)}")
-        if array.dtype.kind == "f":
-            check_values(array.reshape(len(array), -1), gaps=False)
-        return array.reshape(-1, *shape).astype(np.float32)
 
     def _windows(self, images: Floats) -> Floats:
         """Every patch of every image, a view, shape (n, positions, positions, channels, patch, patch)."""
@@ -259,10 +241,6 @@ def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats
     """Patches divided by their spread; `center` subtracts their mean, which filters of mean zero do not see."""
     spread = np.sqrt(patches.var(axis=1, keepdims=True) + smoothing)
     return (patches - patches.mean(axis=1, keepdims=True)) / spread if center else patches / spread
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"(n, {', '.join(map(str, shape))})"
 
 
 WHY = "rows computed from public features alone, by a rule that was fixed without the labels"

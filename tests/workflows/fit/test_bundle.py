@@ -25,13 +25,16 @@ from labeldp.learners import (
     CellClassifier,
     CellRegressor,
     CubePartition,
+    ImageMap,
     KMeansPartition,
     MedianPartition,
     NeighborsClassifier,
     NeighborsRegressor,
+    ScatterFilters,
     TreePartition,
     fit_cells,
     fit_full_cells,
+    fit_linear,
 )
 from labeldp.mechanisms import Located
 from labeldp.workflows import FitSettings, fit_file, predict_file
@@ -238,3 +241,15 @@ def test_every_learner_of_cells_and_neighbors_is_read_again(tmp_path: Path, doma
         path.write_bytes(_dumped(estimator))
         again = io.load(path, trusted=sorted(TRUSTED))
         assert np.array_equal(again.predict(features), estimator.predict(features))
+
+
+@pytest.mark.parametrize("representation", [ScatterFilters(side=12), ImageMap(side=12, filters=7)], ids=["one", "both"])
+def test_a_linear_model_of_wavelets_is_read_again(tmp_path: Path, representation: Any) -> None:
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (60, 12, 12)), rng.integers(0, 2, 60)
+    curator = ldp.Curator(labels, domain=ldp.Classes(2), budget=ldp.Budget(1, 1e-6))
+    model = fit_linear(images, curator, epsilon=1, delta=1e-6, rng=rng, representation=representation).value
+    path = tmp_path / "model.skops"
+    path.write_bytes(_dumped(model.estimator))
+    again = io.load(path, trusted=sorted(TRUSTED))
+    assert np.array_equal(again.predict_proba(images), model.estimator.predict_proba(images))

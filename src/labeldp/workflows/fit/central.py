@@ -87,6 +87,8 @@ DIRECTIONS = 500
 MAPPED = {
     "TableMap": "numbers, categories and random trees’ leaves",
     "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
+    "ScatterFilters": "how strongly parts of the image answer to wavelets",
+    "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",
 }
 """What a linear model sees, by the transformer that makes it."""
 

@@ -78,6 +78,7 @@ _NETWORK = RecipeSource("networks:NetworkLabels", "local", prior=True)
 _LINEAR = {
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
     "labeldp.learners.representations": "PatchFilters TableMap",
+    "labeldp.learners.scattering": "ImageMap ScatterFilters",
     "sklearn.tree._tree": "Tree",
 }
 _NETWORK_CLASSIFIER = {"labeldp.networks.classifier": "NetworkClassifier"}
