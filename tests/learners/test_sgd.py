@@ -17,7 +17,7 @@ from labeldp.learners import (
     printed_moment,
     response_moment,
 )
-from labeldp.learners.sgd import ConvexLoss, _Descent, _response_labels, clipped_rows
+from labeldp.learners.sgd import ConvexLoss, _Descent, clipped_rows
 from labeldp.mechanisms import CandidateSets, Classes, GaussianOneHot, RandomizedResponseWithPrior
 from labeldp.privacy import InputError, Public, Trust
 from learners.data import blobs, curator
@@ -79,7 +79,7 @@ def test_losses_by_hand() -> None:
 def test_the_gradient_of_algorithm_5_is_right_on_average(loss: ConvexLoss, epsilon: float) -> None:
     """Equation (7) for every answer, and its mean over the law of the answers."""
     mechanism = ldp.RandomizedResponse(domain=Classes(loss.classes), epsilon=epsilon)
-    labels = _response_labels(mechanism, np.arange(loss.classes, dtype=np.uint8))
+    labels = mechanism.gradient_weights(np.arange(loss.classes, dtype=np.uint8))
     each, total = gradients(loss), math.exp(epsilon) + loss.classes - 1
     ours = np.tensordot(labels, each, 1)
     printed = total / (math.exp(epsilon) - 1) * (each - each.sum(axis=0) / total)
@@ -111,7 +111,7 @@ def test_within_candidates_a_gradient_is_right_for_them_and_the_mean_for_others(
     sets = Public(CandidateSets.top(prior, k), why="by hand")
     mechanism = RandomizedResponseWithPrior(domain=Classes(4), epsilon=0.7, prior=sets)
     many = mechanism.restored(np.repeat(mechanism.arrays(), 4, axis=0))
-    labels = _response_labels(many, np.arange(4, dtype=np.uint8))
+    labels = many.gradient_weights(np.arange(4, dtype=np.uint8))
     members = mechanism.membership()[0]
     average = mechanism.matrix()[0] @ labels
     for y in range(4):

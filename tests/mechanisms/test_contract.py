@@ -20,7 +20,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.privacy import WORD, InputError, KeyedRandomness, Trust, exp_bounds, positive_epsilon
 from labeldp.sampling.alias import AliasTable
-from labeldp.testing import check_mechanism, joint_laws
+from labeldp.testing import CONTRACTS, ContractViolation, check_mechanism, joint_laws
 from mechanisms.examples import CLASS_PRIOR, EXAMPLES, PRIORS
 from sampling.words import answers, preimages
 
@@ -168,6 +168,31 @@ def test_one_lane_for_each_bit() -> None:
     bits = mechanism.bits(noisy)[:, 1:]
     assert len({column.tobytes() for column in bits.T}) == 63
     assert len({row.tobytes() for row in bits}) == 400
+
+
+class WithItsOwnContract(RandomizedResponse):
+    """Brings a check that it fails from seed 5 on."""
+
+    def contract(self, seed: int) -> None:
+        """Refuse a large seed."""
+        if seed > 4:
+            raise ContractViolation("the seed is small")
+
+
+class WithoutContract(RandomizedResponse):
+    """Says nothing of its law."""
+
+    contract = "nothing that is known"
+
+
+def test_a_mechanism_brings_its_own_contract() -> None:
+    mechanism = WithItsOwnContract(domain=Classes(2), epsilon=1)
+    check_mechanism(mechanism, seed=4)
+    with pytest.raises(ContractViolation, match="the seed is small"):
+        check_mechanism(mechanism, seed=5)
+    with pytest.raises(ContractViolation, match="contract must be one of tables, "):
+        check_mechanism(WithoutContract(domain=Classes(2), epsilon=1))
+    assert {make(1).contract for make in EXAMPLES.values()} == set(CONTRACTS)
 
 
 def test_weights_sum_to_all_words() -> None:

@@ -20,7 +20,7 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     debias,
 )
-from labeldp.privacy import WORD, CuratorLike, Floats, InputError, Public, RandomSource, Release, positive_epsilon
+from labeldp.privacy import CuratorLike, Floats, InputError, Public, RandomSource, Release, positive_epsilon
 
 Steps = Literal["sharp", "printed"]
 
@@ -111,7 +111,7 @@ def lp_rr_sgd(
         mechanism = RandomizedResponseWithPrior(domain=curator.domain, epsilon=epsilon, prior=sets)
     moment = (response_moment if steps == "sharp" else printed_moment)(loss, epsilon, top_k)
     release = curator.release(mechanism, rng=rng, step="lp_rr_sgd")
-    return release.map(lambda noisy: descent.model(_response_labels(release.mechanism, noisy), moment))
+    return release.map(lambda noisy: descent.model(release.mechanism.gradient_weights(noisy), moment))
 
 
 def lp_normal_sgd(
@@ -264,20 +264,6 @@ def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateS
         raise InputError(f"top_k must be an integer from 1 to {size}")
     sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), top_k)
     return prior.map(lambda _: sets) if isinstance(prior, Release) else Public(sets, why=prior.why)
-
-
-def _response_labels(mechanism: Any, noisy: NDArray[Any]) -> Floats:
-    """What stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
-
-    Source: Ghazi, eq. (7), as weights of the K gradients; within candidates, eq. (17): on average the indicator of a
-    candidate, and for any other label the same weight for each candidate.
-    """
-    if isinstance(mechanism, RandomizedResponse):
-        return debias(mechanism, noisy).values
-    [law] = mechanism.laws.values()
-    lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
-    hits = np.asarray(noisy)[:, None] == np.arange(mechanism.domain.size)
-    return np.asarray(mechanism.membership() * (hits - lie) / gap)
 
 
 @final

@@ -1,11 +1,12 @@
 """Noise added to each label: on the grid of an interval, and on the indicators of classes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import exp, expm1
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,13 @@ class DiscreteLaplace(FiniteMechanism):
         """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
         return PrivacyLoss.pure(self.epsilon)
 
+    def describe_noise(self, number: Callable[[float], str] = str) -> str:
+        """Return the scale of the noise, in a sentence."""
+        return (
+            f"Two-sided geometric noise of scale {number(self.scale)}, in the unit of the labels, was added to each "
+            "label and the sum kept inside of the range: one released label says little, a mean of many a lot."
+        )
+
     def tables(self) -> list[Table]:
         """One row: the noise -N to N, which is added and clamped."""
         return [Table(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
@@ -201,6 +209,7 @@ class GaussianOneHot(EpsilonMechanism):
     domain: Classes
     delta: float
     stddev: int = field(init=False, repr=False, compare=False)
+    contract: ClassVar[str] = "indicators"
 
     def __post_init__(self) -> None:
         super().__post_init__()

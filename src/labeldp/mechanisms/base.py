@@ -3,6 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -86,6 +87,8 @@ class Mechanism(ABC):
     public_inputs: tuple[PublicInput, ...] = field(init=False, default=(), repr=False, compare=False)
     neighbors: ClassVar[Neighbors] = Neighbors.ONE_LABEL
     trust: ClassVar[Trust] = Trust.LOCAL
+    contract: ClassVar[Any] = ""
+    """How `labeldp.testing.check_mechanism` checks the law: a key of its `CONTRACTS`, or a method that takes a seed."""
 
     @abstractmethod
     def privacy_loss(self) -> PrivacyLoss:
@@ -136,6 +139,14 @@ class Mechanism(ABC):
     def published(self) -> str:
         """What leaves, in words."""
         return f"one randomized label for each record, by {self}"
+
+    def describe_noise(self, number: Callable[[float], str] = str) -> str:
+        """Return how far an answer is from the true label, in a sentence; empty where the mechanism does not say it.
+
+        Args:
+            number: writes a number.
+        """
+        return ""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -217,6 +228,8 @@ class EpsilonMechanism(Mechanism):
 
 class FiniteMechanism(EpsilonMechanism):
     """A mechanism whose law is a few tables of integers over 2**64."""
+
+    contract = "tables"
 
     @abstractmethod
     def tables(self) -> list[Table]:

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, PublicInput
-from labeldp.privacy import InputError, PrivacyLoss, Public, RandomSource, Trust, positive_epsilon, set_fields
+from labeldp.privacy import (
+    Floats,
+    InputError,
+    NotInvertibleError,
+    PrivacyLoss,
+    Public,
+    RandomSource,
+    Trust,
+    positive_epsilon,
+    set_fields,
+)
 from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
 
 Counts = NDArray[np.int64]
@@ -32,7 +42,10 @@ class CountMechanism(EpsilonMechanism):
     groups: InitVar[Any]
     partition: Groups = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
+    contract: ClassVar[str] = "counts"
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
+    has_estimates: ClassVar[bool] = False
+    """Whether `estimates` makes unbiased means or shares of what was released."""
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
@@ -45,6 +58,23 @@ class CountMechanism(EpsilonMechanism):
     def takes(cls, domain: Domain) -> bool:
         """Whether it is a mechanism on such labels."""
         return isinstance(domain, Classes)
+
+    def estimates(self, released: Any, sizes: Any) -> Floats:
+        """Return noisy means, shape (groups, 1), or class shares that sum to 1, shape (groups, K), not clipped.
+
+        Args:
+            released: what this mechanism released.
+            sizes: how many records each group has, public, shape (groups,).
+
+        Raises:
+            NotInvertibleError: what it releases is a choice.
+        """
+        raise NotInvertibleError(f"{type(self).__name__} has no unbiased estimates")
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise on one sum, in the unit of the labels, or on one count."""
+        raise NotInvertibleError(f"{type(self).__name__} adds no noise")
 
     def arrays(self) -> NDArray[np.int64]:
         """The group of each record, shape (n,)."""
@@ -108,6 +138,8 @@ class LaplaceHistogram(CountMechanism):
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
 
+    has_estimates: ClassVar[bool] = True
+
     def _calibrate(self) -> None:
         if self.rate < MIN_RATE:
             raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
@@ -120,6 +152,16 @@ class LaplaceHistogram(CountMechanism):
     def rate(self) -> Fraction:
         """Noise i has probability proportional to e^(-rate |i|)."""
         return positive_epsilon(self.epsilon) / 2
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise on one count, of a continuous Laplace law of this rate."""
+        return 2 / float(self.rate) ** 2
+
+    def estimates(self, released: Any, sizes: Any) -> Floats:
+        """Return class shares; what noise adds to the sum of a group's counts is taken from all of them alike."""
+        shares = released / np.asarray(sizes)[:, None]
+        return np.asarray(shares + (1 - shares.sum(axis=1, keepdims=True)) / shares.shape[1])
 
     @property
     def published(self) -> str:
@@ -157,6 +199,8 @@ class LaplaceSum(CountMechanism):
     the right scale (`docs/corrections.md`).
     """
 
+    contract: ClassVar[str] = "sums"
+    has_estimates: ClassVar[bool] = True
     domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
 
     def _calibrate(self) -> None:
@@ -182,6 +226,16 @@ class LaplaceSum(CountMechanism):
     def scale(self) -> float:
         """Of the noise on each sum, in the unit of the labels: (high - low) / epsilon; of a mean, that over n_l."""
         return self._step / float(self.rate)
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise on one sum, in the unit of the labels, of a continuous Laplace law."""
+        return 2 * self.scale**2
+
+    def estimates(self, released: Any, sizes: Any) -> Floats:
+        """Return means, or the shares of both classes."""
+        found = self.means(released, sizes)[:, None]
+        return np.hstack([1 - found, found]) if isinstance(self.domain, Classes) else found
 
     @property
     def _low(self) -> float:

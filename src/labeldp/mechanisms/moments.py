@@ -58,6 +58,7 @@ class CrossMoment(EpsilonMechanism):
     resolution: InitVar[int] = RESOLUTION
     rows: GridRows = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
+    contract: ClassVar[str] = "moments"
 
     def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
         super().__post_init__()

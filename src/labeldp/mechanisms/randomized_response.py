@@ -1,5 +1,6 @@
 """Randomized response: over all classes, over the likely ones of a prior, and on the bits of a unary encoding."""
 
+from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -16,6 +17,7 @@ from labeldp.mechanisms.inputs import PublicInput, prior_rows
 from labeldp.privacy import (
     BLOCK,
     WORD,
+    Floats,
     Ids,
     InputError,
     NotInvertibleError,
@@ -141,8 +143,15 @@ class RandomizedResponse(FiniteMechanism):
         return np.array(self.law.rows()[:-1], dtype=object)
 
     def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased class indicators, shape (n, K)."""
+        """Return unbiased class indicators, shape (n, K)."""
         return _indicators(self.domain.check_codes(noisy), self.law)
+
+    def gradient_weights(self, noisy: Any) -> Floats:
+        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+        Source: Ghazi, eq. (7), as weights of the K gradients.
+        """
+        return self.unbiased(noisy).values
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         """One block of noisy codes, shape (n,)."""
@@ -234,6 +243,19 @@ class _CandidateResponse(FiniteMechanism):
         words = words_for(randomness, ids)
         sets = self._packed(start, len(codes))
         return self._answer(codes, words, sets)
+
+    def gradient_weights(self, noisy: Any) -> Floats:
+        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+        All candidate sets must have one size. On average it is the indicator of a candidate, and for any other label
+        the same weight for each candidate.
+
+        Source: Ghazi, eq. (17).
+        """
+        [law] = self.laws.values()
+        lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
+        hits = np.asarray(noisy)[:, None] == np.arange(self.domain.size)
+        return np.asarray(self.membership() * (hits - lie) / gap)
 
     def _packed(self, start: int, count: int) -> CandidateSets:
         return CandidateSets(self.candidates.packed[start : start + count], self.domain.size)
@@ -423,6 +445,13 @@ class UnaryEncoding(FiniteMechanism):
     def published(self) -> str:
         """What leaves, in words."""
         return f"{self.domain.size} randomized bits for each record, by {self}"
+
+    def describe_noise(self, number: Callable[[float], str] = str) -> str:
+        """Return how often a bit is flipped, in a sentence."""
+        return (
+            "Of each record a bit for each class was released: whether it is the class, turned over with a "
+            f"probability of {self.law.lie / WORD:.3f}."
+        )
 
     def tables(self) -> list[Table]:
         """One table, bit to bit; it serves every bit of every record."""

@@ -49,6 +49,10 @@ class _Full(EpsilonMechanism):
         """Pure epsilon."""
         return PrivacyLoss.pure(self.epsilon)
 
+    def cell_values(self, released: Any) -> NDArray[Any]:
+        """Return what was released for each cell: codes of classes, or means in the unit of the labels."""
+        return np.asarray(released)
+
     @property
     def assumptions(self) -> tuple[str, ...]:
         """That nobody looked at the features."""
@@ -75,6 +79,7 @@ class FullSelection(_Full):
     `docs/corrections.md`. Proof: `docs/proofs/counts.md`.
     """
 
+    contract: ClassVar[str] = "classes of cells"
     rule: str = "permute-and-flip"
     printed: bool = False
 
@@ -140,6 +145,7 @@ class FullMeans(_Full):
     `docs/corrections.md`. Proof: `docs/proofs/counts.md`.
     """
 
+    contract: ClassVar[str] = "means of cells"
     smallest: int
     printed: bool = False
 
@@ -223,6 +229,10 @@ class FullMeans(_Full):
     def noise_law(self, edges: Integers) -> NDArray[np.float64]:
         """The law of the noise between edges, in units: for tests and planning."""
         return geometric_law(float(self.rate), edges)
+
+    def cell_values(self, released: Any) -> NDArray[Any]:
+        """Return the means; see `means`."""
+        return self.means(released)
 
     def means(self, released: Any) -> NDArray[np.float64]:
         """What was released in the unit of the labels, not clipped, shape (cells,)."""

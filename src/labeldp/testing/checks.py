@@ -1,7 +1,8 @@
-"""Checks by kind of mechanism."""
+"""Checks of laws and samplers, one for each kind of mechanism."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -19,7 +20,7 @@ from labeldp.mechanisms import (
     NoisyWeightedLLP,
     WeightedLBA,
 )
-from labeldp.privacy import exp_bounds
+from labeldp.privacy import Integers, exp_bounds
 from labeldp.testing.laws import check_law, require
 
 MORE_EPSILON = 1.1
@@ -27,11 +28,9 @@ MORE_EPSILON = 1.1
 SLACK = 1 + 1e-9
 """Laws of these mechanisms are compared in doubles."""
 
-Counts = NDArray[np.int64]
-
 
 def check_counts(mechanism: CountMechanism, seed: int) -> None:
-    """The law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
+    """Check the law of a mechanism on counts, on all neighbors of a few count vectors, and its sampler."""
     size = mechanism.domain.size
     base = np.arange(size)[::-1] % 3 + 2
     laws = {}
@@ -47,29 +46,34 @@ def check_counts(mechanism: CountMechanism, seed: int) -> None:
         if key != (0, 0):
             ratio = float(np.max(changed / laws[0, 0]))
             require(ratio <= math.exp(mechanism.epsilon) * SLACK, "replacing one label costs at most epsilon")
-    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-    rng = np.random.default_rng(seed)
-
+    other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
     for first in range(min(size, 8) if mechanism.release_counts(base[None], rng=rng).ndim == 2 else 1):
         turned = np.roll(base, -first)
-        check_law(_turned(mechanism, base, first, rng), mechanism.law(turned), other.law(turned))
+        draw = partial(_outcomes, mechanism, base, first, rng)
+        check_law(draw, mechanism.law(turned), other.law(turned))
 
 
-def _turned(
-    mechanism: CountMechanism, base: Counts, first: int, rng: np.random.Generator
-) -> Callable[[int], NDArray[np.intp]]:
-    """A function that draws `count` outcomes for one group's counts, seen from class `first` on."""
+def _outcomes(
+    mechanism: CountMechanism, base: Integers, first: int, rng: np.random.Generator, count: int
+) -> NDArray[np.intp]:
+    """Draw `count` outcomes for one group's counts, seen from class `first` on."""
+    released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
+    seen = np.roll(released, -first, axis=1) if released.ndim == 2 else released
+    return mechanism.outcome(seen, np.roll(base, -first))
+
+
+def _check_noise(mechanism: Any, edges: Integers, seed: int) -> None:
+    """Check the sampler of noise that is added to integers, between edges."""
+    other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
 
     def draw(count: int) -> NDArray[np.intp]:
-        released = mechanism.release_counts(np.tile(base, (count, 1)), rng=rng)
-        seen = np.roll(released, -first, axis=1) if released.ndim == 2 else released
-        return mechanism.outcome(seen, np.roll(base, -first))
+        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
 
-    return draw
+    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
 
 
 def check_sums(mechanism: LaplaceSum, seed: int) -> None:
-    """How far one label moves a sum, what that costs at every kink of the true curve, and the sampler.
+    """Check how far one label moves a sum, what that costs at every kink of the true curve, and the sampler.
 
     The noise is geometric, so that the loss of every output is a multiple of the rate: the true curve bends at the
     multiples up to the largest move and nowhere else.
@@ -112,7 +116,7 @@ def _shifted_delta(rate: float, move: int, epsilon: float) -> float:
 
 
 def check_moments(mechanism: CrossMoment, seed: int) -> None:
-    """How far one replaced label moves the sums, and the sampler of their noise."""
+    """Check how far one replaced label moves the sums, and the sampler of their noise."""
     base = np.zeros(mechanism.records, dtype=mechanism.domain.dtype)
     for record in range(min(mechanism.records, 8)):
         for code in {1, mechanism.domain.size - 1}:
@@ -121,17 +125,11 @@ def check_moments(mechanism: CrossMoment, seed: int) -> None:
             move = mechanism.sums(changed) - mechanism.sums(base)
             require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
             require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
-    rng, edges = np.random.default_rng(seed), mechanism.edges()
-
-    def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
-
-    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+    _check_noise(mechanism, mechanism.edges(), seed)
 
 
-def neighboring_tables(cells: int, size: int, seed: int, pairs: int = 40) -> Iterator[tuple[Counts, Counts]]:
-    """Tables (cells, labels) that differ in one record, which may leave a cell empty or enter an empty one."""
+def neighboring_tables(cells: int, size: int, seed: int, pairs: int = 40) -> Iterator[tuple[Integers, Integers]]:
+    """Yield tables (cells, labels) that differ in one record, which may leave a cell empty or enter an empty one."""
     rng = np.random.default_rng(seed)
     for _ in range(pairs):
         table = rng.integers(0, 4, (cells, size)) * rng.integers(0, 2, (cells, 1))
@@ -145,7 +143,7 @@ def neighboring_tables(cells: int, size: int, seed: int, pairs: int = 40) -> Ite
 
 
 def check_selection(mechanism: FullSelection, seed: int) -> None:
-    """The joint law of all cells' classes on tables that differ in one record, and the sampler."""
+    """Check the joint law of all cells' classes on tables that differ in one record, and the sampler."""
     grid, size = mechanism.domain.grid, mechanism.domain.labels.size
     for one, two in neighboring_tables(grid.cells, size, seed):
         # Cells are independent: the largest ratio of all together is the product of the largest of each.
@@ -162,19 +160,14 @@ def check_selection(mechanism: FullSelection, seed: int) -> None:
 
 
 def check_means(mechanism: FullMeans, seed: int) -> None:
-    """How far one record moves all rounded means together, that the noise fits to it, and the sampler."""
+    """Check how far one record moves all rounded means together, that the noise fits to it, and the sampler."""
     grid, size = mechanism.domain.grid, mechanism.domain.labels.size
     for one, two in neighboring_tables(grid.cells, size, seed):
         move = np.abs(mechanism.rounded(one) - mechanism.rounded(two)).sum()
         cost = float(mechanism.rate) * int(move)
         require(cost <= mechanism.epsilon * SLACK, "replacing one record costs at most epsilon")
     edges = np.unique(np.rint(np.linspace(-3, 3, 13) / float(mechanism.rate)).astype(np.int64))
-    other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
-
-    def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
-
-    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+    _check_noise(mechanism, edges, seed)
 
 
 _SEEDS = 400
@@ -190,7 +183,7 @@ _BLIND = "what is drawn beside the noise does not depend on labels"
 
 
 def check_bag_sums(mechanism: BagSum, seed: int) -> None:
-    """How far one label moves the sums, what that costs beside the noise, and the sampler."""
+    """Check how far one label moves the sums, what that costs beside the noise, and the sampler."""
     base, changed = _ends(mechanism)
     move = 0
     for record in range(min(mechanism.records, 8)):
@@ -209,28 +202,18 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
         require(true <= claim.delta(epsilon) * SLACK + 1e-9, _COSTS)
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (base, changed))
     require(np.array_equal(first - mechanism.sums(base), second - mechanism.sums(changed)), _BLIND)
-    _check_noise(mechanism, seed)
-
-
-def _check_noise(mechanism: BagSum, seed: int) -> None:
     edges = np.unique(np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.step)))
-    edges, rng = edges.astype(np.int64), np.random.default_rng(seed)
-    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-
-    def draw(count: int) -> NDArray[np.intp]:
-        return np.searchsorted(edges, mechanism.draw_noise(count, rng=rng))
-
-    check_law(draw, mechanism.noise_law(edges), other.noise_law(edges))
+    _check_noise(mechanism, edges.astype(np.int64), seed)
 
 
 def _ends(mechanism: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """All labels at the low end, and all at the high end."""
+    """Return labels that are all at the low end, and all at the high end."""
     shape = {"shape": mechanism.records, "dtype": mechanism.domain.dtype}
     return np.zeros(**shape), np.full(fill_value=mechanism.domain.size - 1, **shape)
 
 
 def check_published(mechanism: NoisyWeightedLLP, seed: int) -> None:
-    """That weights are blind, that each bag has its noise, what that costs on average over the weights, the sampler."""
+    """Check that weights depend on no label, the noise of each bag, its cost averaged over weights, and the sampler."""
     low, high = _ends(mechanism)
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
     require(np.array_equal(first[: mechanism.seed_words], second[: mechanism.seed_words]), _BLIND)
@@ -261,7 +244,7 @@ def _normal_law(edges: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _check_ratios(mechanism: NoisyWeightedLLP, seed: int) -> None:
-    """The curves of the first record of each bag for drawn weights, averaged over draws and bags."""
+    """Check the curves of the first record of each bag for drawn weights, averaged over draws and bags."""
     rng, claim = np.random.default_rng(seed), mechanism.privacy_loss()
     firsts = np.unique(mechanism.partition.of_record, return_index=True)[1]
     ratios = np.concatenate([_ratios(mechanism, rng, firsts) for _ in range(_SEEDS)])
@@ -275,7 +258,7 @@ def _check_ratios(mechanism: NoisyWeightedLLP, seed: int) -> None:
 
 
 def _ratios(mechanism: NoisyWeightedLLP, rng: np.random.Generator, firsts: NDArray[np.intp]) -> NDArray[np.float64]:
-    """By how many standard deviations of its noise each of some labels can move a sum; infinite without noise."""
+    """Return how many standard deviations of its noise each of some labels can move a sum; infinite without noise."""
     bag_weights = mechanism.bag_weights(rng.integers(-(1 << 62), 1 << 62, mechanism.seed_words))
     low, high = _ends(mechanism)
     moved = np.abs(mechanism.sums(high, bag_weights) - mechanism.sums(low, bag_weights))
@@ -287,7 +270,7 @@ def _ratios(mechanism: NoisyWeightedLLP, rng: np.random.Generator, firsts: NDArr
 
 
 def _gaussian_delta(ratios: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
-    """The curve of each ratio in doubles. Source: Balle, Theorem 8."""
+    """Return the curve of each ratio in doubles. Source: Balle, Theorem 8."""
     from scipy.special import ndtr
 
     known = np.where(np.isfinite(ratios), np.maximum(ratios, 1e-9), 1.0)
@@ -296,7 +279,7 @@ def _gaussian_delta(ratios: NDArray[np.float64], epsilon: float) -> NDArray[np.f
 
 
 def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
-    """That weights stay secret and blind, that rows and bags have their own, and how much noise the labels get."""
+    """Check that weights stay secret and depend on no label, that rows have their own, and the noise of labels."""
     low, high = _ends(mechanism)
     before = set(vars(mechanism)) | {"leverages", "units", "residual_square"}
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (low, high))
@@ -320,7 +303,7 @@ def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
 
 
 def check_naive(mechanism: NaiveBags, seed: int) -> None:
-    """That it claims nothing but the chance of being left out, and that each label is in one bag at most."""
+    """Check that it claims nothing but the chance of being left out, and that each label is in one bag at most."""
     labels = np.arange(mechanism.records) % mechanism.domain.size
     released = mechanism.randomize(labels, rng=np.random.default_rng(seed))
     bags = mechanism.bags(released)

@@ -11,22 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import (
-    BagSum,
-    CountMechanism,
-    CrossMoment,
-    EpsilonMechanism,
-    FiniteMechanism,
-    FullMeans,
-    FullSelection,
-    GaussianOneHot,
-    LaplaceSum,
-    Mechanism,
-    NaiveBags,
-    NoisyWeightedLLP,
-    Table,
-    WeightedLBA,
-)
+from labeldp.mechanisms import EpsilonMechanism, FiniteMechanism, GaussianOneHot, Mechanism, Table
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
 from labeldp.testing.checks import (
     MORE_EPSILON,
@@ -60,8 +45,11 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     moments: no replaced label moves the sums further than the mechanism says, and the sampler of the noise passes the
     same test. On whole records: the same for a replaced record, with all cells together. On indicators: both, for the
     noise of two classes together. On bags: both, and weights that depend on no label, published or secret as it is
-    said. Any: the same rng draws the same; keyed noise follows the record and not its place;
-    what is outside of the domain is refused; the description is plain JSON.
+    said. Any: the same rng draws the same; keyed noise follows the record and not its place; what is outside of the
+    domain is refused; the description is plain JSON.
+
+    The mechanism says which of these checks fits its law: `Mechanism.contract` names one of `CONTRACTS`, or is a method
+    of your own that takes the seed and raises.
 
     Args:
         mechanism: with few outputs (at most some hundred), so that the exact check stays short.
@@ -71,45 +59,25 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
         ContractViolation: the sentence says what does not hold.
     """
     _check_description(mechanism)
-    if isinstance(mechanism, FiniteMechanism):
-        for rows in joint_laws(mechanism):
-            _check_rows(rows)
-            _check_claim(rows, mechanism.privacy_loss())
-        _check_refusals(mechanism)
-        _check_repeats(mechanism, seed)
-        check_sampler(mechanism, seed=seed)
-    elif isinstance(mechanism, CountMechanism):
-        _check_refusals(mechanism)
-        check_sums(mechanism, seed) if isinstance(mechanism, LaplaceSum) else check_counts(mechanism, seed)
-    elif isinstance(mechanism, CrossMoment):
-        _check_refusals(mechanism)
-        check_moments(mechanism, seed)
-    elif isinstance(mechanism, FullSelection):
-        check_selection(mechanism, seed)
-    elif isinstance(mechanism, FullMeans):
-        check_means(mechanism, seed)
-    elif isinstance(mechanism, GaussianOneHot):
-        _check_refusals(mechanism)
-        _check_repeats(mechanism, seed)
-        _check_indicators(mechanism, seed)
-    elif not _check_bags(mechanism, seed):
-        raise ContractViolation("a mechanism is finite, or works on counts, sums, moments, records, indicators or bags")
-
-
-def _check_bags(mechanism: Mechanism, seed: int) -> bool:
-    """Check a mechanism on bags; False for any other."""
-    checks: dict[type, Callable[[Any, int], None]] = {
-        BagSum: check_bag_sums,
-        NoisyWeightedLLP: check_published,
-        WeightedLBA: check_hidden,
-        NaiveBags: check_naive,
-    }
-    check = next((check for kind, check in checks.items() if isinstance(mechanism, kind)), None)
-    if check is None:
-        return False
     _check_refusals(mechanism)
-    check(mechanism, seed)
-    return True
+    check = CONTRACTS.get(mechanism.contract) if isinstance(mechanism.contract, str) else None
+    if check is not None:
+        check(mechanism, seed)
+    elif callable(mechanism.contract):
+        mechanism.contract(seed)
+    else:
+        raise ContractViolation(
+            f"contract must be one of {', '.join(CONTRACTS)}, or a method that takes a seed and checks the law"
+        )
+
+
+def _check_tables(mechanism: FiniteMechanism, seed: int) -> None:
+    """Check weights, claim and sampler of a mechanism whose law is a few tables."""
+    for rows in joint_laws(mechanism):
+        _check_rows(rows)
+        _check_claim(rows, mechanism.privacy_loss())
+    _check_repeats(mechanism, seed)
+    check_sampler(mechanism, seed=seed)
 
 
 def _check_description(mechanism: Mechanism) -> None:
@@ -270,7 +238,8 @@ def _repeat_record(
 
 
 def _check_indicators(mechanism: GaussianOneHot, seed: int) -> None:
-    """How far labels are apart, and the noise of a label's own class and the next one together."""
+    """Check how far labels are apart, and the noise of a label's own class and the next one together."""
+    _check_repeats(mechanism, seed)
     each = mechanism.encoded(np.arange(min(mechanism.domain.size, 8), dtype=mechanism.domain.dtype))
     for one, other in permutations(each, 2):
         distance = int(((one - other) ** 2).sum())
@@ -300,6 +269,22 @@ def _pair_drawer(
         return own * (len(edges) + 1) + other
 
     return draw
+
+
+CONTRACTS: dict[str, Callable[[Any, int], None]] = {
+    "tables": _check_tables,
+    "indicators": _check_indicators,
+    "counts": check_counts,
+    "sums": check_sums,
+    "moments": check_moments,
+    "classes of cells": check_selection,
+    "means of cells": check_means,
+    "bag sums": check_bag_sums,
+    "published weights": check_published,
+    "secret weights": check_hidden,
+    "exact sums": check_naive,
+}
+"""What is checked of the law of a mechanism and its sampler, by its `contract`."""
 
 
 def check_release(release: Release[Any]) -> None:

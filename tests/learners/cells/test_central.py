@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.learners import CubePartition, MedianPartition, TreePartition, fit_cells
-from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, _Cells, default_cells, estimates
+from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, _Cells, default_cells
 from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import answered, blobs, curator
 
@@ -66,10 +66,10 @@ def test_several_classes_are_learnt_by_name() -> None:
 def test_estimates_are_unbiased_and_know_the_sizes() -> None:
     domain, groups = ldp.Classes(3), ldp.Public(np.zeros(10, int), why="one")
     counts = ldp.LaplaceHistogram(domain=domain, epsilon=1, groups=groups)
-    found = estimates(counts, np.array([[6, 3, 4]]), np.array([10]))
+    found = counts.estimates(np.array([[6, 3, 4]]), np.array([10]))
     assert np.allclose(found, [[0.5, 0.2, 0.3]])
     sums = ldp.mechanisms.LaplaceSum(domain=ldp.Classes(2), epsilon=1, groups=groups)
-    assert np.allclose(estimates(sums, np.array([-2]), np.array([10])), [[1.2, -0.2]])
+    assert np.allclose(sums.estimates(np.array([-2]), np.array([10])), [[1.2, -0.2]])
 
 
 def test_what_is_charged_is_epsilon() -> None:

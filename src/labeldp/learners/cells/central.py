@@ -42,9 +42,6 @@ MECHANISMS: dict[str, type[CountMechanism]] = {
     "exponential": ExponentialMechanism,
 }
 
-MEASURED = (LaplaceSum, LaplaceHistogram)
-"""What estimates can be made of."""
-
 RECORDS = 10.0
 """The constant of `default_cells`; chosen in `docs/results/cell_constants.md`."""
 
@@ -136,7 +133,7 @@ class CellTask:
         kind = MECHANISMS.get(name)
         allowed = {each: type_ for each, type_ in MECHANISMS.items() if type_.takes(domain)}
         if together:
-            allowed = {each: type_ for each, type_ in allowed.items() if type_ in MEASURED}
+            allowed = {each: type_ for each, type_ in allowed.items() if type_.has_estimates}
         if kind is None or kind not in allowed.values():
             names = ", ".join(f'"{each}"' for each in allowed)
             raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
@@ -175,8 +172,8 @@ class CellTask:
         sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
 
         def model(released: NDArray[Any]) -> Model:
-            found = estimates(release.mechanism, released, sizes)
-            spread = noise_variance(release.mechanism) / sizes**2 + self.residual / sizes
+            found = release.mechanism.estimates(released, sizes)
+            spread = release.mechanism.noise_variance / sizes**2 + self.residual / sizes
             trees = CellTreesRegressor() if numbers else CellTreesClassifier()
             return Model(self.domain, trees.learn(features, cells, found, spread))
 
@@ -201,8 +198,8 @@ class CellTask:
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each cell answers: a number in the range, or probabilities."""
-        if isinstance(mechanism, MEASURED):
-            found = estimates(mechanism, released, sizes)
+        if mechanism.has_estimates:
+            found = mechanism.estimates(released, sizes)
             if isinstance(self.domain, Interval):
                 return np.clip(found[:, 0], self.domain.low, self.domain.high)
             return projected(found)
@@ -218,24 +215,6 @@ def grouped(cells: Keys, source: Any) -> Public[Keys] | Release[Keys]:
     if isinstance(source, Release):
         return source.map(lambda _: cells)
     return Public(cells, why=WHY if source is None else source.why)
-
-
-def estimates(mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Noisy means, shape (cells, 1), or class shares that sum to 1, shape (cells, K): unbiased, so not clipped.
-
-    How many records a cell holds is public: what noise adds to the sum of its counts is taken from all of them alike.
-    """
-    if isinstance(mechanism, LaplaceSum):
-        found = mechanism.means(released, sizes)[:, None]
-        return np.hstack([1 - found, found]) if isinstance(mechanism.domain, Classes) else found
-    shares = released / sizes[:, None]
-    return shares + (1 - shares.sum(axis=1, keepdims=True)) / shares.shape[1]
-
-
-def noise_variance(mechanism: LaplaceSum | LaplaceHistogram) -> float:
-    """The variance of the noise on one sum, in the unit of the labels, or on one count."""
-    scale = mechanism.scale if isinstance(mechanism, LaplaceSum) else 1 / float(mechanism.rate)
-    return 2 * scale**2
 
 
 def default_cells(records: int, epsilon: float) -> int:

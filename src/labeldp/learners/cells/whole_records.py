@@ -138,8 +138,7 @@ def fit_full_cells(
             )
         mechanism = FullMeans(domain=domain, epsilon=epsilon, smallest=smallest, printed=printed)
     release = curator.release(mechanism, rng=rng, step="full cells")
-    means = isinstance(release.mechanism, FullMeans)
-    return release.map(lambda value: _model(domain, release.mechanism.means(value) if means else value))
+    return release.map(lambda value: _model(domain, release.mechanism.cell_values(value)))
 
 
 def simulate_full_local(

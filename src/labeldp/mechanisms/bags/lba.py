@@ -183,6 +183,7 @@ class WeightedLBA(Bagged):
         True
     """
 
+    contract: ClassVar[str] = "secret weights"
     rows: int = 1
     bag_noise: Any = "auto"
     sums_features: ClassVar[bool] = True

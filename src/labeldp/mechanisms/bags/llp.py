@@ -260,6 +260,7 @@ class NoisyWeightedLLP(Bagged):
         True
     """
 
+    contract: ClassVar[str] = "published weights"
     noisy: int
     stddev: Any
     weights: Any = None

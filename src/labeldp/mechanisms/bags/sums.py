@@ -78,6 +78,7 @@ class BagSum(Bagged):
         (4, 14.14)
     """
 
+    contract: ClassVar[str] = "bag sums"
     noise: str = "laplace"
     _: KW_ONLY
     epsilon: float
@@ -231,6 +232,7 @@ class NaiveBags(Mechanism):
     Source: Brahmbhatt, Section 1. Proof: `docs/proofs/bags.md`.
     """
 
+    contract: ClassVar[str] = "exact sums"
     size: int
     count: int
     _: KW_ONLY

@@ -31,7 +31,7 @@ from labeldp.learners import (
     indicators,
     tune,
 )
-from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, Mechanism, RandomizedResponse, UnaryEncoding
+from labeldp.mechanisms import Classes, Interval, Mechanism, RandomizedResponse, UnaryEncoding
 from labeldp.privacy import CuratorLike, InputError, RandomSource, Release
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
@@ -164,20 +164,7 @@ class ReleasedLabels(Recipe):
 
     def describe_noise(self, records: int) -> str:
         """How far a released label is from the true one."""
-        mechanism = self.mechanism
-        if isinstance(mechanism, RandomizedResponse):
-            return describe_keep_probability(self.settings, records)
-        if isinstance(mechanism, DiscreteLaplace):
-            return (
-                f"Two-sided geometric noise of scale {format_number(mechanism.scale)}, in the unit of the labels, was "
-                "added to each label and the sum kept inside of the range: one released label says little, a mean of "
-                "many a lot."
-            )
-        flip = float(np.exp(-self.settings.epsilon / 2) / (1 + np.exp(-self.settings.epsilon / 2)))
-        return (
-            f"Of each record a bit for each class was released: whether it is the class, turned over with a "
-            f"probability of {flip:.3f}."
-        )
+        return self.mechanism.describe_noise(format_number) or describe_keep_probability(self.settings, records)
 
 
 def default_sizes(records: int) -> list[int]:
