@@ -1,6 +1,7 @@
 """Scattering features of images: what they see, what they do not, and what is refused."""
 
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,18 @@ def test_images_are_handled_in_blocks_of_any_size(name: str, monkeypatch: pytest
         monkeypatch.setattr(scattering, "BLOCK_PIXELS", pixels)
         monkeypatch.setattr(scattering, "BLOCK_IMAGES", images)
         assert np.allclose(mapped.transform(IMAGES), plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_memory_grows_with_a_block_and_the_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scattering, "BLOCK_IMAGES", 64)
+    mapped = clone(MAPS[name]).fit(IMAGES)
+    images = np.tile(IMAGES, (50, 1, 1))
+    tracemalloc.start()
+    result = mapped.transform(images)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < result.nbytes + 10_000_000
 
 
 @pytest.mark.parametrize("name", MAPS)
