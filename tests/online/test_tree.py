@@ -12,7 +12,7 @@ from scipy.stats import chi2, kstest, norm
 from labeldp.online import GaussianTree, LaplaceTree, tree
 from labeldp.online.tree import nodes
 from labeldp.privacy import InputError, PrivacyLoss, as_randomness
-from labeldp.sampling.discrete import geometric_law
+from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law
 
 FALSE_ALARM = 1e-12
@@ -86,7 +86,7 @@ def statistic(whitened: np.ndarray) -> float:
 def test_laplace_noise_has_its_law_in_every_number() -> None:
     rate = Fraction(1, 20) / 10
     edges = np.arange(-800, 801, 40)
-    law, wrong = (geometric_law(float(each), edges) for each in (rate, rate * Fraction(11, 10)))
+    law, wrong = (laplace_law(float(each), edges) for each in (rate, rate * Fraction(11, 10)))
 
     def draw(count: int) -> np.ndarray:
         sums = played(LaplaceTree(1, count, Fraction(1, 20), 10), np.zeros((1, count)), [1], count)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import HiddenWeights, PrivacyLoss
-from labeldp.privacy.composition import MAX_POINTS, _dots, _places, _step
+from labeldp.privacy.composition import MAX_LATTICE_POINTS, _curve_lattice, _curve_multiples, _step
 
 LARGE, SMALL, TINY = HiddenWeights(2.0, 0.5), HiddenWeights(0.07, 0.09), HiddenWeights(4.6e-5, 4.5e-5)
 
 
 @pytest.mark.parametrize(("pair", "step"), [(LARGE, 64), (SMALL, 2048), (SMALL, 64), (TINY, 2048)])
 def test_the_lattice_lies_above_its_curve(pair: HiddenWeights, step: int) -> None:
-    lattice, epsilons = _dots(pair, Fraction(1, step)), np.linspace(0, pair.reach, 97)
+    lattice, epsilons = _curve_lattice(pair, Fraction(1, step)), np.linspace(0, pair.reach, 97)
     gained = np.maximum(0, -np.expm1(epsilons[:, None] - lattice.losses()))
     found = gained @ lattice.masses * (1 + lattice.relative_error) + lattice.lost
     lower, upper = pair.ends(epsilons)
@@ -25,8 +25,8 @@ def test_the_lattice_lies_above_its_curve(pair: HiddenWeights, step: int) -> Non
 
 def test_a_small_curve_beside_a_large_one_asks_for_few_points() -> None:
     sequence = ((LARGE, 1), (TINY, 1))
-    assert 2 * LARGE.reach / _step(sequence) <= 2 * MAX_POINTS
-    assert len(_places(MAX_POINTS)) < 1000
+    assert 2 * LARGE.reach / _step(sequence) <= 2 * MAX_LATTICE_POINTS
+    assert len(_curve_multiples(MAX_LATTICE_POINTS)) < 1000
 
 
 def test_each_curve_of_a_composition_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_each_curve_of_a_composition_is_read_once(monkeypatch: pytest.MonkeyPatc
         read.append(len(epsilons))
         return real(self, epsilons)
 
-    _dots.cache_clear()
+    _curve_lattice.cache_clear()
     monkeypatch.setattr(HiddenWeights, "ends", ends)
     pairs = [HiddenWeights(0.0701 + i / 1000, 0.0902) for i in range(2)]
     total = sum((PrivacyLoss.curve(each) | PrivacyLoss.curve(each.reversed()) for each in pairs), PrivacyLoss.zero())

@@ -11,8 +11,8 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.privacy import InputError, PrivacyLoss, decimal, exp_bounds, positive_epsilon, shortest_float
-from labeldp.privacy.exact import all_digits, digits_above, float_within
+from labeldp.privacy import InputError, PrivacyLoss, decimal, exp_bounds, float_above, positive_epsilon
+from labeldp.privacy.exact import decimal_text, float_below, rounded_up_text
 
 EPSILONS = [str(round(value, 12)) for value in np.random.default_rng(1).exponential(8, 300)]
 MORE = ["0", "-1", "1e-30", "-20.5", "700", "-700", "1000", "0.6931471805599453"]
@@ -77,20 +77,20 @@ def test_ten_charges_of_a_tenth_are_one() -> None:
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=1000))
 def test_floats_around_a_fraction(value: Fraction) -> None:
-    below, above = float_within(value), shortest_float(value)
+    below, above = float_below(value), float_above(value)
     assert decimal(below, "epsilon") <= value <= decimal(above, "epsilon")
     assert above in (below, math.nextafter(below, math.inf))
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300), st.integers(1, 17))
 def test_digits_are_never_below_the_number(value: float, digits: int) -> None:
-    shown = float(digits_above(value, digits))
+    shown = float(rounded_up_text(value, digits))
     assert value <= shown <= value * (1 + 10.0 ** (1 - digits)) * (1 + 1e-15)
-    assert float(all_digits(value)) == value
+    assert float(decimal_text(value)) == value
 
 
 def test_digits_as_they_are_read() -> None:
-    assert [digits_above(x) for x in (1.0, 0.1, 1.0000001, 9.999999, 0.0, math.inf)] == [
+    assert [rounded_up_text(x) for x in (1.0, 0.1, 1.0000001, 9.999999, 0.0, math.inf)] == [
         "1",
         "0.1",
         "1.00001",
@@ -98,7 +98,7 @@ def test_digits_as_they_are_read() -> None:
         "0",
         "inf",
     ]
-    assert [all_digits(x) for x in (1, 0.5, 1e-6, 0)] == ["1", "0.5", "1e-06", "0"]
+    assert [decimal_text(x) for x in (1, 0.5, 1e-6, 0)] == ["1", "0.5", "1e-06", "0"]
 
 
 @pytest.mark.parametrize("chunk", range(10))

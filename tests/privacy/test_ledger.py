@@ -132,4 +132,4 @@ def test_what_a_ledger_shows() -> None:
     ledger = Ledger(Budget(np.float64(0.5), "1e-6"), name="income")
     assert repr(ledger) == "Ledger(name='income', budget=(epsilon = 0.5, delta = 1e-06), charges=0)"
     assert str(Budget(1.0000001)) == "epsilon = 1.0000001, delta = 0"
-    assert "SECRET" not in repr(Request({}, pure(1), labels="SECRET", whole=(("any", "any", "SECRET"),)))
+    assert "SECRET" not in repr(Request({}, pure(1), labels="SECRET", traces=(("any", "any", "SECRET"),)))

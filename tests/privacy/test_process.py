@@ -15,7 +15,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public
-from labeldp.privacy.process import OwnProcess, Uncopied
+from labeldp.privacy.process import NotCopyable, SingleProcess
 
 FORKS = 16
 
@@ -151,9 +151,11 @@ def test_copies_are_refused(name: str, double: Callable[[Any], Any], tmp_path: P
 
 
 def test_every_kind_says_what_to_do() -> None:
-    kinds = [kind for base in (Uncopied, OwnProcess) for kind in base.__subclasses__() if kind is not OwnProcess]
+    kinds = [
+        kind for base in (NotCopyable, SingleProcess) for kind in base.__subclasses__() if kind is not SingleProcess
+    ]
     assert len(kinds) >= 8
     for kind in kinds:
-        assert "cannot be copied or pickled" in kind._uncopied
-        if issubclass(kind, OwnProcess):
-            assert "belongs to the process that made it" in kind._forked
+        assert "cannot be copied or pickled" in kind._why_no_copy
+        if issubclass(kind, SingleProcess):
+            assert "belongs to the process that made it" in kind._why_no_fork

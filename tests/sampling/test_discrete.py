@@ -286,11 +286,11 @@ def test_coins_follow_their_law_and_no_other(cost: int) -> None:
 def test_a_draw_at_every_edge(totals: np.ndarray) -> None:
     """A draw is the inverse of the exact distribution function at one uniform number."""
     steps = chances(totals, UNIT)
-    tried = [[0, 0, 1], [WORD - 1, 5, 5]]
+    propose = [[0, 0, 1], [WORD - 1, 5, 5]]
     for edge in steps[:-1]:
         first, second, third = cut(edge, 192)
-        tried += [[first, second, third + 1], [first, second, third - 1], [first - 1, 0, 0], [first + 1, 0, 0]]
-    for words in (words for words in tried if 0 <= min(words) <= max(words) < WORD):
+        propose += [[first, second, third + 1], [first, second, third - 1], [first - 1, 0, 0], [first + 1, 0, 0]]
+    for words in (words for words in propose if 0 <= min(words) <= max(words) < WORD):
         place = Fraction((words[0] << 129) + (words[1] << 65) + 2 * words[2] + 1, 2 << 192)
         expected = sum(step <= place for step in steps[:-1])
         assert draw_index(totals, UNIT, rng=Chosen([*words, WORD // 3, 1])) == expected

@@ -9,8 +9,8 @@ from scipy.special import ndtr, ndtri
 from labeldp.privacy import WORD, InputError, KeyedRandomness, as_randomness, exp_bounds
 from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 from labeldp.sampling import fast as module
-from labeldp.sampling.discrete import geometric_law
-from labeldp.sampling.fast import BINS, BinnedLaw, _half_normal, _places
+from labeldp.sampling.discrete import laplace_law
+from labeldp.sampling.fast import BIN_COUNT, BinnedLaw, _half_normal, _places
 from labeldp.testing.laws import ContractViolation, check_law
 from sampling.words import ChosenWords
 
@@ -40,15 +40,15 @@ def law(request: pytest.FixtureRequest) -> BinnedLaw:
 
 def test_bins_lie_above_the_law(law: BinnedLaw) -> None:
     weights = law.weights
-    assert sum(weights) == WORD and len(weights) == BINS and min(weights) >= 1
-    for h in range(BINS):
+    assert sum(weights) == WORD and len(weights) == BIN_COUNT and min(weights) >= 1
+    for h in range(BIN_COUNT):
         _, high = exp_bounds(-min(law.unit * (h << law.shift) ** law.power, Fraction(150)), bits=300)
         assert law.scale * high <= weights[h] * (1 + Fraction(1, 1 << 100))
 
 
 def test_each_integer_is_drawn_with_its_exact_probability(law: BinnedLaw) -> None:
     """Each integer is drawn with its exact probability: a word at the bound is decided by further words."""
-    places = [0, 1, law.unit.denominator % 7, (BINS << law.shift) // 20, (BINS << law.shift) // 5]
+    places = [0, 1, law.unit.denominator % 7, (BIN_COUNT << law.shift) // 20, (BIN_COUNT << law.shift) // 5]
     for place in sorted(set(places)):
         low, high = chance(law, place)
         assert high <= 1 + Fraction(1, 1 << 90)
@@ -74,10 +74,10 @@ def coin(law: BinnedLaw, place: int, word: int, *further: int) -> bool:
 
 def test_doubles_decide_as_integers_do(law: BinnedLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     source = np.random.default_rng(3)
-    places = source.integers(0, BINS << law.shift, size=200)
+    places = source.integers(0, BIN_COUNT << law.shift, size=200)
     bins, words = places >> law.shift, source.integers(0, WORD, size=200, dtype=np.uint64)
     with_doubles = law._kept(words, bins, places, ChosenWords([]))
-    monkeypatch.setattr(module, "MARGIN", 2.0)
+    monkeypatch.setattr(module, "COIN_MARGIN", 2.0)
     in_integers = law._kept(words, bins, places, ChosenWords([]))
     assert (with_doubles == in_integers).all()
 
@@ -85,7 +85,7 @@ def test_doubles_decide_as_integers_do(law: BinnedLaw, monkeypatch: pytest.Monke
 def test_the_first_word_chooses_the_bin_and_the_second_the_place() -> None:
     law = LAWS["half normal"]
     words = [0, WORD - 1, 0]
-    places, kept, coins = law.tried(ChosenWords(words), 1)
+    places, kept, coins = law.propose(ChosenWords(words), 1)
     assert places[0] == (1 << law.shift) - 1 and kept[0] and coins[0]
 
 
@@ -122,14 +122,14 @@ def cells(masses: np.ndarray) -> np.ndarray:
 def test_laplace_integers_have_their_law_and_not_another(rate: Fraction) -> None:
     reach = max(int(6 / rate), 3)
     edges = np.unique(np.linspace(-reach, reach, 101).astype(np.int64))
-    law, wrong = (geometric_law(float(each), edges) for each in (rate, rate * Fraction(102, 100)))
+    law, wrong = (laplace_law(float(each), edges) for each in (rate, rate * Fraction(102, 100)))
     source = rng(8)
     check_law(lambda n: np.searchsorted(edges, wide_laplace(source, n, rate)), law, wrong)
 
 
 def test_laplace_integers_go_beyond_one_stretch() -> None:
     rate = Fraction(1, 50)
-    assert BINS << _places(rate).shift == 1024
+    assert BIN_COUNT << _places(rate).shift == 1024
     beyond = (np.abs(wide_laplace(rng(9), 10**6, Fraction(1, 100))) >= 1024).mean()
     assert beyond == pytest.approx(np.exp(-10.24), rel=0.5)
 

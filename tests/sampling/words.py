@@ -43,7 +43,7 @@ def answers(mechanism: FiniteMechanism, code: int, record: int = 0) -> Callable[
 def preimages(answer: Callable[[list[int]], list[int]], cuts: Iterable[int], outputs: int) -> list[int]:
     """How many of the 2**64 words give each output, where the output is constant between the given cuts.
 
-    Both ends of every piece and two words inside are tried; a piece that is not constant is an error.
+    Both ends of every piece and two words inside are propose; a piece that is not constant is an error.
     """
     edges = sorted({0, *cuts, WORD})
     counts = [0] * outputs

@@ -65,17 +65,17 @@ class _Asked:
 
     def answer(self, found: dict[str, Any], value: float | None = None) -> str:
         """The first sentence of an answer; its numbers are rounded against us."""
-        from labeldp.privacy import digits_above
+        from labeldp.privacy import rounded_up_text
 
-        delta = digits_above(found["delta"])
+        delta = rounded_up_text(found["delta"])
         if self.solve_for is not None and value is not None:
-            smallest = f"{self.solve_for} = {digits_above(value, 10 if self.solve_for == 'size' else 6)}"
+            smallest = f"{self.solve_for} = {rounded_up_text(value, 10 if self.solve_for == 'size' else 6)}"
             return f"{smallest} is the smallest that keeps epsilon = {self.epsilon} and delta = {self.delta}."
         if self.epsilon is not None:
             return f"delta = {delta} at epsilon = {self.epsilon}"
         if found["epsilon"] is None:
             return f"No finite epsilon keeps delta = {self.delta}"
-        return f"epsilon = {digits_above(found['epsilon'])} at delta = {self.delta}"
+        return f"epsilon = {rounded_up_text(found['epsilon'])} at delta = {self.delta}"
 
 
 def _plain(value: Any) -> Any:
@@ -176,27 +176,27 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
 
 def _llp_words(bags: Any) -> list[str]:
     """What the bags are and what kind of number was printed, in sentences."""
-    from labeldp.privacy import all_digits, digits_above
+    from labeldp.privacy import decimal_text, rounded_up_text
 
-    low, high = (all_digits(float(end)) for end in bags.label_range)
+    low, high = (decimal_text(float(end)) for end in bags.label_range)
     lines = [
         f"For every label that is in a bag of {bags.size}: labels in [{low}, {high}], {bags.weights} weights,",
-        f"noise of standard deviation {digits_above(float(bags.stddev))} on {_noisy_words(bags)}.",
+        f"noise of standard deviation {rounded_up_text(float(bags.stddev))} on {_noisy_words(bags)}.",
     ]
     if bags.limit:
         lines += ["The limit of infinitely many records, for no certificate; --n gives the exact law of so many."]
     elif bags.records is not None:
         lines += [f"The exact law of {bags.records} labels, of which the noisy ones are drawn before the bags are."]
     elif bags.each is not None and bags.weights == "rademacher":
-        lines += [f"A Gaussian loss with mu = {digits_above(float(bags.ratio) / math.sqrt(bags.each))}."]
+        lines += [f"A Gaussian loss with mu = {rounded_up_text(float(bags.ratio) / math.sqrt(bags.each))}."]
     return lines
 
 
 def _noisy_words(bags: Any) -> str:
     """Which labels are noisy: so many, or in the limit a share."""
-    from labeldp.privacy import all_digits
+    from labeldp.privacy import decimal_text
 
-    share = all_digits(float(bags.fraction))
+    share = decimal_text(float(bags.fraction))
     if bags.limit:
         return f"a share of {share} of all labels"
     rounded = "" if bags.noisy == bags.fraction * bags.population else f", a share of {share} rounded down"
@@ -219,7 +219,7 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     falls below --residual. Noise of that variance on each released sum of labels replaces the condition.
     """
     from labeldp.mechanisms import HiddenBag, lba_delta, lba_required_residual
-    from labeldp.privacy import digits_above
+    from labeldp.privacy import rounded_up_text
 
     residual: Any = given["residual"]
     asked = _Asked(epsilon, delta, solve_for).checked(("residual",), {"residual": residual})
@@ -235,7 +235,7 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     found = asked.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
     value = found["residual_square"] if solve_for else None
     reachable = _reachable(bag, _integer(given["size"], "--size"))
-    words = (_CONDITION if reachable else _NOISE).format(digits_above(found["residual_square"]))
+    words = (_CONDITION if reachable else _NOISE).format(rounded_up_text(found["residual_square"]))
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), words]))
 
 

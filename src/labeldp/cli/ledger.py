@@ -68,12 +68,12 @@ def _when(created: str) -> str:
 
 def _cost(charge: Charge) -> str:
     """Its epsilon, at the delta that was asked for where that is not 0."""
-    from labeldp.privacy import all_digits, asked_delta, digits_above, shortest_float
+    from labeldp.privacy import decimal_text, float_above, requested_delta, rounded_up_text
 
-    bound, delta = charge.loss.max_loss, asked_delta([charge])
+    bound, delta = charge.loss.max_loss, requested_delta([charge])
     if delta:
-        return f"epsilon {digits_above(charge.loss.epsilon(delta))} at delta {all_digits(shortest_float(delta))}"
-    return "no finite epsilon at delta 0" if bound is None else f"epsilon {all_digits(shortest_float(bound))}"
+        return f"epsilon {rounded_up_text(charge.loss.epsilon(delta))} at delta {decimal_text(float_above(delta))}"
+    return "no finite epsilon at delta 0" if bound is None else f"epsilon {decimal_text(float_above(bound))}"
 
 
 def describe_budget(path: str, name: str) -> str:
@@ -85,10 +85,10 @@ def describe_budget(path: str, name: str) -> str:
 
 def balance_line(account: DatasetLedger) -> str:
     """Return what a dataset may cost and has cost, as a line."""
-    from labeldp.privacy import digits_above
+    from labeldp.privacy import rounded_up_text
 
     budget = account.budget
-    cost = digits_above(account.spent.epsilon(budget.delta), 12)
+    cost = rounded_up_text(account.spent.epsilon(budget.delta), 12)
     return f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"
 
 

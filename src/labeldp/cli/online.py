@@ -122,12 +122,12 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
 def online_plan_lines(plan: ExpertsPlan) -> list[str]:
     """The lines that `labeldp online plan` prints."""
 
-    from labeldp.privacy import all_digits
+    from labeldp.privacy import decimal_text
 
     def most(bound: float) -> str:
         return _amount(min(bound, plan.horizon))  # nobody loses more
 
-    promise = f"epsilon = {all_digits(float(plan.epsilon))} and delta = {all_digits(float(plan.delta))}"
+    promise = f"epsilon = {decimal_text(float(plan.epsilon))} and delta = {decimal_text(float(plan.delta))}"
     asked = f"{plan.experts:,} experts, {plan.horizon:,} rounds, {promise}, where {plan.neighbors.value}."
     lines = [asked, "", *_parameters(plan)]
     lines += [
@@ -145,10 +145,10 @@ def online_plan_lines(plan: ExpertsPlan) -> list[str]:
 
 def _parameters(plan: ExpertsPlan) -> list[str]:
     """What the learner is, with its numbers."""
-    from labeldp.privacy import digits_above
+    from labeldp.privacy import rounded_up_text
 
     if plan.stddev is not None:
-        noise = f"noise of standard deviation {digits_above(plan.stddev)}"
+        noise = f"noise of standard deviation {rounded_up_text(plan.stddev)}"
         return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}, {noise}."]
     if plan.method == "doubling":
         return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}: one draw for each of 1, 2, 4, … rounds."]
@@ -160,9 +160,9 @@ def _parameters(plan: ExpertsPlan) -> list[str]:
 
 def _amount(number: float) -> str:
     """A bound in whole numbers, rounded up; small ones in three digits."""
-    from labeldp.privacy import digits_above
+    from labeldp.privacy import rounded_up_text
 
-    return f"{-int(-number // 1):,}" if number >= 100 else digits_above(number, 3)
+    return f"{-int(-number // 1):,}" if number >= 100 else rounded_up_text(number, 3)
 
 
 def _notes(plan: ExpertsPlan) -> list[str]:

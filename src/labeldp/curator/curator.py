@@ -16,6 +16,7 @@ from labeldp.privacy import (
     LabelDigest,
     Ledger,
     LedgerLike,
+    NotCopyable,
     Path,
     PrivacyLoss,
     Public,
@@ -24,9 +25,8 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     Request,
-    Uncopied,
     as_randomness,
-    derive,
+    derive_key,
     record_words,
 )
 
@@ -83,14 +83,14 @@ class Fingerprint:
         """A keyed digest of how often each label occurs."""
         present = np.flatnonzero(self._counts)
         pairs = sorted((self._names[code], int(self._counts[code])) for code in present.tolist())
-        key = derive(self._key, b"label histogram")
+        key = derive_key(self._key, b"label histogram")
         return hmac.new(key, json.dumps(pairs).encode(), hashlib.sha256).hexdigest()
 
     def __repr__(self) -> str:
         return "Fingerprint(<secret>)"
 
 
-class Curator(Uncopied):
+class Curator(NotCopyable):
     """Holds the private labels of one dataset and lets nothing out that was not charged first.
 
     Use one curator for one column of labels, with all that is ever to be released from it charged to
@@ -122,7 +122,7 @@ class Curator(Uncopied):
         1.0
     """
 
-    _uncopied = (
+    _why_no_copy = (
         "a Curator cannot be copied or pickled: it holds the raw labels, and a copy would release them again. Make one "
         "in each process, with a ledger file that all of them share: LedgerFile(path).dataset(name)"
     )
@@ -291,7 +291,7 @@ class Curator(Uncopied):
             scheme=scheme,
             randomness=randomness.kind,
             source=randomness.identity,
-            whole=() if key is None else self._whole._fingerprint(key).traces(scheme),
+            traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
             conditions=self._reasons,
             order=self._order,
         )

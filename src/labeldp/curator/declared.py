@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from labeldp.mechanisms import Classes, Domain, Interval, Located
-from labeldp.privacy import all_digits
+from labeldp.privacy import decimal_text
 
 SHOWN = 10
 """Of more classes than these, a sentence names the first and the last ones."""
@@ -36,7 +36,7 @@ class Declared:
         if isinstance(domain, Located):
             return cls.of(domain.labels)
         if isinstance(domain, Interval):
-            ends = all_digits(domain.low), all_digits(domain.high)
+            ends = decimal_text(domain.low), decimal_text(domain.high)
             content = domain.to_json()
             return cls(_range_form(content), f"numbers from {ends[0]} to {ends[1]}", f"--range {ends[0]},{ends[1]}")
         if isinstance(domain, Classes):
@@ -70,7 +70,7 @@ class Declared:
         if not {"low", "high"} <= content.keys():
             return None
         low, high = (float(Fraction(content[end])) for end in ("low", "high"))
-        return cls(_range_form(content), f"numbers from {all_digits(low)} to {all_digits(high)}")
+        return cls(_range_form(content), f"numbers from {decimal_text(low)} to {decimal_text(high)}")
 
 
 LOSSES = Declared("losses", "losses in [0, 1], or their levels")

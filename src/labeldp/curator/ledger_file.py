@@ -32,14 +32,14 @@ from labeldp.privacy import (
     KeyedRandomness,
     LabelDPError,
     LedgerError,
+    NotCopyable,
     PrivacyLoss,
     RandomnessKind,
     Request,
     Trust,
-    Uncopied,
-    check,
+    check_budget,
     decimal,
-    derive,
+    derive_key,
     total_loss,
 )
 
@@ -53,7 +53,7 @@ _CHANGED = (
 
 
 @final
-class LedgerFile(Uncopied):
+class LedgerFile(NotCopyable):
     """A file that remembers every release of some datasets: budget, charges, values, and the key to keyed noise.
 
     Use one for all that is ever released from a column of labels, by any number of processes and runs. Asking for
@@ -85,7 +85,7 @@ class LedgerFile(Uncopied):
         >>> folder.cleanup()
     """
 
-    _uncopied = "a LedgerFile cannot be copied or pickled: open the file where it is needed, LedgerFile(path)"
+    _why_no_copy = "a LedgerFile cannot be copied or pickled: open the file where it is needed, LedgerFile(path)"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._store = Store(path)
@@ -274,12 +274,12 @@ class LedgerTransaction:
     def has_same_labels(self, request: Request) -> bool:
         """Whether the request is about the labels of earlier ones, as far as their traces tell."""
         known = self._traces()
-        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.whole)
+        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.traces)
 
     def keep_traces(self, request: Request) -> None:
         """Keep what later requests are compared with."""
         known = self._traces()
-        new = [(self.dataset.id, self.revision, *trace) for trace in request.whole if trace[:2] not in known]
+        new = [(self.dataset.id, self.revision, *trace) for trace in request.traces if trace[:2] not in known]
         self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
 
     def count_difference(self) -> None:
@@ -348,7 +348,7 @@ class LedgerTransaction:
 
 
 @final
-class DatasetLedger(Uncopied):
+class DatasetLedger(NotCopyable):
     """The ledger of one dataset in a `LedgerFile`, as a curator takes it; get one from `LedgerFile.dataset`.
 
     Guarantee: the same request is answered by the same bits and charged once; another request is charged or
@@ -356,7 +356,7 @@ class DatasetLedger(Uncopied):
         that is not on disk before; whether they were refused is on disk before it is told.
     """
 
-    _uncopied = (
+    _why_no_copy = (
         "the ledger of a dataset cannot be copied or pickled: it holds the key to the noise. Open the file where it is "
         "needed, LedgerFile(path).dataset(name)"
     )
@@ -438,7 +438,7 @@ class DatasetLedger(Uncopied):
     @property
     def digest_key(self) -> bytes:
         """The key of label digests, the same for all revisions; secret."""
-        return derive(self._secret, b"labels")
+        return derive_key(self._secret, b"labels")
 
     def check_process(self) -> None:
         """Every process may use it: the file knows what was spent."""
@@ -492,13 +492,13 @@ class DatasetLedger(Uncopied):
 
     def enroll(self) -> str:
         """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
-        return derive(self._secret, b"population", self.revision.encode()).hex()[:16]
+        return derive_key(self._secret, b"population", self.revision.encode()).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
         """Refuse what the budget would not admit together; what was charged under its step, path and loss is found."""
         query = "SELECT step, charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
         known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
-        check(self.budget, self.charges, uncharged(requests, known), self.name)
+        check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
 
     def afford(self, mechanism: Any) -> None:
         """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
@@ -512,7 +512,7 @@ class DatasetLedger(Uncopied):
         )
         here = [charge_from(text) for (text,) in rows]
         if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here):
-            check(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
+            check_budget(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return what the same request was answered before.
@@ -570,7 +570,7 @@ class DatasetLedger(Uncopied):
     @contextmanager
     def _transaction(self, request: Request) -> Iterator[LedgerTransaction]:
         """One transaction on the dataset, refused where the labels are not those of before."""
-        if not request.labels or not request.whole:
+        if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         changed = LedgerError(_CHANGED.format(self._called))
         with self._open() as (connection, dataset):
@@ -601,7 +601,9 @@ class DatasetLedger(Uncopied):
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
         """A charge that the budget admits."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        check(transaction.dataset.budget, charges_of(transaction.connection, transaction.dataset), [charge], self.name)
+        check_budget(
+            transaction.dataset.budget, charges_of(transaction.connection, transaction.dataset), [charge], self.name
+        )
         return charge
 
     @property

@@ -34,7 +34,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     decimal,
-    float_within,
+    float_below,
     gather,
     positive_epsilon,
 )
@@ -249,7 +249,7 @@ class LinearTask:
     def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float) -> "LinearTask":
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
-        spent, failure = float_within(positive_epsilon(epsilon)), float_within(decimal(delta, "delta"))
+        spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
         columns = domain.size if isinstance(domain, Classes) else 1
         fitting = max(MAX_CELLS // columns - 1, 1) if failure else dimension  # beside the constant
         task = cls(domain, spent, failure, min(dimension, fitting), ridge)

@@ -37,7 +37,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
-    float_within,
+    float_below,
     gather,
     positive_epsilon,
 )
@@ -372,7 +372,7 @@ def cluster_prior(
     if isinstance(clusterings, bool) or not isinstance(clusterings, int | np.integer) or clusterings < 1:
         raise InputError("clusterings must be a positive integer")
     spent = default_epsilon(curator.records, int(count)) if epsilon is None else epsilon
-    part = float_within(positive_epsilon(spent) / int(clusterings))
+    part = float_below(positive_epsilon(spent) / int(clusterings))
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}

@@ -24,8 +24,8 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     RandomSource,
-    all_digits,
     decimal,
+    decimal_text,
     exp_bounds,
     positive_epsilon,
     set_fields,
@@ -300,4 +300,4 @@ class GaussianOneHot(EpsilonMechanism):
         return gaussian_law(self.stddev, edges)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"

@@ -26,10 +26,10 @@ from labeldp.privacy import (
     RandomSource,
     Trust,
     Words,
-    all_digits,
     as_bound,
     as_randomness,
-    float_within,
+    decimal_text,
+    float_below,
     positive_epsilon,
     set_fields,
 )
@@ -203,7 +203,7 @@ class EpsilonMechanism(Mechanism):
     epsilon: float
 
     def __post_init__(self) -> None:
-        set_fields(self, epsilon=float_within(positive_epsilon(self.epsilon)))
+        set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
 
     def _calibrate(self) -> None:
         """Compute the noise; refuse parameters that no noise of 64 bits can promise. Constructors call this last."""
@@ -214,7 +214,7 @@ class EpsilonMechanism(Mechanism):
         Raises:
             InputError: an epsilon that the constructor would refuse.
         """
-        other = self._with(epsilon=float_within(positive_epsilon(epsilon)))
+        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
         other._calibrate()
         return other
 
@@ -223,7 +223,7 @@ class EpsilonMechanism(Mechanism):
         return {"epsilon": str(positive_epsilon(self.epsilon))}
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}"
+        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}"
 
 
 class FiniteMechanism(EpsilonMechanism):

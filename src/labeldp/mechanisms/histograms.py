@@ -22,7 +22,7 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
+from labeldp.sampling import MIN_RATE, discrete_laplace, laplace_law
 
 Counts = NDArray[np.int64]
 
@@ -171,7 +171,7 @@ class LaplaceHistogram(CountMechanism):
     def law(self, counts: Any) -> NDArray[np.float64]:
         """The joint law of the first two classes' noisy counts, each clipped to -`TOLD_APART` … `TOLD_APART`."""
         places = np.arange(-TOLD_APART, TOLD_APART)
-        first, second = (geometric_law(float(self.rate), places - int(count)) for count in np.asarray(counts)[:2])
+        first, second = (laplace_law(float(self.rate), places - int(count)) for count in np.asarray(counts)[:2])
         return np.outer(first, second).ravel()
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
@@ -285,7 +285,7 @@ class LaplaceSum(CountMechanism):
 
     def law_between(self, edges: NDArray[np.int64], counts: Any) -> NDArray[np.float64]:
         """The same between other edges."""
-        return geometric_law(float(self.rate), edges - int(np.asarray(counts)[0]))
+        return laplace_law(float(self.rate), edges - int(np.asarray(counts)[0]))
 
     def edges(self) -> NDArray[np.int64]:
         """Places between which a noisy sum is told apart: about three scales of the noise around zero."""

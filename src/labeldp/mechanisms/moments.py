@@ -21,8 +21,8 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomSource,
     Trust,
-    all_digits,
     decimal,
+    decimal_text,
     positive_epsilon,
     set_fields,
 )
@@ -33,7 +33,7 @@ from labeldp.sampling import (
     discrete_gaussian,
     discrete_laplace,
     gaussian_law,
-    geometric_law,
+    laplace_law,
 )
 
 
@@ -231,7 +231,7 @@ class GaussianMoment(CrossMoment):
         return gaussian_law(self.stddev, edges)
 
     def __str__(self) -> str:
-        return f"{type(self).__name__} with epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+        return f"{type(self).__name__} with epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
 
 
 @final
@@ -270,4 +270,4 @@ class LaplaceMoment(CrossMoment):
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """See `CrossMoment.noise_law`."""
-        return geometric_law(float(self.rate), edges)
+        return laplace_law(float(self.rate), edges)

@@ -26,9 +26,9 @@ from labeldp.privacy import (
     Randomness,
     Words,
     exp_bounds,
+    float_above,
     positive_epsilon,
     set_fields,
-    shortest_float,
 )
 
 EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
@@ -63,7 +63,7 @@ class ResponseLaw:
         ordered = sorted(spread) == list(spread) and law.lie < law.keep  # else every answer is equally likely
         if size > 1 and not (ordered and law.keep <= low * law.lie):
             raise InputError(
-                f"= {shortest_float(epsilon):g} is too small for {size} candidates: "
+                f"= {float_above(epsilon):g} is too small for {size} candidates: "
                 f"64-bit weights need at least about {size * size / WORD:.1g}",
                 argument="epsilon",
             )

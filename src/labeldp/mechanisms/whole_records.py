@@ -21,7 +21,7 @@ from labeldp.privacy import (
     positive_epsilon,
     set_fields,
 )
-from labeldp.sampling import MIN_RATE, discrete_laplace, geometric_law
+from labeldp.sampling import MIN_RATE, discrete_laplace, laplace_law
 
 RULES = ("permute-and-flip", "exponential")
 
@@ -228,7 +228,7 @@ class FullMeans(_Full):
 
     def noise_law(self, edges: Integers) -> NDArray[np.float64]:
         """The law of the noise between edges, in units: for tests and planning."""
-        return geometric_law(float(self.rate), edges)
+        return laplace_law(float(self.rate), edges)
 
     def cell_values(self, released: Any) -> NDArray[Any]:
         """Return the means; see `means`."""

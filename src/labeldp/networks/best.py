@@ -22,9 +22,9 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomSource,
     Release,
+    float_above,
     gather,
     positive_epsilon,
-    shortest_float,
 )
 
 HEAD_FIRST = 2.0
@@ -102,7 +102,7 @@ def fit_best(
         raise InputError("curator must hold classes: its domain is not Classes")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError("seed must be an integer that is not negative")
-    epsilon = shortest_float(positive_epsilon(epsilon))
+    epsilon = float_above(positive_epsilon(epsilon))
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     mapping = Remembered(default_representation(features) if representation is None else representation)
@@ -138,12 +138,12 @@ def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
         classes: K.
     """
     limit = positive_epsilon(epsilon)
-    epsilon = shortest_float(limit)
-    rest = shortest_float(max(limit - positive_epsilon(HEAD_FIRST), Fraction(0)))
+    epsilon = float_above(limit)
+    rest = float_above(max(limit - positive_epsilon(HEAD_FIRST), Fraction(0)))
     if rest < LEAST_RESPONSE:
         return epsilon, 0.0
     if not delta:
-        return shortest_float(limit - positive_epsilon(rest)), rest
+        return float_above(limit - positive_epsilon(rest)), rest
     low, high = 0.99 * HEAD_FIRST, epsilon
     for _ in range(10):
         middle = float(f"{(low + high) / 2:.3g}")

@@ -144,7 +144,7 @@ class RoundsMechanism(Generic[K]):
             labels=self.run,
             randomness=rng.kind,
             source=rng.identity,
-            whole=self.traces,
+            traces=self.traces,
         )
 
 
@@ -157,7 +157,7 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owne
     if ledger.digest_key is None:
         return True
     mine = np.frombuffer(owner, np.uint8)
-    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, whole=mechanism.traces)
+    request = Request(claimed(mechanism.run, rounds), PrivacyLoss.zero(), labels=mechanism.run, traces=mechanism.traces)
     return np.array_equal(ledger.draw(request, mechanism, lambda: mine).value, mine)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from labeldp.privacy.arrays import Floats
-from labeldp.privacy.exact import exp_bounds, shortest_float
+from labeldp.privacy.exact import exp_bounds, float_above
 
 Json = dict[str, Any]
 
@@ -91,7 +91,7 @@ class Response(Atom):
         return isinstance(other, Response) and other.epsilon <= self.epsilon and other.classes >= self.classes
 
     def __str__(self) -> str:
-        return f"randomized response over {self.classes} answers with epsilon = {shortest_float(self.epsilon):g}"
+        return f"randomized response over {self.classes} answers with epsilon = {float_above(self.epsilon):g}"
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Discrete(Atom):
         return list(zip(self.losses, self.probabilities, strict=True))
 
     def __str__(self) -> str:
-        return f"a discrete loss of at most {shortest_float(self.max_loss):g}"
+        return f"a discrete loss of at most {float_above(self.max_loss):g}"
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Failure(Atom):
         return isinstance(other, Failure) and other.delta <= self.delta
 
     def __str__(self) -> str:
-        return f"a failure probability of {shortest_float(self.delta):g}"
+        return f"a failure probability of {float_above(self.delta):g}"
 
 
 Ends = tuple[Floats, Floats]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import all_digits, digits_above, shortest_float
+from labeldp.privacy.exact import decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 
@@ -30,7 +30,7 @@ class Neighbors(Enum):
 
 
 @dataclass(frozen=True)
-class _Words:
+class _Wording:
     """How a certificate speaks of what is protected: the promise, its unit, one and many of it, and what might be."""
 
     kind: str
@@ -46,11 +46,11 @@ class _Words:
 
 _LOSSES = ("round's losses", "losses")
 
-_WORDS = {
-    Neighbors.ONE_LABEL: _Words("Label differential privacy", "label", ("label", "labels"), "label been another"),
-    Neighbors.ONE_LOSS: _Words("Differential privacy", "round's losses", _LOSSES, "round's losses been others"),
-    Neighbors.ZERO_OUT: _Words("Differential privacy", "round's losses", _LOSSES, "round's losses been zero"),
-    Neighbors.FULL: _Words("Differential privacy", "record", ("record", "records"), "record been another"),
+_WORDING = {
+    Neighbors.ONE_LABEL: _Wording("Label differential privacy", "label", ("label", "labels"), "label been another"),
+    Neighbors.ONE_LOSS: _Wording("Differential privacy", "round's losses", _LOSSES, "round's losses been others"),
+    Neighbors.ZERO_OUT: _Wording("Differential privacy", "round's losses", _LOSSES, "round's losses been zero"),
+    Neighbors.FULL: _Wording("Differential privacy", "record", ("record", "records"), "record been another"),
 }
 
 
@@ -96,7 +96,7 @@ class Certificate:
     """What one release promises, to whom, and under which conditions.
 
     Everything in it is public. `entries` are the charges that the released value depends on, so
-    that joined releases can be charged once each.
+    that join_certificates releases can be charged once each.
     """
 
     entries: tuple[Charge, ...]
@@ -118,14 +118,14 @@ class Certificate:
         Args:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
         """
-        epsilon, words = self.loss.epsilon(delta), _WORDS[self.neighbors]
+        epsilon, words = self.loss.epsilon(delta), _WORDING[self.neighbors]
         if self.trust is Trust.NONE:
-            surely, epsilon = self.loss.delta(_ALL), float("inf")
-            promise = f"None: no epsilon promises a delta below {digits_above(surely)}"
+            surely, epsilon = self.loss.delta(_LARGEST_EPSILON), float("inf")
+            promise = f"None: no epsilon promises a delta below {rounded_up_text(surely)}"
         elif epsilon == float("inf"):
-            promise = f"No finite epsilon is promised at delta = {all_digits(delta)}"
+            promise = f"No finite epsilon is promised at delta = {decimal_text(delta)}"
         else:
-            promise = f"{words.kind} with epsilon = {digits_above(epsilon)} and delta = {all_digits(delta)}"
+            promise = f"{words.kind} with epsilon = {rounded_up_text(epsilon)} and delta = {decimal_text(delta)}"
         parts = [
             f"{promise} for every {words.unit} of the dataset {self.dataset!r}, where neighbors are two datasets in "
             f"which {self.neighbors.value}; {words.trusted(self.trust)}.",
@@ -204,10 +204,10 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
-WEAK = 10
+WEAK_EPSILON = 10
 """Above this epsilon a promise is called weak where it is asked for: odds may change by a factor of 22,000."""
 
-_ALL = 10**6
+_LARGEST_EPSILON = 10**6
 """An epsilon above all that promises anything."""
 
 
@@ -225,7 +225,7 @@ def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
 def odds_factor(epsilon: float) -> str:
     """e to the power of epsilon, rounded up: in three digits, or as a power of ten from a billion on."""
     exponent = epsilon / log(10) * (1 + 1e-12)
-    return f"{float(digits_above(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
+    return f"{float(rounded_up_text(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
 
 
 def weak_promise(epsilon: float, about: str = "one label") -> str:
@@ -235,9 +235,11 @@ def weak_promise(epsilon: float, about: str = "one label") -> str:
         epsilon: of a release or a budget.
         about: what is protected, in words.
     """
-    if not WEAK < epsilon < float("inf"):
+    if not WEAK_EPSILON < epsilon < float("inf"):
         return ""
-    words = f"epsilon = {all_digits(epsilon)} lets the odds about {about} change by a factor of {odds_factor(epsilon)}"
+    words = (
+        f"epsilon = {decimal_text(epsilon)} lets the odds about {about} change by a factor of {odds_factor(epsilon)}"
+    )
     return f"{words}: this is a weak promise"
 
 
@@ -254,10 +256,10 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
     certificates = [release.certificate for release in releases]
     if len({certificate.neighbors for certificate in certificates}) > 1:
         raise InputError("releases must share one neighboring relation")
-    return Release(function(*(release.value for release in releases)), joined(certificates))
+    return Release(function(*(release.value for release in releases)), join_certificates(certificates))
 
 
-def joined(certificates: Sequence[Certificate]) -> Certificate:
+def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     """The certificate of everything in `certificates`: each charge once, the weaker word where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
     return Certificate(
@@ -265,13 +267,13 @@ def joined(certificates: Sequence[Certificate]) -> Certificate:
         dataset=" and ".join(_distinct(certificate.dataset for certificate in certificates)),
         neighbors=certificates[0].neighbors,
         trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
-        randomness=max((certificate.randomness for certificate in certificates), key=_WEAKNESS.index),
+        randomness=max((certificate.randomness for certificate in certificates), key=_WEAKEST_LAST.index),
         published="; ".join(_distinct(text for each in certificates for text in each.published.split("; "))),
         assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
     )
 
 
-_WEAKNESS = [RandomnessKind.SYSTEM, RandomnessKind.KEYED, RandomnessKind.SIMULATION, RandomnessKind.NONE]
+_WEAKEST_LAST = [RandomnessKind.SYSTEM, RandomnessKind.KEYED, RandomnessKind.SIMULATION, RandomnessKind.NONE]
 
 
 def _distinct(texts: Any) -> tuple[str, ...]:
@@ -301,7 +303,7 @@ class CuratorLike(Protocol):
 
 def number(value: Fraction | float) -> str:
     """A parameter in the user's digits."""
-    return all_digits(shortest_float(value) if isinstance(value, Fraction) else value)
+    return decimal_text(float_above(value) if isinstance(value, Fraction) else value)
 
 
 def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
@@ -332,7 +334,7 @@ def _total(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
     return total
 
 
-def asked_delta(charges: Iterable[Charge]) -> Fraction:
+def requested_delta(charges: Iterable[Charge]) -> Fraction:
     """The largest delta that a mechanism was asked to keep; 0 where none was, as by a promise on a condition.
 
     Raises:
@@ -348,7 +350,7 @@ def asked_delta(charges: Iterable[Charge]) -> Fraction:
     return delta
 
 
-def certificate_in(content: Any) -> Certificate:
+def checked_certificate(content: Any) -> Certificate:
     """The certificate of a JSON value, with texts where texts belong.
 
     Raises:

@@ -13,28 +13,28 @@ from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Resp
 Sequence = tuple[tuple[Atom, int], ...]
 """Atoms with how often each occurs, in a canonical order."""
 
-MAX_POINTS = 1 << 15
+MAX_LATTICE_POINTS = 1 << 15
 """Lattices with more points are coarsened, losses rounded up."""
 
-UNTRIMMED = 1 << 10
+MIN_TRIMMED_POINTS = 1 << 10
 """Lattices with at most so many points keep all of them."""
 
-TAIL = 1e-40
+MAX_TRIMMED_MASS = 1e-40
 """Mass that may be moved off either end of a longer lattice: upwards, at the top to an infinite loss."""
 
-CURVE_POINTS = 1 << 11
+MIN_CURVE_STEPS = 1 << 11
 """At least so many steps of the lattice lie between the losses 0 and `reach` of a curve, unless another reaches far."""
 
-CURVE_DENSE, CURVE_GROWTH = 256, 1.01
+DENSE_CURVE_STEPS, CURVE_STEP_GROWTH = 256, 1.01
 """A curve is read at every step near zero, and further out where losses are so much larger than the last."""
 
 _DOTS_ERROR = 1e-9
 
 _NORMAL_ERROR = 1e-12
 
-_TINY = 1e-300
+_SMALLEST = 1e-300
 
-_LARGE = Fraction(10**12)
+_MAX_EPSILON = Fraction(10**12)
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ class _Lattice:
 
     def trimmed(self) -> "_Lattice":
         """A long lattice without its negligible ends, on a coarser step where it is still too long."""
-        if len(self.masses) <= UNTRIMMED:
+        if len(self.masses) <= MIN_TRIMMED_POINTS:
             return self
         above, below = np.cumsum(self.masses[::-1]), np.cumsum(self.masses)
-        top = int(np.searchsorted(above, TAIL, side="right"))
-        bottom = int(np.searchsorted(below, TAIL, side="right"))
+        top = int(np.searchsorted(above, MAX_TRIMMED_MASS, side="right"))
+        bottom = int(np.searchsorted(below, MAX_TRIMMED_MASS, side="right"))
         masses = self.masses[bottom : len(self.masses) - top].copy()
         masses[0] += below[bottom - 1] if bottom else 0.0
         lost = self.lost + (1.001 * float(above[top - 1]) if top else 0.0)
         lattice = _Lattice(self.step, self.first + bottom, masses, self.relative_error + 2.0**-52, lost)
-        while len(lattice.masses) > MAX_POINTS:
+        while len(lattice.masses) > MAX_LATTICE_POINTS:
             lattice = lattice.coarser()
         return lattice
 
@@ -108,19 +108,19 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     divergence of the convolved loss distribution (`docs/proofs/composition.md`).
     """
     failure = failures(sequence)
-    epsilon = min(epsilon, _LARGE)  # delta falls with epsilon
+    epsilon = min(epsilon, _MAX_EPSILON)  # delta falls with epsilon
     if _beyond(sequence, epsilon):
-        return min(1.0, _up(failure))
+        return min(1.0, _float_up(failure))
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], Curve):
-        return min(1.0, single[0].delta(epsilon) + _up(failure) + _TINY)
+        return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
     lattice = _lattice(tuple(pair for pair in sequence if isinstance(pair[0], Response | Discrete | Curve)))
     mu = _total_mu(sequence)
     gaps = float(epsilon) - lattice.losses()
     slack = 2.0**-50 * (abs(float(epsilon)) + np.abs(lattice.losses()))
     pieces = _gaussian_deltas(gaps - slack, mu) if mu > 0 else -np.expm1(np.minimum(gaps - slack, 0.0))
     finite = float(lattice.masses @ pieces) * (1 + lattice.relative_error + 2.0**-50 * (len(pieces) + 1))
-    return min(1.0, finite + lattice.lost + _up(failure) + _TINY)
+    return min(1.0, finite + lattice.lost + _float_up(failure) + _SMALLEST)
 
 
 def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
@@ -147,7 +147,7 @@ def finite_losses(sequence: Sequence) -> list[Fraction]:
     return [(lattice.first + int(i)) * lattice.step for i in np.flatnonzero(lattice.masses)]
 
 
-def _up(value: Fraction) -> float:
+def _float_up(value: Fraction) -> float:
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
@@ -156,7 +156,7 @@ def _total_mu(sequence: Sequence) -> float:
     """The mu of all Gaussian parts together, rounded up. Source: Dong, Roth, Su (2019), Corollary 3.3."""
     squares = [count * Fraction(atom.mu) ** 2 for atom, count in sequence if isinstance(atom, Gaussian)]
     total = sum(squares, Fraction(0))
-    return math.sqrt(_up(total)) * (1 + 2.0**-51) if total else 0.0
+    return math.sqrt(_float_up(total)) * (1 + 2.0**-51) if total else 0.0
 
 
 def _gaussian_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
@@ -172,7 +172,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     gained = normal_cdf(mu / 2 - epsilon / mu)
     reach = -mu / 2 - epsilon / mu
     lost = math.exp(epsilon) * normal_cdf(reach) if epsilon < 700 and reach > -37 else 0.0
-    return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _TINY)
+    return min(1.0, max(0.0, gained * (1 + _NORMAL_ERROR) - lost * (1 - _NORMAL_ERROR)) + _SMALLEST)
 
 
 @lru_cache(maxsize=256)
@@ -181,7 +181,9 @@ def _lattice(sequence: Sequence) -> _Lattice:
     if not sequence:
         return _Lattice(Fraction(1), 0, np.ones(1), 0.0)
     step = _step(sequence)
-    return reduce(lambda left, right: left @ right, (_power(_grid(atom, step), count) for atom, count in sequence))
+    return reduce(
+        lambda left, right: left @ right, (_power(_atom_lattice(atom, step), count) for atom, count in sequence)
+    )
 
 
 def _step(sequence: Sequence) -> Fraction:
@@ -190,25 +192,25 @@ def _step(sequence: Sequence) -> Fraction:
     Curves have no step of their own: it is halved until it is fine enough for them, or as fine as the largest bears.
     """
     losses = [loss for atom, _ in sequence if isinstance(atom, Response | Discrete) for loss, _ in atom.masses()]
-    step = reduce(_gcd, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
+    step = reduce(_common_step, (loss for loss in losses if loss), Fraction(0)) or Fraction(1)
     curves = [Fraction(atom.reach) for atom, _ in sequence if isinstance(atom, Curve)]
     reach = max(
         [2 * atom.max_loss for atom, _ in sequence if atom.max_loss] + [2 * each for each in curves], default=step
     )
-    step = max(step, 4 * reach / MAX_POINTS)
-    while curves and step * CURVE_POINTS > min(curves) and step * MAX_POINTS > reach:
+    step = max(step, 4 * reach / MAX_LATTICE_POINTS)
+    while curves and step * MIN_CURVE_STEPS > min(curves) and step * MAX_LATTICE_POINTS > reach:
         step /= 2
     return step
 
 
-def _gcd(a: Fraction, b: Fraction) -> Fraction:
+def _common_step(a: Fraction, b: Fraction) -> Fraction:
     return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
 
 
-def _grid(atom: Atom, step: Fraction) -> _Lattice:
+def _atom_lattice(atom: Atom, step: Fraction) -> _Lattice:
     """One atom on the lattice, losses rounded up to it."""
     if isinstance(atom, Curve):
-        return _dots(atom, step)
+        return _curve_lattice(atom, step)
     assert isinstance(atom, Response | Discrete)
     cells = [(math.ceil(loss / step), mass) for loss, mass in atom.masses()]
     first = min(cell for cell, _ in cells)
@@ -219,12 +221,12 @@ def _grid(atom: Atom, step: Fraction) -> _Lattice:
 
 
 @lru_cache(maxsize=256)
-def _dots(curve: Curve, step: Fraction) -> _Lattice:
+def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
     """A lattice whose curve lies above the upper ends of another: straight lines between points, in e^epsilon.
 
     Source: Doroshenko, Algorithm 1.
     """
-    places = _places(math.ceil(curve.reach / step))
+    places = _curve_multiples(math.ceil(curve.reach / step))
     points = len(places) - 1
     places = np.concatenate([-places[:0:-1], places])
     losses = np.asarray(places * float(step), dtype=np.float64)
@@ -240,11 +242,11 @@ def _dots(curve: Curve, step: Fraction) -> _Lattice:
     return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
 
 
-def _places(last: int) -> NDArray[np.int64]:
+def _curve_multiples(last: int) -> NDArray[np.int64]:
     """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
-    growths = max(0, math.ceil(math.log(max(last, 1) / CURVE_DENSE, CURVE_GROWTH)))
-    far = np.ceil(CURVE_DENSE * CURVE_GROWTH ** np.arange(growths))
-    return np.unique(np.minimum(np.concatenate([np.arange(CURVE_DENSE), far, [last]]), last)).astype(np.int64)
+    growths = max(0, math.ceil(math.log(max(last, 1) / DENSE_CURVE_STEPS, CURVE_STEP_GROWTH)))
+    far = np.ceil(DENSE_CURVE_STEPS * CURVE_STEP_GROWTH ** np.arange(growths))
+    return np.unique(np.minimum(np.concatenate([np.arange(DENSE_CURVE_STEPS), far, [last]]), last)).astype(np.int64)
 
 
 def _power(lattice: _Lattice, count: int) -> _Lattice:

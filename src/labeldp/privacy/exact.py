@@ -58,19 +58,19 @@ def positive_epsilon(value: Any, name: str = "epsilon") -> Fraction:
     return exact
 
 
-def shortest_float(value: Fraction) -> float:
+def float_above(value: Fraction) -> float:
     """The float that prints as this decimal, or else the next one above it: never rounded down."""
     nearest = float(value)
     return nearest if Fraction(Decimal(repr(nearest))) >= value else math.nextafter(nearest, math.inf)
 
 
-def float_within(value: Fraction) -> float:
+def float_below(value: Fraction) -> float:
     """The float that prints as this decimal, or else the next one below it: never rounded up."""
     nearest = float(value)
     return nearest if Fraction(Decimal(repr(nearest))) <= value else math.nextafter(nearest, -math.inf)
 
 
-def digits_above(value: float, digits: int = 6) -> str:
+def rounded_up_text(value: float, digits: int = 6) -> str:
     """A number in so many digits, rounded up: a promise in words is never better than the promise in numbers."""
     if not math.isfinite(value) or not value:
         return f"{value:g}"
@@ -79,7 +79,7 @@ def digits_above(value: float, digits: int = 6) -> str:
     return f"{float(above):.{digits}g}"
 
 
-def all_digits(value: float) -> str:
+def decimal_text(value: float) -> str:
     """A parameter as it was written: the shortest digits that mean exactly this float."""
     return repr(float(value)).removesuffix(".0")
 

@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, Charge, Path, joined, total_loss
+from labeldp.privacy.certificate import Certificate, Charge, Path, join_certificates, total_loss
 from labeldp.privacy.errors import Argument, BudgetExceeded, InputError
-from labeldp.privacy.exact import all_digits, decimal, digits_above, positive_epsilon
+from labeldp.privacy.exact import decimal, decimal_text, positive_epsilon, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
-from labeldp.privacy.process import OwnProcess
+from labeldp.privacy.process import SingleProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
 
 Encoded = TypeVar("Encoded")
@@ -51,7 +51,7 @@ class Budget:
         return loss.within(self.epsilon, self.delta)
 
     def __str__(self) -> str:
-        return f"epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+        return f"epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Request:
         scheme: how the dataset's records are identified: "row numbers", "integers" or "texts".
         randomness: where the noise will come from.
         source: tells keys apart; `Randomness.identity`.
-        whole: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
+        traces: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
             labels, keyed digest); secret.
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
@@ -82,7 +82,7 @@ class Request:
     scheme: str = "row numbers"
     randomness: RandomnessKind = RandomnessKind.SYSTEM
     source: str = RandomnessKind.SYSTEM.name
-    whole: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
+    traces: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
 
@@ -123,7 +123,7 @@ class Request:
             published=mechanism.published,
             assumptions=(*mechanism.assumptions, *self.conditions, *keyed),
         )
-        return joined([own, *mechanism.basis])
+        return join_certificates([own, *mechanism.basis])
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class LedgerLike(Protocol):
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
 
-class Ledger(OwnProcess):
+class Ledger(SingleProcess):
     """The charges about one set of labels, in memory.
 
     It belongs to the process that made it. Where several processes release (forked workers, a process pool, a web
@@ -179,11 +179,11 @@ class Ledger(OwnProcess):
         a fork, a copy or a pickle of it has no budget.
     """
 
-    _uncopied = (
+    _why_no_copy = (
         "a Ledger in memory cannot be copied or pickled: each copy would spend the same budget again. Use a ledger "
         "file, LedgerFile(path).dataset(name), which all processes share"
     )
-    _forked = (
+    _why_no_fork = (
         "this ledger in memory belongs to the process that made it, and a fork would spend the same budget again: use "
         "a ledger file, LedgerFile(path).dataset(name), which all processes share"
     )
@@ -197,7 +197,7 @@ class Ledger(OwnProcess):
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
-        self._belong()
+        self._claim_process()
 
     @property
     def digest_key(self) -> None:
@@ -240,7 +240,7 @@ class Ledger(OwnProcess):
         self.check_process()
         charge = self._charge(request)
         with self._lock:
-            check(self.budget, self._charges, [charge], self.name)
+            check_budget(self.budget, self._charges, [charge], self.name)
             self._charges.append(charge)
         return charge
 
@@ -252,7 +252,7 @@ class Ledger(OwnProcess):
         """
         self.check_process()
         with self._lock:
-            check(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
+            check_budget(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
 
     def _charge(self, request: Request) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.
@@ -268,7 +268,7 @@ class Ledger(OwnProcess):
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
 
 
-def check(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], name: str) -> None:
+def check_budget(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], name: str) -> None:
     """Refuse more charges that would pass the budget together.
 
     Raises:
@@ -278,7 +278,7 @@ def check(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], nam
     if more and not budget.admits(total):
         delta = budget.delta
         raise BudgetExceeded(
-            f"the budget of {name!r} is {budget}; spent so far: epsilon = {digits_above(spent.epsilon(delta), 12)}; "
-            f"this would bring it to epsilon = {digits_above(total.epsilon(delta), 12)} at that delta. "
+            f"the budget of {name!r} is {budget}; spent so far: epsilon = {rounded_up_text(spent.epsilon(delta), 12)}; "
+            f"this would bring it to epsilon = {rounded_up_text(total.epsilon(delta), 12)} at that delta. "
             "A larger budget is a decision of its own: the worst that may ever be revealed of one label or round"
         )

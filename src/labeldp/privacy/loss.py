@@ -12,7 +12,7 @@ from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Resp
 from labeldp.privacy.bag_loss import HiddenWeights, NoisyBag
 from labeldp.privacy.composition import Sequence, delta_of, failures, finite_losses, max_loss, within
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal, positive_epsilon, shortest_float
+from labeldp.privacy.exact import decimal, float_above, positive_epsilon
 from labeldp.privacy.renyi import Switching
 from labeldp.privacy.search import smallest
 
@@ -134,7 +134,7 @@ class PrivacyLoss:
             raise InputError("must lie in [0, 1]", argument="delta")
         bound = self.max_loss
         if exact == 0:
-            return math.inf if bound is None else shortest_float(bound)
+            return math.inf if bound is None else float_above(bound)
         largest = 0.0
         for sequence in self.alternatives:
             if not math.isinf(largest) and not within(sequence, decimal(largest, "epsilon"), exact):
@@ -241,7 +241,7 @@ def _invert(sequence: Sequence, delta: Fraction) -> float:
     if within(sequence, Fraction(0), delta):
         return 0.0
     bound = max_loss(tuple(pair for pair in sequence if not isinstance(pair[0], Failure)))
-    low, high = 0.0, shortest_float(bound) if bound is not None else 1.0
+    low, high = 0.0, float_above(bound) if bound is not None else 1.0
     while not within(sequence, decimal(high, "epsilon"), delta):
         low, high = high, 2 * high
         if high > 1e6:

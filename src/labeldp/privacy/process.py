@@ -16,29 +16,29 @@ def _count_fork() -> None:
 os.register_at_fork(after_in_child=_count_fork)
 
 
-class Uncopied:
+class NotCopyable:
     """Base of everything whose copy would be a second budget, a second draw, or one more place for a secret.
 
     Guarantee: `copy.copy`, `copy.deepcopy` and `pickle` raise.
     """
 
-    _uncopied: ClassVar[str]
+    _why_no_copy: ClassVar[str]
     """What a user is told who tries: why not, and what to do."""
 
     def __reduce__(self) -> NoReturn:
-        raise InputError(self._uncopied)
+        raise InputError(self._why_no_copy)
 
 
-class OwnProcess(Uncopied):
+class SingleProcess(NotCopyable):
     """Base of what keeps in memory how much was spent, or what comes next: a fork of it would forget that.
 
     Guarantee: a fork of the process is refused, by `check_process`.
     """
 
-    _forked: ClassVar[str]
+    _why_no_fork: ClassVar[str]
     """What a user is told in a fork of the process."""
 
-    def _belong(self) -> None:
+    def _claim_process(self) -> None:
         """Belong to the process at hand from now on."""
         self._process = (os.getpid(), _generation[0])
 
@@ -49,4 +49,4 @@ class OwnProcess(Uncopied):
             InputError: nothing was charged or drawn.
         """
         if self._process != (os.getpid(), _generation[0]):
-            raise InputError(self._forked)
+            raise InputError(self._why_no_fork)

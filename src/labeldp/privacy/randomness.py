@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.process import Uncopied
+from labeldp.privacy.process import NotCopyable
 
 Words = NDArray[np.uint64]
 
@@ -66,7 +66,7 @@ class Randomness(ABC):
 
 
 @final
-class SystemRandomness(Uncopied, Randomness):
+class SystemRandomness(NotCopyable, Randomness):
     """An AES-256-CTR keystream for every thread, seeded by the operating system.
 
     Use it for releases that happen once. It holds no state of its own: threads never share a
@@ -77,7 +77,7 @@ class SystemRandomness(Uncopied, Randomness):
     """
 
     kind = RandomnessKind.SYSTEM
-    _uncopied = (
+    _why_no_copy = (
         "SystemRandomness cannot be copied or pickled: a task that is sent elsewhere and retried would draw again, "
         "uncharged. Write SystemRandomness() where the release is made, beside its ledger"
     )
@@ -128,7 +128,7 @@ os.register_at_fork(after_in_child=_forget_streams)
 
 
 @final
-class KeyedRandomness(Uncopied, Randomness):
+class KeyedRandomness(NotCopyable, Randomness):
     """Noise that can be recomputed: a pseudo-random function of a key, a release and a record's id.
 
     Use the one of a ledger file (`DatasetLedger.randomness`) where the same release may be computed twice: any order
@@ -148,7 +148,7 @@ class KeyedRandomness(Uncopied, Randomness):
     kind = RandomnessKind.KEYED
     is_bound = False
     """Whether `bind` named the release, so that noise without record ids is this release's own."""
-    _uncopied = (
+    _why_no_copy = (
         "KeyedRandomness cannot be copied or pickled: its key removes the noise from all that was released under it. "
         "Open the ledger file where the release is made: LedgerFile(path).dataset(name).randomness"
     )
@@ -158,7 +158,7 @@ class KeyedRandomness(Uncopied, Randomness):
             raise InputError("key must be at least 32 secret random bytes, such as secrets.token_bytes(32)")
         if not isinstance(context, bytes):
             raise InputError("context must be bytes")
-        self._key = derive(key, b"context", context)
+        self._key = derive_key(key, b"context", context)
 
     def bind(self, context: bytes) -> "KeyedRandomness":
         """The randomness of one release under this key."""
@@ -168,12 +168,12 @@ class KeyedRandomness(Uncopied, Randomness):
 
     def stream(self) -> "KeyedStream":
         """Words one after another, for what has no records: the same ones from the beginning each time."""
-        return KeyedStream(derive(self._key, b"stream"))
+        return KeyedStream(derive_key(self._key, b"stream"))
 
     def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
         """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
         scheme = b"integer" if ids.ndim == 1 else b"text"
-        cipher = Cipher(algorithms.AES256(derive(self._key, b"words", scheme)), modes.ECB()).encryptor()
+        cipher = Cipher(algorithms.AES256(derive_key(self._key, b"words", scheme)), modes.ECB()).encryptor()
         for start in range(0, len(words), BLOCK):
             part = slice(start, start + BLOCK)
             lanes = lane if isinstance(lane, int) else lane[part]
@@ -184,7 +184,7 @@ class KeyedRandomness(Uncopied, Randomness):
     @property
     def identity(self) -> str:
         """The kind, and a fingerprint of key and context that reveals nothing of them."""
-        return f"{self.kind.name} {derive(self._key, b'fingerprint').hex()[:16]}"
+        return f"{self.kind.name} {derive_key(self._key, b'fingerprint').hex()[:16]}"
 
     def record_ids(self, ids: Any, count: int) -> Ids:
         """Integer ids as they are; texts as a 96-bit hash under the key.
@@ -204,7 +204,7 @@ class KeyedRandomness(Uncopied, Randomness):
 
 
 @final
-class KeyedStream(Uncopied, Randomness):
+class KeyedStream(NotCopyable, Randomness):
     """The words of one key, one after another; get one from `KeyedRandomness.stream`, for one thread.
 
     It is for online learners, whose rounds have no records. Mechanisms and curators refuse it: two streams of one
@@ -214,7 +214,7 @@ class KeyedStream(Uncopied, Randomness):
     """
 
     kind = RandomnessKind.KEYED
-    _uncopied = "KeyedStream cannot be copied or pickled: a copy would give the same words once more"
+    _why_no_copy = "KeyedStream cannot be copied or pickled: a copy would give the same words once more"
 
     def __init__(self, key: bytes) -> None:
         self._cipher = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
@@ -234,7 +234,7 @@ class KeyedStream(Uncopied, Randomness):
         return "KeyedStream(key=<secret>)"
 
 
-def derive(key: bytes, *parts: bytes) -> bytes:
+def derive_key(key: bytes, *parts: bytes) -> bytes:
     """A key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
     message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
     return hmac.digest(key, message, hashlib.sha256)
@@ -350,7 +350,7 @@ def record_words(ids: Any, count: int, key: bytes) -> Ids:
         return np.arange(count, dtype=np.uint64)
     if np.asarray(ids[:1]).dtype.kind in "iu":
         return integer_ids(ids, count)
-    return text_ids(ids, count, derive(key, b"ids"))
+    return text_ids(ids, count, derive_key(key, b"ids"))
 
 
 class LabelDigest:
@@ -361,7 +361,7 @@ class LabelDigest:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._key = derive(key, b"label digest")
+        self._key = derive_key(key, b"label digest")
         self._sum = np.zeros(2, dtype=np.uint64)
         self._count = 0
 

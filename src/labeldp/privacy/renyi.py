@@ -18,11 +18,11 @@ ORDERS = 1 + 2.0 ** (np.arange(-96, 16 * 52) / 16)
 MAX_RATE = 64.0
 """Learning rates, at most."""
 
-_SMALL = 0.04
+_SMALL_EXPONENT = 0.04
 
-_LARGE = 500.0
+_LARGE_EXPONENT = 500.0
 
-_TINY = 1e-300
+_SMALLEST = 1e-300
 
 
 def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
@@ -42,8 +42,8 @@ def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
     """
     width, orders = np.asarray(width, dtype=np.float64), np.asarray(orders, dtype=np.float64)
     reach = orders * width
-    small, large = reach < _SMALL, reach > _LARGE
-    share = np.expm1(width) / np.expm1(np.where(large, _LARGE, reach))
+    small, large = reach < _SMALL_EXPONENT, reach > _LARGE_EXPONENT
+    share = np.expm1(width) / np.expm1(np.where(large, _LARGE_EXPONENT, reach))
     log_share = np.where(large, np.log(np.expm1(width)) - reach, np.log(share))
     gained = np.log1p(-1 / orders) - np.log1p(-np.where(large, np.exp(log_share), share))
     spent = np.where(large, np.log(orders) + log_share, np.log(orders * share))
@@ -100,11 +100,11 @@ def rdp_delta(rdp: Floats, orders: Floats, epsilons: Floats) -> Floats:
 def _log_moment(first: Floats, x: Floats, second: Floats, y: Floats) -> Floats:
     """ln(first e^x + second e^y) for two probabilities that sum to 1, rounded up where terms cancel."""
     top = np.maximum(x, y)
-    left, right = first * np.expm1(np.minimum(x, _LARGE)), second * np.expm1(np.minimum(y, _LARGE))
+    left, right = first * np.expm1(np.minimum(x, _LARGE_EXPONENT)), second * np.expm1(np.minimum(y, _LARGE_EXPONENT))
     near = np.log1p(np.maximum(left + right, 0.0) + 2.0**-50 * (np.abs(left) + np.abs(right)))
     with np.errstate(divide="ignore"):
         far = np.logaddexp(np.log(first) + x, np.log(second) + y)
-    return np.asarray(np.where(top < _LARGE, near, far))
+    return np.asarray(np.where(top < _LARGE_EXPONENT, near, far))
 
 
 def switching_rdp(
@@ -177,7 +177,7 @@ class Switching(Curve):
 
     def ends(self, epsilons: Floats) -> Ends:
         """Zero, and the upper end of delta at each epsilon >= 0, shape as given."""
-        upper = rdp_delta(self._rdp, ORDERS, epsilons) * (1 + RENYI_ROUNDING) + _TINY
+        upper = rdp_delta(self._rdp, ORDERS, epsilons) * (1 + RENYI_ROUNDING) + _SMALLEST
         return np.zeros(len(epsilons)), np.minimum(upper, 1.0)
 
     def __str__(self) -> str:

@@ -13,8 +13,8 @@ from labeldp.sampling.discrete import (
     exp_coins,
     falls_below,
     gaussian_law,
-    geometric_law,
     keep_coins,
+    laplace_law,
 )
 from labeldp.sampling.fast import WIDE_STDDEV, wide_gaussian, wide_laplace
 from labeldp.sampling.words import (
@@ -49,8 +49,8 @@ __all__ = [
     "fresh_seed",
     "fresh_words",
     "gaussian_law",
-    "geometric_law",
     "keep_coins",
+    "laplace_law",
     "normals",
     "public_stream",
     "uniform",

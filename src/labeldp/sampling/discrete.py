@@ -80,7 +80,7 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
     return noise
 
 
-def geometric_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def laplace_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
     """The law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
     decay = math.exp(-rate)
     places = edges.astype(np.float64)
@@ -98,12 +98,17 @@ def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> I
         kept = exp_coins(stream, cells[open_cells], tried, rate)
         places[open_cells[kept]] = tried[kept]
         open_cells = open_cells[~kept]
+    return places + length * geometric_rounds(stream, cells, length * rate)
+
+
+def geometric_rounds(stream: WordStream, cells: NDArray[np.intp], exponent: Fraction) -> Integers:
+    """Integers k >= 0 with probability proportional to e^(-exponent * k), shape (len(cells),): coins until a tail."""
     rounds = np.zeros(len(cells), dtype=np.int64)
     running = np.arange(len(cells))
     while running.size:
-        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), length * rate)]
+        running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), exponent)]
         rounds[running] += 1
-    return places + length * rounds
+    return rounds
 
 
 MAX_STDDEV = 1 << 40
@@ -117,7 +122,7 @@ SMOOTHING = 4
 MAX_CELLS = 1 << 20
 """Integers of one release."""
 
-_LIMB = 20
+_LIMB_BITS = 20
 
 
 def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
@@ -154,12 +159,8 @@ def _half_normal(stream: WordStream, cells: NDArray[np.intp]) -> Integers:
     open_cells = np.arange(len(cells))
     half = Fraction(1, 2)
     while open_cells.size:
-        drawn[open_cells] = 0
-        running = open_cells
-        while running.size:
-            running = running[exp_coins(stream, cells[running], np.ones(len(running), dtype=np.int64), half)]
-            drawn[running] += 1
-        tried = drawn[open_cells]
+        tried = geometric_rounds(stream, cells[open_cells], half)
+        drawn[open_cells] = tried
         open_cells = open_cells[~exp_coins(stream, cells[open_cells], tried * (tried - 1), half)]
     return drawn
 
@@ -175,10 +176,10 @@ def product_coins(stream: WordStream, cells: NDArray[np.intp], one: Integers, ot
         other: integers 0 to 2**50.
         unit: positive.
     """
-    high, low = one >> _LIMB, one & ((1 << _LIMB) - 1)
-    above, below = other >> _LIMB, other & ((1 << _LIMB) - 1)
-    heads: Flags = power_coins(stream, cells, high * above, unit * (1 << 2 * _LIMB))
-    for exponents, factor in ((high * below + low * above, unit * (1 << _LIMB)), (low * below, unit)):
+    high, low = one >> _LIMB_BITS, one & ((1 << _LIMB_BITS) - 1)
+    above, below = other >> _LIMB_BITS, other & ((1 << _LIMB_BITS) - 1)
+    heads: Flags = power_coins(stream, cells, high * above, unit * (1 << 2 * _LIMB_BITS))
+    for exponents, factor in ((high * below + low * above, unit * (1 << _LIMB_BITS)), (low * below, unit)):
         alive = np.flatnonzero(heads)
         heads[alive] = power_coins(stream, cells[alive], exponents[alive], factor)
     return heads
@@ -211,7 +212,7 @@ def gaussian_law(stddev: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 COIN_MARGIN = 2.0**-40
-"""Doubles know keep · e^-x this well, relatively, for every x that does not underflow (docs/proofs/draws.md)."""
+"""Doubles know e^-x times a factor this well, relatively, where it does not underflow (`docs/proofs/draws.md`)."""
 
 EDGE_ERROR = 2.0**-51
 """An edge of the cumulated weights of d points is known up to (d + 16) times this share of the whole (ibid.)."""

@@ -11,28 +11,28 @@ from numpy.typing import NDArray
 
 from labeldp.privacy import BLOCK, WORD, Flags, InputError, Integers, Randomness, Words, as_successive, exp_bounds
 from labeldp.sampling.alias import AliasTable
-from labeldp.sampling.discrete import MIN_RATE, exp_coins
-from labeldp.sampling.words import WordStream
+from labeldp.sampling.discrete import COIN_MARGIN, MIN_RATE, geometric_rounds
+from labeldp.sampling.words import WordStream, fresh_words
 
-BINS = 1 << 10
+BIN_COUNT = 1 << 10
 
-STEPS = 64
+BINS_PER_SCALE = 64
 """Bins to one standard deviation, or to one over the rate."""
 
 WIDE_STDDEV = 1 << 36
 """Standard deviation of `wide_gaussian`: so large that rounding to its grid costs next to nothing."""
 
-MARGIN = 2.0**-40
-"""Relative error that is granted to doubles before integers decide; theirs is below 2**-44."""
+_MAX_EXPONENT = 200
+"""Larger exponents count as this one in the weights of bins, which are at least 1 in 2**64 anyway."""
 
-_FAR, _FIXED = 200, 400
-"""Exponents are cut here for the weights of bins, which are at least 1 in 2**64 anyway; bits of fixed point."""
+_FIXED_BITS = 400
+"""Bits of fixed point."""
 
 
 @final
 @dataclass(frozen=True)
 class BinnedLaw:
-    """Integers 0 <= i < BINS << shift with probability proportional to e^(-unit * i^power), exactly.
+    """Integers 0 <= i < BIN_COUNT << shift with probability proportional to e^(-unit * i^power), exactly.
 
     One word chooses a bin, another a place in it, and a third keeps the place or starts anew. The third is compared
     with a double of known accuracy; where that does not decide, about once in 2**40, rational bounds do.
@@ -53,10 +53,10 @@ class BinnedLaw:
 
     @cached_property
     def ceilings(self) -> list[int]:
-        """What the law, with value 2**_FIXED at zero, does not exceed in each bin."""
-        ends = (self.unit * (h << self.shift) ** self.power for h in range(BINS))
-        highs = (exp_bounds(-min(end, Fraction(_FAR)))[1] for end in ends)
-        return [-(-(high.numerator << _FIXED) // high.denominator) for high in highs]
+        """What the law, with value 2**_FIXED_BITS at zero, does not exceed in each bin."""
+        ends = (self.unit * (h << self.shift) ** self.power for h in range(BIN_COUNT))
+        highs = (exp_bounds(-min(end, Fraction(_MAX_EXPONENT)))[1] for end in ends)
+        return [-(-(high.numerator << _FIXED_BITS) // high.denominator) for high in highs]
 
     @cached_property
     def weights(self) -> list[int]:
@@ -69,7 +69,7 @@ class BinnedLaw:
     def scale(self) -> Fraction:
         """The largest number that times the law lies below the weights everywhere."""
         pairs = zip(self.weights, self.ceilings, strict=True)
-        return min(Fraction(weight, ceiling) for weight, ceiling in pairs) * (1 << _FIXED)
+        return min(Fraction(weight, ceiling) for weight, ceiling in pairs) * (1 << _FIXED_BITS)
 
     @cached_property
     def _bins(self) -> AliasTable:
@@ -80,9 +80,9 @@ class BinnedLaw:
         """2**64 times what the law is multiplied with to give the probability that a place is kept."""
         return np.array([float(self.scale * WORD / weight) for weight in self.weights])
 
-    def tried(self, randomness: Randomness, count: int) -> tuple[Integers, Flags, Flags]:
+    def propose(self, randomness: Randomness, count: int) -> tuple[Integers, Flags, Flags]:
         """Places, which of them are kept, and one fair coin for each, all of shape (count,)."""
-        first, second, third = (_words(randomness, count) for _ in range(3))
+        first, second, third = (fresh_words(randomness, count) for _ in range(3))
         bins = self._bins.draw(first)
         places = (bins << self.shift) | (second >> np.uint64(64 - self.shift)).astype(np.int64) if self.shift else bins
         kept = self._kept(third, bins, places.astype(np.int64, copy=False), randomness)
@@ -97,9 +97,9 @@ class BinnedLaw:
         limits = np.exp(exponents, out=exponents)
         limits *= self._ratios[bins]
         drawn = words.astype(np.float64)
-        kept: Flags = drawn + 2 <= limits * (1 - MARGIN)
+        kept: Flags = drawn + 2 <= limits * (1 - COIN_MARGIN)
         rest = np.flatnonzero(~kept)
-        for i in rest[drawn[rest] < limits[rest] * (1 + MARGIN) + 1]:
+        for i in rest[drawn[rest] < limits[rest] * (1 + COIN_MARGIN) + 1]:
             kept[i] = self._decide(int(words[i]), int(bins[i]), int(places[i]), randomness)
         return kept
 
@@ -112,24 +112,18 @@ class BinnedLaw:
                 return True
             if word >= (high * factor) * (1 << bits):
                 return False
-            word, bits = (word << 64) | int(_words(randomness, 1)[0]), bits + 64
-
-
-def _words(randomness: Randomness, count: int) -> Words:
-    words = np.empty(count, dtype=np.uint64)
-    randomness.fill(words, randomness.record_ids(None, count))
-    return words
+            word, bits = (word << 64) | int(fresh_words(randomness, 1)[0]), bits + 64
 
 
 @lru_cache(maxsize=1)
 def _half_normal() -> BinnedLaw:
-    return BinnedLaw(Fraction(1, 2 * WIDE_STDDEV**2), 2, (WIDE_STDDEV // STEPS).bit_length() - 1)
+    return BinnedLaw(Fraction(1, 2 * WIDE_STDDEV**2), 2, (WIDE_STDDEV // BINS_PER_SCALE).bit_length() - 1)
 
 
 @lru_cache(maxsize=8)
 def _places(rate: Fraction) -> BinnedLaw:
     """Places in one stretch of a geometric law; e^-16 of its mass, more or less, lies beyond the stretch."""
-    return BinnedLaw(rate, 1, max(int(1 / (STEPS * rate)).bit_length() - 1, 0))
+    return BinnedLaw(rate, 1, max(int(1 / (BINS_PER_SCALE * rate)).bit_length() - 1, 0))
 
 
 def wide_gaussian(randomness: Randomness, count: int) -> Integers:
@@ -149,7 +143,7 @@ def wide_gaussian(randomness: Randomness, count: int) -> Integers:
     randomness = as_successive(randomness)
 
     def draw(size: int) -> Integers:
-        places, kept, negative = _half_normal().tried(randomness, size)
+        places, kept, negative = _half_normal().propose(randomness, size)
         kept &= ~(negative & (places == 0))  # A zero would be counted under both signs.
         return np.where(negative, -places, places)[kept]
 
@@ -171,27 +165,17 @@ def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers
     if rate < MIN_RATE:
         raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
     law, randomness = _places(rate), as_successive(randomness)
-    stretch = BINS << law.shift
+    stretch = BIN_COUNT << law.shift
 
     def draw(size: int) -> Integers:
-        places, kept, negative = law.tried(randomness, size)
+        places, kept, negative = law.propose(randomness, size)
         places, negative = places[kept], negative[kept]
-        places += stretch * _rounds(randomness, len(places), stretch * rate)
+        stream = WordStream(randomness, randomness.record_ids(None, len(places)))
+        places += stretch * geometric_rounds(stream, np.arange(len(places)), stretch * rate)
         good = ~(negative & (places == 0))
         return np.where(negative, -places, places)[good]
 
     return _filled(draw, count)
-
-
-def _rounds(randomness: Randomness, count: int, exponent: Fraction) -> Integers:
-    """Integers k >= 0 with probability proportional to e^(-exponent * k), shape (count,)."""
-    stream = WordStream(randomness, randomness.record_ids(None, count))
-    rounds = np.zeros(count, dtype=np.int64)
-    running = np.arange(count)
-    while running.size:
-        running = running[exp_coins(stream, running, np.ones(len(running), dtype=np.int64), exponent)]
-        rounds[running] += 1
-    return rounds
 
 
 def _filled(draw: Callable[[int], Integers], count: int) -> Integers:

@@ -14,10 +14,10 @@ from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, chec
 SPREAD = 0.5
 """How far labels of like records are taken to scatter, a standard deviation, where half of the range is 1."""
 
-FEWEST = 1e-9
+MIN_RECORDS_INSIDE = 1e-9
 """No cube expects fewer records: such a balance says that there is no scatter to speak of."""
 
-LEAST_EPSILON = 1e-9
+MIN_EPSILON = 1e-9
 """With less nobody has ever learned anything."""
 
 
@@ -92,8 +92,8 @@ def cell_noise(
     if epsilon is None:
         raise InputError("epsilon is missing")
     exact = float(positive_epsilon(epsilon))
-    if exact < LEAST_EPSILON:
-        raise InputError(f"epsilon must be at least {LEAST_EPSILON:g}: with less nothing can be learnt")
+    if exact < MIN_EPSILON:
+        raise InputError(f"epsilon must be at least {MIN_EPSILON:g}: with less nothing can be learnt")
     laplace = 2 / exact**2  # the variance of noise of sensitivity 1
     if task == "classification":
         if trust == "central":
@@ -136,7 +136,7 @@ def balance(
         error = side ** (2 * smooth) + cut**2 + noise.scatter / inside + (reach**2 * added if added else 0.0)
         return Balance(side, inside, reach, error)
 
-    low, high = math.log(FEWEST / count) / size, 0.0
+    low, high = math.log(MIN_RECORDS_INSIDE / count) / size, 0.0
     while high - low > 1e-10:  # the error is convex in the logarithm of the side: a sum of powers
         first, second = low + (high - low) / 3, high - (high - low) / 3
         low, high = (low, second) if at(first).error < at(second).error else (first, high)

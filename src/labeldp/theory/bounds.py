@@ -127,7 +127,7 @@ def _amplification(classes: int, epsilon: Any, least: int = 2) -> float:
     return (1 + (2 * check_integer(classes, "classes", least) - 3) * decay) / (1 - decay)
 
 
-MOST_COPIES = 20.0
+MAX_COPIES = 20.0
 """Copies with a joint epsilon above this add nothing: the bound of a group falls with e^(-epsilon)."""
 
 
@@ -167,7 +167,7 @@ def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: 
     Source: Ghazi, Lemma 15 and Fact 14, with explicit constants (`docs/corrections.md`).
     """
     each = float(positive_epsilon(epsilon))
-    last = min(check_integer(records, "records"), max(1, int(MOST_COPIES / each)))
+    last = min(check_integer(records, "records"), max(1, int(MAX_COPIES / each)))
     copies = np.arange(1, last + 1)
     apart = np.exp(-copies * each)
     failure = check_share(delta, "delta") * math.exp(-each) * (1 - apart) / -math.expm1(-each)

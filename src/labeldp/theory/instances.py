@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from labeldp.privacy import InputError, check_integer, check_nonnegative, check_positive, set_fields
 from labeldp.theory.rates import check_smoothness, critical_side
 
-MOST_CELLS = 1 << 24
+MAX_CUBES = 1 << 24
 """Bumps beyond this do not fit a test."""
 
-MOST_BOXES = 1 << 22
+MAX_BOXES = 1 << 22
 """Boxes of an exact integral beyond this do not fit in memory."""
 
 
@@ -43,7 +43,7 @@ class Cubes:
             per_axis=check_integer(self.per_axis, "per_axis"),
             dimension=check_integer(self.dimension, "dimension"),
         )
-        if self.per_axis**self.dimension > MOST_CELLS:
+        if self.per_axis**self.dimension > MAX_CUBES:
             raise InputError(
                 "so many bumps do not fit in memory: take fewer records, a larger side or fewer dimensions"
             )
@@ -77,7 +77,7 @@ class Cubes:
         middles, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
         occupied = (np.abs(middles * self.per_axis % 1 - 0.5) < 0.25) & (middles > 0) & (middles < 1)
         middles, widths = middles[occupied], 2 * widths[occupied]
-        if middles.size**self.dimension > MOST_BOXES:
+        if middles.size**self.dimension > MAX_BOXES:
             raise InputError(
                 "so many boxes do not fit in memory: take fewer lines, or the mean of excess_at on a sample"
             )

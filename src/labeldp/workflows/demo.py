@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Budget, InputError, all_digits
+from labeldp.privacy import Budget, InputError, decimal_text
 from labeldp.tables import atomic_write
 from labeldp.workflows.fit.bundle import REPORT
 from labeldp.workflows.fit.run import Progress, Render, fit_file
@@ -57,7 +57,7 @@ def run_demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         raise InputError(f"--out {out} cannot be made: give a directory that can be written to") from None
-    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{all_digits(settings.epsilon)}"
+    ledger, model = folder / "demo.ledger", folder / f"model_epsilon_{decimal_text(settings.epsilon)}"
     train, test = folder / "patients.csv", folder / "public_patients.csv"
     _write_tables(train, test)
     say(f"{train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")

@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import InputError, decimal, positive_epsilon, shortest_float
+from labeldp.privacy import InputError, decimal, float_above, positive_epsilon
 
 
 def classes_of(text: str) -> Classes:
@@ -60,7 +60,7 @@ def decimal_float(text: str, name: str) -> float:
 
 def epsilon_of(text: str) -> float:
     """An epsilon as written, checked."""
-    return shortest_float(positive_epsilon(text.strip() if isinstance(text, str) else text))
+    return float_above(positive_epsilon(text.strip() if isinstance(text, str) else text))
 
 
 def count(text: Any, name: str, least: int, digits: int) -> int:

@@ -24,7 +24,7 @@ from labeldp.privacy import (
     LabelDPError,
     Request,
     check_choice,
-    shortest_float,
+    float_above,
 )
 from labeldp.tables import (
     BLOCK_ROWS,
@@ -224,7 +224,7 @@ class Stream:
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
             labels=found.labels,
-            whole=found.traces(scheme),
+            traces=found.traces(scheme),
             scheme=scheme,
             randomness=account.randomness.kind,
             source=account.randomness.identity,
@@ -319,7 +319,7 @@ def _whole_cost(mechanism: FiniteMechanism) -> Budget:
     """The budget that admits one release and nothing more."""
     bound = mechanism.privacy_loss().max_loss
     assert bound is not None, "every mechanism offered here has a pure guarantee"
-    return Budget(shortest_float(bound))
+    return Budget(float_above(bound))
 
 
 def _has_text(column: pa.Field) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from labeldp.privacy import Certificate, InputError, asked_delta, certificate_in
+from labeldp.privacy import Certificate, InputError, checked_certificate, requested_delta
 from labeldp.tables import is_as_certified, read_certificate
 from labeldp.workflows.fit.bundle import read_certified
 
@@ -21,7 +21,7 @@ class Verdict:
     @property
     def delta(self) -> Fraction:
         """The delta that was asked for."""
-        return asked_delta(self.certificate.entries)
+        return requested_delta(self.certificate.entries)
 
 
 def verify(path: str) -> Verdict:
@@ -53,7 +53,7 @@ def verify_file(path: str | os.PathLike[str]) -> Verdict:
         InputError: no such file, or no certificate of ours in or beside it.
     """
     content = read_certificate(path)
-    certificate = certificate_in(content["certificate"])
+    certificate = checked_certificate(content["certificate"])
     unchanged = is_as_certified(path)
     column = f"The column {content['column']!r} of {path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"

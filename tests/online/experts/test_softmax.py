@@ -14,7 +14,7 @@ from labeldp.online import Kernel, MatrixFactorization, TreeNoise, toeplitz_fact
 from labeldp.online.experts.softmax import softmax_draws
 from labeldp.online.tree import nodes
 from labeldp.privacy import InputError, KeyedRandomness, Neighbors, PrivacyLoss, as_randomness
-from labeldp.sampling.discrete import geometric_law
+from labeldp.sampling.discrete import laplace_law
 from labeldp.testing.laws import check_law
 
 FALSE_ALARM = 1e-12
@@ -106,7 +106,7 @@ def test_actions_of_the_laplace_tree_have_their_law() -> None:
     for _ in range(RUNS):
         state, _ = kernel.update(kernel.init(rng=source), losses, rng=source)
         counts[kernel.predict(state)] += 1
-    masses = geometric_law(4 / 2 / 255, np.arange(-3000, 3001))[1:-1]
+    masses = laplace_law(4 / 2 / 255, np.arange(-3000, 3001))[1:-1]
     differences = np.arange(-len(masses) + 1, len(masses)) / 255
     second = float(expit(-2 * (1 + differences)) @ np.convolve(masses, masses[::-1]))
     assert abs(counts[1] / RUNS - second) < 7.1 * math.sqrt(second * (1 - second) / RUNS)

@@ -30,7 +30,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
-    float_within,
+    float_below,
     gather,
     positive_epsilon,
 )
@@ -137,7 +137,7 @@ class CellTask:
         if kind is None or kind not in allowed.values():
             names = ", ".join(f'"{each}"' for each in allowed)
             raise InputError(f"mechanism must be one of {names} for these labels" + " and no partition" * together)
-        return cls(domain, float_within(positive_epsilon(epsilon)), kind, together)
+        return cls(domain, float_below(positive_epsilon(epsilon)), kind, together)
 
     def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
         """Find the cells, release an answer for each, and make the model of them."""
@@ -188,7 +188,7 @@ class CellTask:
 
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
         """What the cells of each tree release, at equal parts of epsilon."""
-        part = self.epsilon if len(cells) == 1 else float_within(positive_epsilon(self.epsilon) / len(cells))
+        part = self.epsilon if len(cells) == 1 else float_below(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
         for number, own in enumerate(cells, start=1):
             step = "cells" if len(cells) == 1 else f"cells of tree {number}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, PublicInput, public_value, real_matrix
-from labeldp.privacy import Floats, InputError, Public, Release, Trust, all_digits, check_integer, decimal, set_fields
+from labeldp.privacy import Floats, InputError, Public, Release, Trust, check_integer, decimal, decimal_text, set_fields
 
 Keys = NDArray[np.int64]
 
@@ -87,7 +87,7 @@ class Bagged(Mechanism):
     def labels_in_words(self) -> str:
         """What the labels are, for a certificate."""
         if isinstance(self.domain, Interval):
-            low, high = (all_digits(end) for end in (self.domain.low, self.domain.high))
+            low, high = (decimal_text(end) for end in (self.domain.low, self.domain.high))
             clipped = " after clipping" if self.domain.clip else ""
             return f"labels from {low} to {high}{clipped}, rounded to {self.domain.size} points"
         assert isinstance(self.domain, Classes)

@@ -22,16 +22,16 @@ from labeldp.privacy import (
     PrivacyLoss,
     Public,
     RandomSource,
-    all_digits,
     check_choice,
     check_delta,
     check_epsilon,
     check_integer,
     decimal,
+    decimal_text,
     exact_positive,
+    float_above,
     label_width,
     set_fields,
-    shortest_float,
     smallest_below,
 )
 from labeldp.sampling import MIN_RATE, NORMAL_ERROR, WordStream, discrete_laplace, normals
@@ -250,7 +250,7 @@ class WeightedLBA(Bagged):
         largest = int(self.sizes.min()) * (self.width / 2) ** 2
         if decimal(self.assumed_residual_square, "assumed_residual_square") > largest:
             raise InputError(
-                f"assumed_residual_square must be at most {all_digits(shortest_float(largest))}, size times the square "
+                f"assumed_residual_square must be at most {decimal_text(float_above(largest))}, size times the square "
                 "of half the range: no labels of this range lie further from zero, and none can satisfy it"
             )
 
@@ -296,7 +296,7 @@ class WeightedLBA(Bagged):
         public = super().assumptions
         if not self.assumed_residual_square:
             return public
-        floor = all_digits(self.assumed_residual_square)
+        floor = decimal_text(self.assumed_residual_square)
         return (
             *public,
             f"in every bag the labels, and those of every neighbor, have a squared distance of at least {floor} from "
@@ -403,9 +403,9 @@ class WeightedLBA(Bagged):
     def __str__(self) -> str:
         text = f"WeightedLBA of {self.size} records with noise of stddev {self.noise_stddev:.6g} on each sum of labels"
         if self.epsilon is not None and self.delta is not None:
-            text += f" for epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+            text += f" for epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
         if self.assumed_residual_square:
-            text += f" and an assumed squared residual of {all_digits(self.assumed_residual_square)}"
+            text += f" and an assumed squared residual of {decimal_text(self.assumed_residual_square)}"
         return text
 
 

@@ -22,7 +22,6 @@ from labeldp.privacy import (
     NoisyBag,
     PrivacyLoss,
     RandomSource,
-    all_digits,
     as_bound,
     bag_ends,
     binomial,
@@ -31,11 +30,12 @@ from labeldp.privacy import (
     check_epsilon,
     check_integer,
     decimal,
+    decimal_text,
     exact_positive,
-    float_within,
+    float_above,
+    float_below,
     label_width,
     set_fields,
-    shortest_float,
     smallest_below,
     smallest_integer,
 )
@@ -223,7 +223,7 @@ class NoisyBags:
     def bag(self) -> NoisyBag:
         """The loss of one bag as a curve between two ends; not of the limit."""
         noisy, records = (self.noisy, self.records) if self.each is None else (self.each, None)
-        return NoisyBag(self.weights, shortest_float(self.ratio), self.size, noisy, records)
+        return NoisyBag(self.weights, float_above(self.ratio), self.size, noisy, records)
 
 
 @final
@@ -324,8 +324,8 @@ class NoisyWeightedLLP(Bagged):
         check_delta(self.delta)
         set_fields(
             self,
-            epsilon=float_within(exact_positive(self.epsilon, "epsilon")),
-            delta=float_within(decimal(self.delta, "delta")),
+            epsilon=float_below(exact_positive(self.epsilon, "epsilon")),
+            delta=float_below(decimal(self.delta, "delta")),
         )
         rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
         if rest <= 0:
@@ -459,9 +459,9 @@ class NoisyWeightedLLP(Bagged):
 
     def __str__(self) -> str:
         noise = f"{self.noisy} noisy labels" + (" on average" if self.paper_faithful else "")
-        text = f"NoisyWeightedLLP of {self.size} records, {noise} of stddev {all_digits(self.stddev)}"
+        text = f"NoisyWeightedLLP of {self.size} records, {noise} of stddev {decimal_text(self.stddev)}"
         if self.epsilon is not None and self.delta is not None:
-            text += f" for epsilon = {all_digits(self.epsilon)}, delta = {all_digits(self.delta)}"
+            text += f" for epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
         return text
 
 
@@ -507,7 +507,7 @@ def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
     """One end of the curve at one epsilon."""
     epsilons = np.array([epsilon])
     if bags.limit:
-        ratio, others = shortest_float(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
+        ratio, others = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
         return float(bag_ends(bags.weights, ratio, others, epsilons)[end][0])
     return float(bags.bag().ends(epsilons)[end][0])
 
@@ -583,7 +583,7 @@ def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> Nois
         return None if share is None else _bags(design, noisy_fraction=share)
 
     def with_noisy(noisy: int) -> NoisyBags:
-        return _bags(design, noisy_fraction=shortest_float(Fraction(noisy, most.population)))
+        return _bags(design, noisy_fraction=float_above(Fraction(noisy, most.population)))
 
     noisy = smallest_integer(lambda noisy: read(with_noisy(noisy)) <= aim, 1, most.population)
     return None if noisy is None else with_noisy(noisy)

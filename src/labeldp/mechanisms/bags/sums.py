@@ -20,15 +20,15 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Trust,
-    all_digits,
     check_choice,
     check_integer,
     decimal,
-    float_within,
+    decimal_text,
+    float_above,
+    float_below,
     label_width,
     positive_epsilon,
     set_fields,
-    shortest_float,
 )
 from labeldp.sampling import (
     MIN_RATE,
@@ -37,7 +37,7 @@ from labeldp.sampling import (
     discrete_laplace,
     fresh_seed,
     gaussian_law,
-    geometric_law,
+    laplace_law,
     public_stream,
 )
 
@@ -87,10 +87,10 @@ class BagSum(Bagged):
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         super().__post_init__(bags, features, seed)
-        set_fields(self, epsilon=float_within(positive_epsilon(self.epsilon)))
+        set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
         check_choice(self.noise, "noise", NOISES)
         delta = decimal(self.delta, "delta")
-        set_fields(self, delta=float_within(delta) if delta > 0 else float(delta))
+        set_fields(self, delta=float_below(delta) if delta > 0 else float(delta))
         if not 0 <= delta < 1 or (self.noise == "gaussian") != (delta > 0):
             raise InputError(
                 'must lie in (0, 1) with noise="gaussian", and be 0 with noise="laplace"', argument="delta"
@@ -115,7 +115,7 @@ class BagSum(Bagged):
 
     def with_epsilon(self, epsilon: float) -> Self:
         """Return the same mechanism at another epsilon."""
-        other = self._with(epsilon=float_within(positive_epsilon(epsilon)))
+        other = self._with(epsilon=float_below(positive_epsilon(epsilon)))
         other._calibrate()
         return other
 
@@ -198,7 +198,7 @@ class BagSum(Bagged):
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
         """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
         laplace = self.noise == "laplace"
-        return geometric_law(float(self.rate), edges) if laplace else gaussian_law(self.stddev, edges)
+        return laplace_law(float(self.rate), edges) if laplace else gaussian_law(self.stddev, edges)
 
     def totals(self, released: Any) -> NDArray[np.float64]:
         """Noisy sums in the unit of the labels, unbiased, shape (bags,)."""
@@ -210,8 +210,8 @@ class BagSum(Bagged):
         return self.totals(released) / self.sizes
 
     def __str__(self) -> str:
-        delta = f", delta = {all_digits(self.delta)}" if self.delta else ""
-        return f"BagSum of {self.size} records with {self.noise} noise, epsilon = {all_digits(self.epsilon)}{delta}"
+        delta = f", delta = {decimal_text(self.delta)}" if self.delta else ""
+        return f"BagSum of {self.size} records with {self.noise} noise, epsilon = {decimal_text(self.epsilon)}{delta}"
 
 
 @final
@@ -326,7 +326,7 @@ def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArr
         >>> linear_release_gdp([[1, -1, 0], [0, 0, 1]], [4, 0], (-1, 1)).round(3)
         array([ 1.,  1., inf])
     """
-    width = shortest_float(label_width(label_range))
+    width = float_above(label_width(label_range))
     matrix, spread = _checked(coefficients, noise)
     squares = _independent(matrix, spread) if spread.ndim == 1 else _shared(matrix, spread)
     return np.asarray(width * np.sqrt(squares) * (1 + 2.0**-48 * (matrix.shape[0] + 4)))

@@ -30,8 +30,8 @@ from labeldp.privacy import (
     check_integer,
     decimal,
     exp_bounds,
+    float_above,
     positive_epsilon,
-    shortest_float,
     smallest_positive,
 )
 
@@ -64,7 +64,7 @@ class ConvexPlan:
     alternatives: tuple[tuple[str, float], ...] = ()
 
     def __repr__(self) -> str:
-        promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
+        promise = f"epsilon={float_above(self.epsilon)}, delta={float_above(self.delta)}"
         return f"ConvexPlan({self.method!r}, horizon={self.horizon}, {promise}, regret_bound={self.regret_bound:.6g})"
 
     def to_json(self) -> dict[str, Any]:
@@ -79,8 +79,8 @@ class ConvexPlan:
             "horizon": self.horizon,
             "body": repr(kernel.body),
             "neighbors": kernel.neighbors.name,
-            "epsilon": shortest_float(self.epsilon),
-            "delta": shortest_float(self.delta),
+            "epsilon": float_above(self.epsilon),
+            "delta": float_above(self.delta),
             "regret_bound": self.regret_bound,
             "nonprivate_bound": self.nonprivate_bound,
             "parameters": {k: str(v) if isinstance(v, Fraction) else v for k, v in parameters.items()},

@@ -17,10 +17,10 @@ from labeldp.privacy import (
     Floats,
     InputError,
     Ledger,
-    OwnProcess,
     PrivacyLoss,
     RandomnessKind,
     RandomSource,
+    SingleProcess,
     SystemRandomness,
     as_successive,
 )
@@ -29,7 +29,7 @@ Gradient = Callable[[Floats], Any]
 
 
 @final
-class PrivateOnlineConvex(OwnProcess):
+class PrivateOnlineConvex(SingleProcess):
     """Plays a point in every round, before the convex loss of that round is seen, in private.
 
     The plan is made, and the whole horizon charged, before the first point; both depend on the arguments alone. What is
@@ -69,11 +69,11 @@ class PrivateOnlineConvex(OwnProcess):
         True
     """
 
-    _uncopied = (
+    _why_no_copy = (
         "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots "
         "of PrivateOnlineConvex, so that it lives as long as its process"
     )
-    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class PrivateOnlineConvex(OwnProcess):
         self._mechanism = RoundsMechanism(self._kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
         self._receipt = self._mechanism.pay(self._ledger, self._rng)
         self._lock, self._rounds = threading.Lock(), 0
-        self._belong()
+        self._claim_process()
         self._state = self._kernel.init(rng=self._rng)
 
     @property

@@ -20,11 +20,11 @@ from labeldp.privacy import (
     Neighbors,
     PrivacyLoss,
     Randomness,
-    all_digits,
     as_successive,
     check_integer,
     check_loss_neighbors,
     decimal,
+    decimal_text,
     exact_share,
     exp_bounds,
     set_fields,
@@ -349,9 +349,9 @@ class SampledWeights(ConvexKernel[SampledState]):
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee depends on, in words."""
         return (
-            f"every loss is convex on the body, and Lipschitz with constant {all_digits(self.lipschitz)}",
-            f"every draw of the sampler is within {all_digits(float(self.distance))} of its law in total variation",
-            f"this is read at an epsilon of at most {all_digits(self.epsilon)}",
+            f"every loss is convex on the body, and Lipschitz with constant {decimal_text(self.lipschitz)}",
+            f"every draw of the sampler is within {decimal_text(float(self.distance))} of its law in total variation",
+            f"this is read at an epsilon of at most {decimal_text(self.epsilon)}",
         )
 
     def init(self, *, rng: Randomness) -> SampledState:

@@ -27,7 +27,7 @@ from labeldp.online.experts.lazy import L2P, BatchedDartboard, MultiplicativeWei
 from labeldp.online.experts.softmax import MatrixFactorization, TreeNoise
 from labeldp.online.noisy_sums import ToeplitzSums, toeplitz_stddev
 from labeldp.online.tree import GaussianTree, nodes
-from labeldp.privacy import Argument, InputError, Neighbors, check_integer, decimal, positive_epsilon, shortest_float
+from labeldp.privacy import Argument, InputError, Neighbors, check_integer, decimal, float_above, positive_epsilon
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """What may become of one round's losses: any others, or none at all."""
@@ -81,7 +81,7 @@ class ExpertsPlan:
     alternatives: tuple[Alternative, ...] = field(default=())
 
     def __repr__(self) -> str:
-        promise = f"epsilon={shortest_float(self.epsilon)}, delta={shortest_float(self.delta)}"
+        promise = f"epsilon={float_above(self.epsilon)}, delta={float_above(self.delta)}"
         values = f"B={self.batch}, eta={float(self.rate):.4g}, p={float(self.redraw):.4g}"
         sizes = f"experts={self.experts}, horizon={self.horizon}"
         return f"ExpertsPlan({self.method!r}, {sizes}, {promise}, {values}, regret_bound={self.regret_bound:.6g})"
@@ -121,8 +121,8 @@ class ExpertsPlan:
             "method": self.method,
             "experts": self.experts,
             "horizon": self.horizon,
-            "epsilon": shortest_float(self.epsilon),
-            "delta": shortest_float(self.delta),
+            "epsilon": float_above(self.epsilon),
+            "delta": float_above(self.delta),
             "neighbors": next(name for name, each in NEIGHBORS.items() if each is self.neighbors),
             "loss_bits": self.loss_bits,
             "B": self.batch,

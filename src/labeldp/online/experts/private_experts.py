@@ -18,15 +18,15 @@ from labeldp.privacy import (
     Certificate,
     InputError,
     Ledger,
-    OwnProcess,
     PrivacyLoss,
     Randomness,
     RandomnessKind,
     RandomSource,
+    SingleProcess,
     SystemRandomness,
     as_successive,
     decimal,
-    float_within,
+    float_below,
     total_loss,
 )
 
@@ -39,7 +39,7 @@ _USED = (
 
 
 @final
-class PrivateExperts(OwnProcess):
+class PrivateExperts(SingleProcess):
     """Picks one of d experts in every round, before the losses of that round are seen, in private.
 
     The plan is made, and the whole horizon charged, before the first action; both depend on the arguments alone. What
@@ -77,11 +77,11 @@ class PrivateExperts(OwnProcess):
         (1000, True, True)
     """
 
-    _uncopied = (
+    _why_no_copy = (
         "a learner cannot be copied or pickled: two of them would each release the same losses. "
         "Use state_dict() and PrivateExperts.from_state_dict"
     )
-    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class PrivateExperts(OwnProcess):
         dataset: str = "losses",
     ) -> None:
         budget = Budget(epsilon, delta)
-        exact = (float_within(decimal(epsilon, "epsilon")), float_within(decimal(delta, "delta")))
+        exact = (float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta")))
         settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
         self._begin(
             settings,
@@ -113,7 +113,7 @@ class PrivateExperts(OwnProcess):
         self._settings, self._rng, self._ledger, self._run = settings, rng, checked_ledger(ledger), run
         self._simulated = rng.kind is RandomnessKind.SIMULATION
         self._lock = threading.Lock()
-        self._belong()
+        self._claim_process()
         self._rounds, self._snapped, self._owner = 0, False, secrets.token_bytes(16)
         self._receipts: dict[int, Certificate] = {}
 

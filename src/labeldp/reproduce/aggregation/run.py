@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Unpack
 
-from labeldp.privacy import InputError, all_digits
+from labeldp.privacy import InputError, decimal_text
 from labeldp.reproduce import harness
 from labeldp.reproduce.aggregation import cells
 from labeldp.reproduce.aggregation.cells import Cell, lba, llp, training_records, whole_sample
@@ -50,7 +50,7 @@ class AggregationRun(harness.SeededRun):
     def name(self) -> str:
         """The name of its file; different runs have different names."""
         words = [f"m{self.bags}", f"k{self.size}"] if self.bags else ["instance"]
-        words += [f"rho{all_digits(self.share)}"] if self.table == "llp" and self.bags else []
+        words += [f"rho{decimal_text(self.share)}"] if self.table == "llp" and self.bags else []
         return "-".join([self.problem, self.table, *words, f"seed{self.seed}"])
 
     @property

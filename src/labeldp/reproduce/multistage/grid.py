@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.learners import Model, PatchFilters
 from labeldp.mechanisms import Classes
-from labeldp.privacy import Budget, InputError, all_digits, decimal, shortest_float
+from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.reproduce.harness import SeededRun, check_seeds, listed
 from labeldp.tables import LabeledArrays, load_movielens, open_images
 from labeldp.workflows import classes_of, epsilon_of
@@ -90,8 +90,8 @@ class Run(SeededRun):
     def name(self) -> str:
         """The name of its file; different runs have different names."""
         words = [self.dataset, self.method, *(each for each in (self.network, self.preset) if each)]
-        words += [f"epsilon{all_digits(self.epsilon)}"]
-        words += [f"delta{all_digits(self.delta)}"] if self.delta else []
+        words += [f"epsilon{decimal_text(self.epsilon)}"]
+        words += [f"delta{decimal_text(self.delta)}"] if self.delta else []
         words += [f"{name}={value}" for name, value in self.settings]
         return "-".join([*words, f"seed{self.seed}"])
 
@@ -147,7 +147,7 @@ class Grid:
         if figure is not None and figure not in FIGURES:
             raise InputError(f"--figure must be one of {', '.join(FIGURES)}, not {figure!r}")
         epsilons = listed(epsilon, "epsilon", epsilon_of)
-        spent = Budget(1, shortest_float(decimal(delta, "delta"))).delta
+        spent = Budget(1, float_above(decimal(delta, "delta"))).delta
         ways = _ways(figure, listed(method, "method"))
         runs = [
             _completed(Run(dataset, name, each, spent, seed, network, preset, settings))

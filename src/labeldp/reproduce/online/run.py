@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Self, Unpack
 
 from labeldp.online import METHODS
-from labeldp.privacy import InputError, all_digits
+from labeldp.privacy import InputError, decimal_text
 from labeldp.reproduce import harness
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.reproduce.online import tables
@@ -54,7 +54,7 @@ class RegretRun(harness.SeededRun):
     @property
     def name(self) -> str:
         """The name of its file; different runs have different names."""
-        words = [self.table, self.data, f"T{self.rounds}", f"d{self.experts}", f"epsilon{all_digits(self.epsilon)}"]
+        words = [self.table, self.data, f"T{self.rounds}", f"d{self.experts}", f"epsilon{decimal_text(self.epsilon)}"]
         return "-".join([word for word in words if word not in ("", "T0", "d0", "epsilon0")] + [f"seed{self.seed}"])
 
     @property

@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError, all_digits
+from labeldp.privacy import InputError, decimal_text
 from labeldp.reproduce import harness
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.reproduce.rates import learners, rows
@@ -42,7 +42,7 @@ class RateRun(harness.SeededRun):
     def name(self) -> str:
         """The name of its file; different runs have different names."""
         words = [self.row, *([f"d{self.dimension}"] if self.dimension else [])]
-        words += [f"epsilon{all_digits(self.epsilon)}"] if self.epsilon else []
+        words += [f"epsilon{decimal_text(self.epsilon)}"] if self.epsilon else []
         return "-".join([*words, f"seed{self.seed}"])
 
     @property

@@ -14,7 +14,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import Certificate, InputError, certificate_in
+from labeldp.privacy import Certificate, InputError, checked_certificate
 from labeldp.tables import TableEncoder, atomic_write
 from labeldp.workflows.fit.data import ImageShape
 from labeldp.workflows.fit.registry import METHODS, RECIPES
@@ -249,7 +249,7 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     files = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):
         raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
-    certificate = certificate_in(content.get("certificate"))
+    certificate = checked_certificate(content.get("certificate"))
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
     if SUMMARY not in changed:
         known = read_json(folder / SUMMARY).get("certificate_digest")

@@ -17,8 +17,8 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomSource,
     Release,
+    float_above,
     positive_epsilon,
-    shortest_float,
 )
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.settings import FitSettings
@@ -158,8 +158,8 @@ def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, flo
         return None, settings.epsilon
     total = positive_epsilon(settings.epsilon)
     wanted = positive_epsilon(default_epsilon(records, default_clusters(records, settings.domain.size)))
-    spent = shortest_float(min(wanted, total / 5))
-    return spent, shortest_float(total - positive_epsilon(spent))
+    spent = float_above(min(wanted, total / 5))
+    return spent, float_above(total - positive_epsilon(spent))
 
 
 def stage_steps(settings: FitSettings, records: int) -> tuple[Step, ...]:

@@ -19,9 +19,9 @@ from labeldp.privacy import (
     Charge,
     InputError,
     Release,
-    all_digits,
     decimal,
-    digits_above,
+    decimal_text,
+    rounded_up_text,
     total_loss,
 )
 from labeldp.tables import atomic_directory, names_images
@@ -211,9 +211,9 @@ class FitJob:
             if not decimal(delta, "delta") and total.epsilon(delta) == float("inf"):
                 raise BudgetExceeded(
                     f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
-                    f"delta = {all_digits(self.settings.delta)}"
+                    f"delta = {decimal_text(self.settings.delta)}"
                 )
-            spent, come = (digits_above(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
+            spent, come = (rounded_up_text(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
             raise BudgetExceeded(
                 f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "
                 f"this fit would bring it to epsilon = {come} at that delta"

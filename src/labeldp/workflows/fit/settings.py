@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import Budget, all_digits, decimal, shortest_float
+from labeldp.privacy import Budget, decimal, decimal_text, float_above
 from labeldp.workflows.labels import domain_in_file
 from labeldp.workflows.parsing import domain_of, epsilon_of
 
@@ -94,7 +94,7 @@ class FitSettings:
         domain = domain_in_file(domain_of(classes, interval, grid, clip=clip))
         assert isinstance(domain, Classes | Interval)
         columns = None if features is None else tuple(name.strip() for name in features.split(","))
-        budget = Budget(epsilon_of(epsilon), shortest_float(decimal(delta, "delta")))
+        budget = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta")))
         return cls(
             domain=domain,
             epsilon=budget.epsilon,
@@ -114,8 +114,8 @@ class FitSettings:
             self.label,
             *_domain_words(self.domain),
         ]
-        words += ["--epsilon", all_digits(self.epsilon), "--ledger", Path(ledger).name, "--dataset", self.dataset]
-        words += ["--delta", all_digits(self.delta)] if self.delta else []
+        words += ["--epsilon", decimal_text(self.epsilon), "--ledger", Path(ledger).name, "--dataset", self.dataset]
+        words += ["--delta", decimal_text(self.delta)] if self.delta else []
         words += ["--id", self.id_column] if self.id_column else []
         words += ["--out", Path(out).name, "--trust", self.trust, "--model", self.model]
         words += ["--stages", str(self.stages), "--prior", self.prior]
@@ -162,6 +162,6 @@ def _domain_words(domain: Classes | Interval) -> list[str]:
     """The options that declare a domain."""
     if isinstance(domain, Classes):
         return ["--classes", ",".join(map(str, domain.names))]
-    words = ["--range", f"{all_digits(domain.low)},{all_digits(domain.high)}"]
+    words = ["--range", f"{decimal_text(domain.low)},{decimal_text(domain.high)}"]
     words += ["--grid", str(domain.grid)] if domain.grid != GRID else []
     return [*words, "--clip"] if domain.clip else words

@@ -12,7 +12,7 @@ from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
 from labeldp.learners import Estimate, Evaluation, Model, NumberEvaluation, debiased_accuracy
 from labeldp.mechanisms import Classes, Interval, debias
-from labeldp.privacy import Certificate, Charge, Release, all_digits, decimal, shortest_float, total_loss
+from labeldp.privacy import Certificate, Charge, Release, decimal, decimal_text, float_above, total_loss
 from labeldp.tables import TableEncoder
 from labeldp.workflows.fit.data import PublicRows
 from labeldp.workflows.fit.simulate import importances, simulated_curve
@@ -239,7 +239,7 @@ def _rows(certificate: Certificate, delta: Any) -> tuple[CertificateRow, ...]:
 def _mechanism(entry: Charge) -> str:
     """Its name, with its epsilon and delta where it has them."""
     costs = {name: entry.mechanism[name] for name in ("epsilon", "delta") if name in entry.mechanism}
-    numbers = [f"{name} = {all_digits(shortest_float(Fraction(value)))}" for name, value in costs.items()]
+    numbers = [f"{name} = {decimal_text(float_above(Fraction(value)))}" for name, value in costs.items()]
     return ", ".join([str(entry.mechanism.get("mechanism", "a mechanism")), *numbers])
 
 
