@@ -55,11 +55,11 @@ class Counts:
     dropped: float = 0.0
 
     def fewer(self) -> "Counts":
-        """The law of one less, where every number is at least two."""
+        """Return the law of one less, where every number is at least two."""
         return Counts(self.numbers - 1, self.masses, self.none, self.dropped)
 
     def survival(self, points: Floats) -> Floats:
-        """P(|w| > t |v|) for each t > 0, w standard normal and v one of so many dimensions, shape as `points`.
+        """Return P(|w| > t |v|) for each t > 0, w standard normal and v one of so many dimensions, shape as `points`.
 
         For n dimensions it is the same as for n + 2 and a positive term, so the sum over the law needs the incomplete
         beta function at its two ends only. Zero dimensions are left out.
@@ -124,18 +124,18 @@ class NoisyBag(Curve):
             raise ValueError("the parameters of a bag are out of range")
 
     def reversed(self) -> "NoisyBag":
-        """The same: a Gaussian loss is symmetric for each weight."""
+        """Return the same loss: a Gaussian loss is symmetric for each weight."""
         return self
 
     def ends(self, epsilons: Floats) -> Ends:
-        """Lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
         if self.noisy == (self.records or self.size):  # No label is without noise.
             return bag_ends(self.weights, self.ratio, constant(self.size), epsilons, inside=True)
         return bag_ends(self.weights, self.ratio, self._counts, epsilons)
 
     @cached_property
     def _counts(self) -> Counts:
-        """How many noisy labels are in the bag of a label that has no noise."""
+        """The law of the number of noisy labels in the bag of a label that has no noise."""
         if self.records is None:
             return constant(self.noisy)
         return hypergeometric(self.records - 1, self.noisy, self.size - 1)
@@ -146,7 +146,7 @@ class NoisyBag(Curve):
 
 
 def bag_ends(weights: str, ratio: float, counts: Counts, epsilons: Floats, inside: bool = False) -> Ends:
-    """Lower and upper ends of delta for a label whose bag has a random number of noisy labels.
+    """Return the lower and upper ends of delta for a label whose bag has a random number of noisy labels.
 
     Args:
         counts: the law of that number; itself included where `inside`.
@@ -242,14 +242,14 @@ class HiddenWeights(Curve):
             raise ValueError("the parameters of hidden weights are out of range")
 
     def reversed(self) -> "HiddenWeights":
-        """N(0, I) against the other, scaled."""
+        """Return the loss of N(0, I) against the other law, scaled."""
         up, down = 1 + 2.0**-50, 1 - 2.0**-50
         return HiddenWeights(
             self.shrink / (1 - self.shrink) * up, min(self.stretch / (1 + self.stretch) * up, down), self.rows
         )
 
     def ends(self, epsilons: Floats) -> Ends:
-        """Lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
         from scipy.special import gammaincc
 
         shape, rate = self.rows / 2, self.shrink / 2
@@ -287,12 +287,12 @@ class HiddenWeights(Curve):
 
 
 def constant(number: int) -> Counts:
-    """Always the same positive number."""
+    """Return the law of a number that is certain, and positive."""
     return Counts(np.array([float(number)]), np.ones(1))
 
 
 def binomial(trials: int, probability: float) -> Counts:
-    """How many of `trials` independent labels are noisy; the probability of each in (0, 1]."""
+    """Return the law of the number of noisy labels among `trials` independent ones; the probability in (0, 1]."""
     if probability == 1:
         return constant(trials) if trials else Counts(np.empty(0), np.empty(0), none=1.0)
     odds = probability / (1 - probability)
@@ -301,7 +301,7 @@ def binomial(trials: int, probability: float) -> Counts:
 
 
 def hypergeometric(population: int, noisy: int, draws: int) -> Counts:
-    """How many of `draws` labels are noisy, drawn without replacement from a population with so many noisy ones."""
+    """Return the law of the number of noisy labels among `draws`, drawn without replacement from a population."""
     others = population - noisy - draws
     share = noisy / population if population else 0.0
     mean = draws * share

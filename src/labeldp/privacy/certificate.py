@@ -1,4 +1,4 @@
-"""Charge, Certificate, Release, Public, gather."""
+"""Charges, the certificates that list them, and the values that they certify."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Neighbors(Enum):
 
 @dataclass(frozen=True)
 class _Wording:
-    """How a certificate speaks of what is protected: the promise, its unit, one and many of it, and what might be."""
+    """The words of a certificate for what is protected: the promise, its unit, singular and plural, another case."""
 
     kind: str
     unit: str
@@ -39,7 +39,7 @@ class _Wording:
     other: str
 
     def trusted(self, trust: "Trust") -> str:
-        """Who sees what before the noise."""
+        """Return who sees the protected values before the noise."""
         one, many = self.seen
         return trust.value.replace("labels", many).replace("label", one)
 
@@ -76,7 +76,7 @@ class Charge:
     mechanism: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, exact."""
+        """Return plain JSON values, exact."""
         return {
             "id": self.id,
             "path": [list(step) for step in self.path],
@@ -86,7 +86,7 @@ class Charge:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Charge":
-        """The inverse of `to_json`."""
+        """Return the charge that `to_json` wrote."""
         path = tuple((str(split), int(part)) for split, part in value["path"])
         return cls(str(value["id"]), path, PrivacyLoss.from_json(value["loss"]), dict(value["mechanism"]))
 
@@ -113,7 +113,7 @@ class Certificate:
         return total_loss(self.entries)
 
     def at(self, delta: Any = 0.0) -> str:
-        """The guarantee at one delta, as a sentence.
+        """Return the guarantee at one delta, as a sentence.
 
         Args:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
@@ -138,7 +138,7 @@ class Certificate:
         return " ".join(part for part in parts if part)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; the loss is written exactly."""
+        """Return plain JSON values; the loss is written exactly."""
         return {
             "entries": [entry.to_json() for entry in self.entries],
             "dataset": self.dataset,
@@ -151,7 +151,7 @@ class Certificate:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Certificate":
-        """The inverse of `to_json`.
+        """Return the certificate that `to_json` wrote.
 
         Raises:
             InputError: not a certificate.
@@ -212,7 +212,7 @@ _LARGEST_EPSILON = 10**6
 
 
 def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
-    """What the parameters mean, for readers without the definition."""
+    """Return what epsilon and delta mean, for readers without the definition."""
     if epsilon > 50:
         return ""
     except_for = f", up to a probability of {delta:g}" if delta else ""
@@ -223,13 +223,13 @@ def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
 
 
 def odds_factor(epsilon: float) -> str:
-    """e to the power of epsilon, rounded up: in three digits, or as a power of ten from a billion on."""
+    """Return e to the power of epsilon, rounded up to three digits; from a billion on, to a power of ten."""
     exponent = epsilon / log(10) * (1 + 1e-12)
     return f"{float(rounded_up_text(10**exponent, 3)):,.0f}" if exponent < 9 else f"10^{ceil(exponent)}"
 
 
 def weak_promise(epsilon: float, about: str = "one label") -> str:
-    """What an epsilon above 10 lets happen, as a sentence; "" for a smaller one.
+    """Return a sentence that warns of an epsilon above 10, or "" for a smaller one.
 
     Args:
         epsilon: of a release or a budget.
@@ -260,7 +260,7 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
 
 
 def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
-    """The certificate of everything in `certificates`: each charge once, the weaker word where they differ."""
+    """Return one certificate for all: each charge once, and the weaker promise where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
     return Certificate(
         entries=tuple(entries.values()),
@@ -281,24 +281,24 @@ def _distinct(texts: Any) -> tuple[str, ...]:
 
 
 class CuratorLike(Protocol):
-    """What a private learner may ask of a curator."""
+    """The curator as a private learner uses it."""
 
     @property
     def records(self) -> int:
-        """How many records the curator holds; public."""
+        """The number of records that the curator holds; public."""
 
     @property
     def domain(self) -> Any:
         """The declared domain of the labels."""
 
     def release(self, mechanism: Any, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
-        """Charge the mechanism, then draw."""
+        """Charge the mechanism, draw, and return the release."""
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
         """Refuse steps that the budget would not admit together; nothing is charged."""
 
     def split(self, parts: Public[NDArray[np.integer[Any]]]) -> Sequence["CuratorLike"]:
-        """One curator for each part; the parts are disjoint by construction."""
+        """Return one curator for each part; the parts are disjoint by construction."""
 
 
 def number(value: Fraction | float) -> str:
@@ -307,7 +307,7 @@ def number(value: Fraction | float) -> str:
 
 
 def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
-    """What a label pays at most for all charges together.
+    """Return the most that any label pays for all charges together.
 
     Charges on the same records add up. A record lies in exactly one part of a split, so a split
     costs the worst of its parts; different splits add up, since nothing is known of how they overlap.
@@ -335,10 +335,10 @@ def _total(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
 
 
 def requested_delta(charges: Iterable[Charge]) -> Fraction:
-    """The largest delta that a mechanism was asked to keep; 0 where none was, as by a promise on a condition.
+    """Return the largest delta that a mechanism was asked to keep; 0 where none was.
 
     Raises:
-        InputError: a mechanism says something else than a number from 0 to 1.
+        InputError: the delta of a mechanism is not a number from 0 to 1.
     """
     try:
         asked = [charge.mechanism.get("delta") for charge in charges]
@@ -351,7 +351,7 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
 
 
 def checked_certificate(content: Any) -> Certificate:
-    """The certificate of a JSON value, with texts where texts belong.
+    """Return the certificate in a JSON value, after checking its types.
 
     Raises:
         InputError: not a certificate of labeldp, or a damaged one.

@@ -1,4 +1,4 @@
-"""What may be spent on one set of labels, and what was."""
+"""Budgets, and the ledger in memory that charges releases to them."""
 
 import json
 import secrets
@@ -47,7 +47,7 @@ class Budget:
             raise InputError("must lie in [0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
 
     def admits(self, loss: PrivacyLoss) -> bool:
-        """True when `loss` stays within the budget, in exact decimals where the guarantee is pure."""
+        """Return whether `loss` stays within the budget, in exact decimals where the guarantee is pure."""
         return loss.within(self.epsilon, self.delta)
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Request:
-    """What a curator asks a ledger to charge: everything that the outcome and its noise depend on.
+    """A charge that a curator asks of a ledger, with everything that the outcome and its noise depend on.
 
     Args:
         mechanism: the mechanism's public specification, plain JSON values.
@@ -87,7 +87,7 @@ class Request:
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
 
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
-        """All of it as plain JSON values; the noise key is a function of this.
+        """Return the request as plain JSON values; the noise key is a function of them.
 
         A step counts only where the mechanism has an array with a row for each record: any other is found again by
         whoever asks for the same, so that several runs share one release.
@@ -108,11 +108,11 @@ class Request:
         }
 
     def context(self) -> bytes:
-        """The identity as bytes, to bind keyed noise to it."""
+        """Return the identity as bytes, to bind keyed noise to it."""
         return json.dumps(self.identity(), sort_keys=True).encode()
 
     def certificate(self, charge: Charge, mechanism: Any, dataset: str) -> Certificate:
-        """The receipt of this request, charged as `charge` and answered by `mechanism`, and of what that rests on."""
+        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis."""
         keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
         own = Certificate(
             entries=(charge,),
@@ -128,7 +128,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What came out of a charged draw: the value, the mechanism that made it, and its receipt as it was first given."""
+    """The outcome of a charged draw: the value, the mechanism that made it, and its certificate as first given."""
 
     value: Any = field(repr=False)
     mechanism: Any
@@ -136,7 +136,7 @@ class Drawn:
 
 
 class LedgerLike(Protocol):
-    """What a curator needs of a ledger."""
+    """The ledger as a curator uses it."""
 
     @property
     def name(self) -> str:
@@ -154,15 +154,15 @@ class LedgerLike(Protocol):
         """Refuse in a process where this ledger does not know what was spent."""
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
-        """The result of `encode`, which compares labels with a declared domain that the ledger remembers, if it can."""
+        """Return the result of `encode`, which compares labels with a declared domain; a ledger file remembers that."""
 
     def enroll(self) -> str:
-        """A name for one more curator's records: only parts of records under one name are charged in parallel."""
+        """Return a name for one more curator: only parts of records under one name are charged in parallel."""
 
     def require(self, requests: Sequence[Request]) -> None:
-        """Refuse what the budget would not admit together; nothing is charged.
+        """Refuse requests that the budget would not admit together; nothing is charged.
 
-        What the ledger may find again is not counted: of a request only step, path and loss are known so early.
+        Releases that the ledger may find again do not count: only their step, path and loss are known so early.
         """
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
@@ -221,11 +221,11 @@ class Ledger(SingleProcess):
         return total_loss(self.charges)
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
-        """The result of `encode`: a ledger in memory remembers neither domains nor refusals."""
+        """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
         return encode()
 
     def enroll(self) -> str:
-        """Another name for each curator: whether two of them hold the same records is not known here."""
+        """Return a new name: whether two curators hold the same records is not known here."""
         self.check_process()
         with self._lock:
             self._curators += 1
@@ -245,7 +245,7 @@ class Ledger(SingleProcess):
         return charge
 
     def require(self, requests: Sequence[Request]) -> None:
-        """Refuse what the budget would not admit together: here nothing is ever found again.
+        """Refuse requests that the budget would not admit together; a ledger in memory finds none of them again.
 
         Raises:
             BudgetExceeded: nothing was charged.
@@ -272,7 +272,7 @@ def check_budget(budget: Budget, charges: Sequence[Charge], more: Sequence[Charg
     """Refuse more charges that would pass the budget together.
 
     Raises:
-        BudgetExceeded: with what it would come to.
+        BudgetExceeded: the message says what the total would be.
     """
     spent, total = total_loss(charges), total_loss([*charges, *more])
     if more and not budget.admits(total):

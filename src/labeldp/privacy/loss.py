@@ -1,4 +1,4 @@
-"""PrivacyLoss: +, |, delta, epsilon."""
+"""The privacy loss of releases: how it composes, and what it promises."""
 
 import math
 from collections import Counter
@@ -47,24 +47,24 @@ class PrivacyLoss:
 
     @classmethod
     def zero(cls) -> "PrivacyLoss":
-        """Nothing that depends on labels leaves."""
+        """Return the loss of releases that do not depend on labels."""
         return cls()
 
     @classmethod
     def pure(cls, epsilon: Any) -> "PrivacyLoss":
-        """epsilon-DP and nothing else known: the loss of binary randomized response, which dominates it."""
+        """Return the loss of any epsilon-DP mechanism: that of binary randomized response, which dominates it."""
         return cls.response(epsilon, classes=2)
 
     @classmethod
     def response(cls, epsilon: Any, classes: int) -> "PrivacyLoss":
-        """The exact loss of randomized response over `classes` answers; one answer costs nothing."""
+        """Return the exact loss of randomized response over `classes` answers; one answer costs nothing."""
         if classes < 1:
             raise InputError("must be at least 1", argument="classes")
         return cls(((((Response(positive_epsilon(epsilon), classes)), 1),),)) if classes > 1 else cls()
 
     @classmethod
     def failure(cls, delta: Any) -> "PrivacyLoss":
-        """With probability delta anything may be revealed, otherwise nothing."""
+        """Return the loss of revealing everything with probability delta, and otherwise nothing."""
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
             raise InputError("must lie in [0, 1]", argument="delta")
@@ -72,24 +72,24 @@ class PrivacyLoss:
 
     @classmethod
     def approximate(cls, epsilon: Any, delta: Any) -> "PrivacyLoss":
-        """(epsilon, delta)-DP and nothing else known."""
+        """Return the loss of any (epsilon, delta)-DP mechanism."""
         return cls.pure(epsilon) + cls.failure(delta)
 
     @classmethod
     def gaussian(cls, mu: float) -> "PrivacyLoss":
-        """Gaussian differential privacy with parameter mu = sensitivity / stddev."""
+        """Return the loss of Gaussian differential privacy with mu = sensitivity / stddev."""
         if not (mu > 0 and math.isfinite(mu)):
             raise InputError("mu must be positive and finite")
         return cls((((Gaussian(float(mu)), 1),),))
 
     @classmethod
     def curve(cls, curve: Curve) -> "PrivacyLoss":
-        """A pair of distributions whose curve is computed, such as those of `NoisyBag` and `HiddenWeights`."""
+        """Return the loss of a pair of laws whose curve is computed, such as `NoisyBag` or `HiddenWeights`."""
         return cls((((curve, 1),),))
 
     @classmethod
     def discrete(cls, losses: Iterable[Any], probabilities: Iterable[Any]) -> "PrivacyLoss":
-        """A finite loss distribution of a dominating pair; its masses are not checked to sum to 1 (rounded up)."""
+        """Return a finite loss distribution of a dominating pair; its masses are rounded up and need not sum to 1."""
         pairs = sorted(
             (decimal(a, "losses"), decimal(b, "probabilities")) for a, b in zip(losses, probabilities, strict=True)
         )
@@ -98,15 +98,15 @@ class PrivacyLoss:
         return cls((((Discrete(tuple(a for a, _ in pairs), tuple(b for _, b in pairs)), 1),),))
 
     def __add__(self, other: "PrivacyLoss") -> "PrivacyLoss":
-        """Both releases about the same labels, the second chosen after seeing the first if one likes."""
+        """Return the loss of both releases about the same labels; the second may be chosen after seeing the first."""
         return PrivacyLoss(_reduced(_joined(a, b) for a in self.alternatives for b in other.alternatives))
 
     def __or__(self, other: "PrivacyLoss") -> "PrivacyLoss":
-        """Releases about disjoint groups of labels."""
+        """Return the loss of two releases about disjoint groups of labels."""
         return PrivacyLoss(_reduced((*self.alternatives, *other.alternatives)))
 
     def __mul__(self, times: int) -> "PrivacyLoss":
-        """The same release `times` times, with fresh noise."""
+        """Return the loss of the same release `times` times, with fresh noise."""
         if not isinstance(times, int) or times < 1:
             raise InputError("times must be an integer, at least 1")
         if len(self.alternatives) == 1:
@@ -121,14 +121,14 @@ class PrivacyLoss:
         return None if None in bounds else max(bound for bound in bounds if bound is not None)
 
     def delta(self, epsilon: Any) -> float:
-        """The smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
+        """Return the smallest delta in [0, 1] that this bound can promise at `epsilon` >= 0, rounded up."""
         exact = decimal(epsilon, "epsilon")
         if exact < 0:
             raise InputError("must not be negative", argument="epsilon")
         return max(delta_of(sequence, exact) for sequence in self.alternatives)
 
     def epsilon(self, delta: Any = 0.0) -> float:
-        """The smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up; infinite where none."""
+        """Return the smallest epsilon that this bound can promise at `delta` in [0, 1], rounded up, or infinity."""
         exact = decimal(delta, "delta")
         if not 0 <= exact <= 1:
             raise InputError("must lie in [0, 1]", argument="delta")
@@ -142,24 +142,24 @@ class PrivacyLoss:
         return largest
 
     def within(self, epsilon: Any, delta: Any) -> bool:
-        """True when (epsilon, delta) covers this loss; exact decimals where no bound of a curve is needed."""
+        """Return whether (epsilon, delta) covers this loss; in exact decimals where no bound of a curve is needed."""
         limit, share = decimal(epsilon, "epsilon"), decimal(delta, "delta")
         return all(within(sequence, limit, share) for sequence in self.alternatives)
 
     def kinks(self) -> list[Fraction]:
-        """Every non-negative epsilon at which a curve of finite atoms can change its slope in e^epsilon."""
+        """Return every non-negative epsilon at which a curve of finite atoms can change its slope in e^epsilon."""
         found = {Fraction(0)}
         for sequence in self.alternatives:
             found.update(loss for loss in finite_losses(sequence) if loss > 0)
         return sorted(found)
 
     def to_json(self) -> list[Any]:
-        """As plain JSON values, exact."""
+        """Return plain JSON values, exact."""
         return [[{**atom.to_json(), "times": count} for atom, count in sequence] for sequence in self.alternatives]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> "PrivacyLoss":
-        """The inverse of `to_json`."""
+        """Return the loss that `to_json` wrote."""
         if not value:
             raise ValueError("a privacy loss has at least one alternative")
         return cls(_reduced(map(_row_from_json, value)))

@@ -1,4 +1,4 @@
-"""What must not be copied, and what belongs to the process that made it."""
+"""Base classes of objects that must not be copied, or not leave the process that made them."""
 
 import os
 from typing import ClassVar, NoReturn
@@ -23,7 +23,7 @@ class NotCopyable:
     """
 
     _why_no_copy: ClassVar[str]
-    """What a user is told who tries: why not, and what to do."""
+    """The message of the error: why not, and what to do instead."""
 
     def __reduce__(self) -> NoReturn:
         raise InputError(self._why_no_copy)
@@ -36,7 +36,7 @@ class SingleProcess(NotCopyable):
     """
 
     _why_no_fork: ClassVar[str]
-    """What a user is told in a fork of the process."""
+    """The message of the error in a fork of the process."""
 
     def _claim_process(self) -> None:
         """Belong to the process at hand from now on."""

@@ -53,16 +53,16 @@ class Randomness(ABC):
 
     @property
     def identity(self) -> str:
-        """What two sources have in common that draw the same words for the same release: public."""
+        """A public name of the source: two sources with the same one draw the same words for the same release."""
         return self.kind.name
 
     def bind(self, context: bytes) -> "Randomness":
-        """The randomness of one release. Only keyed noise depends on it."""
+        """Return the randomness of one release; only keyed noise depends on the context."""
         return self
 
     @abstractmethod
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Ids of `count` records in the form that `fill` takes: row numbers where none are given."""
+        """Return the ids of `count` records in the form that `fill` takes: row numbers where none are given."""
 
 
 @final
@@ -161,13 +161,13 @@ class KeyedRandomness(NotCopyable, Randomness):
         self._key = derive_key(key, b"context", context)
 
     def bind(self, context: bytes) -> "KeyedRandomness":
-        """The randomness of one release under this key."""
+        """Return the randomness of one release under this key."""
         bound = KeyedRandomness(self._key, context)
         bound.is_bound = True
         return bound
 
     def stream(self) -> "KeyedStream":
-        """Words one after another, for what has no records: the same ones from the beginning each time."""
+        """Return words one after another, for what has no records; each call begins with the same ones."""
         return KeyedStream(derive_key(self._key, b"stream"))
 
     def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
@@ -187,7 +187,7 @@ class KeyedRandomness(NotCopyable, Randomness):
         return f"{self.kind.name} {derive_key(self._key, b'fingerprint').hex()[:16]}"
 
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Integer ids as they are; texts as a 96-bit hash under the key.
+        """Return integer ids as they are, and texts as a 96-bit hash under the key.
 
         Raises:
             InputError: ids are repeated; the message does not say which.
@@ -235,7 +235,7 @@ class KeyedStream(NotCopyable, Randomness):
 
 
 def derive_key(key: bytes, *parts: bytes) -> bytes:
-    """A key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
+    """Return a key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
     message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
     return hmac.digest(key, message, hashlib.sha256)
 
@@ -278,10 +278,10 @@ RandomSource = Randomness | np.random.Generator
 
 
 def as_randomness(rng: RandomSource) -> Randomness:
-    """What a caller passed as `rng`, as a source of words. There is no default.
+    """Return the source of words that a caller passed as `rng`; there is no default.
 
     Raises:
-        InputError: anything else than the three kinds.
+        InputError: `rng` is none of the three kinds.
     """
     if isinstance(rng, Randomness):
         return rng
@@ -294,7 +294,7 @@ def as_randomness(rng: RandomSource) -> Randomness:
 
 
 def as_bound(rng: RandomSource) -> Randomness:
-    """What a caller passed as `rng`, as the noise of one release that belongs to no record.
+    """Return the source of words for one release whose noise belongs to no record.
 
     Raises:
         InputError: a key that `bind` gave no release, or a stream, which can be begun again: all parts of a table
@@ -313,7 +313,7 @@ def as_bound(rng: RandomSource) -> Randomness:
 
 
 def as_successive(rng: RandomSource) -> Randomness:
-    """What a caller passed as `rng`, as a source of words that come one after another.
+    """Return the source of words that come one after another.
 
     Raises:
         InputError: keyed randomness by records, whose words would be the same ones each time.
@@ -328,7 +328,7 @@ def as_successive(rng: RandomSource) -> Randomness:
 
 
 def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
-    """Integer record ids, shape (count,), as unsigned words; uniqueness is the caller's."""
+    """Return integer record ids as unsigned words, shape (count,); the caller checks that they are distinct."""
     array = np.asarray(ids)
     if array.shape != (count,) or array.dtype.kind not in "iu":
         raise InputError("ids must be one integer, or one text, for each record")
@@ -336,7 +336,7 @@ def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
 
 
 def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
-    """96-bit keyed hashes of text ids, shape (count, 12)."""
+    """Return 96-bit keyed hashes of text ids, shape (count, 12)."""
     if len(ids) != count:
         raise InputError("ids must be one integer, or one text, for each record")
     texts = (value if isinstance(value, bytes) else str(value).encode() for value in ids)
@@ -345,7 +345,7 @@ def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
 
 
 def record_words(ids: Any, count: int, key: bytes) -> Ids:
-    """Record ids in the form that AES blocks take: row numbers for None, integers, or hashes of texts under the key."""
+    """Return record ids as AES blocks take them: row numbers for None, integers, or hashes of texts under the key."""
     if ids is None:
         return np.arange(count, dtype=np.uint64)
     if np.asarray(ids[:1]).dtype.kind in "iu":
@@ -375,7 +375,7 @@ class LabelDigest:
         self._count += len(codes)
 
     def hexdigest(self) -> str:
-        """The digest so far: 128 bits and the number of records."""
+        """Return the digest so far: 128 bits and the number of records."""
         return f"{int(self._sum[0]):016x}{int(self._sum[1]):016x}-{self._count}"
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ _SMALLEST = 1e-300
 
 
 def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
-    """The largest Rényi divergence of two laws whose log-ratio varies by at most `width`.
+    """Return the largest Rényi divergence of two laws whose log-ratio varies by at most `width`.
 
     Args:
         width: positive; from the smallest to the largest log-ratio of an outcome.
@@ -75,7 +75,7 @@ def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: Array
 
 
 def lazy_rdp(share: ArrayLike, rdp: ArrayLike, orders: ArrayLike) -> Floats:
-    """The Rényi divergence of a mechanism that runs with probability `share`, and otherwise says that it did not.
+    """Return the Rényi divergence of a mechanism that runs with probability `share`, and says whether it did.
 
     Source: `docs/proofs/online.md`, equation (5).
     """
@@ -85,7 +85,7 @@ def lazy_rdp(share: ArrayLike, rdp: ArrayLike, orders: ArrayLike) -> Floats:
 
 
 def rdp_delta(rdp: Floats, orders: Floats, epsilons: Floats) -> Floats:
-    """The delta at each epsilon >= 0 that Rényi divergences promise, shape as epsilons.
+    """Return the delta that Rényi divergences promise at each epsilon >= 0, shape as epsilons.
 
     Args:
         rdp, orders: shape (orders,).
@@ -110,7 +110,7 @@ def _log_moment(first: Floats, x: Floats, second: Floats, y: Floats) -> Floats:
 def switching_rdp(
     rate: ArrayLike, redraw: ArrayLike, batch: int, batches: float, swing: int, chains: int, orders: ArrayLike
 ) -> Floats:
-    """The Rényi divergence of all actions of a `Switching`, of the shape that rate, redraw and orders have together.
+    """Return the Rényi divergence of all actions of a `Switching`; rate, redraw and orders are broadcast together.
 
     Source: `docs/proofs/online.md`, equation (6).
     """
@@ -166,7 +166,7 @@ class Switching(Curve):
             raise ValueError("the parameters of a switching learner are out of range")
 
     def reversed(self) -> "Switching":
-        """The same: the bound holds for both orders of two neighbors."""
+        """Return the same loss: the bound holds for both orders of two neighbors."""
         return self
 
     @cached_property
@@ -176,7 +176,7 @@ class Switching(Curve):
         return exact * (1 + RENYI_ROUNDING)
 
     def ends(self, epsilons: Floats) -> Ends:
-        """Zero, and the upper end of delta at each epsilon >= 0, shape as given."""
+        """Return zeros, and the upper end of delta at each epsilon >= 0, shape as given."""
         upper = rdp_delta(self._rdp, ORDERS, epsilons) * (1 + RENYI_ROUNDING) + _SMALLEST
         return np.zeros(len(epsilons)), np.minimum(upper, 1.0)
 

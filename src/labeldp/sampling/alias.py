@@ -26,7 +26,7 @@ class AliasTable:
 
     @classmethod
     def of(cls, weights: Sequence[int]) -> "AliasTable":
-        """The table of integer weights that sum to 2**64, at most 2**24 of them."""
+        """Return the table of integer weights that sum to 2**64, at most 2**24 of them."""
         if sum(weights) != WORD or min(weights) < 0:
             raise ValueError("weights must be non-negative integers that sum to 2**64")
         bits = max(1, (len(weights) - 1).bit_length())
@@ -36,13 +36,13 @@ class AliasTable:
         return cls(len(weights), 64 - bits, np.array(thresholds, dtype=np.uint64), np.array(others, dtype=np.uint32))
 
     def draw(self, words: Words) -> NDArray[np.intp]:
-        """Outputs for uniform words, shape (n,)."""
+        """Return outputs for uniform words, shape (n,)."""
         columns = (words >> np.uint64(self.shift)).astype(np.intp)
         rest = words & np.uint64((1 << self.shift) - 1)
         return np.where(rest < self.thresholds[columns], columns, self.others[columns])
 
     def weights(self) -> list[int]:
-        """The exact weights, read back from the columns."""
+        """Return the exact weights, read back from the columns."""
         total = [0] * len(self.thresholds)
         share = 1 << self.shift
         for column, (threshold, other) in enumerate(zip(self.thresholds.tolist(), self.others.tolist(), strict=True)):

@@ -15,7 +15,7 @@ MIN_RATE = Fraction(1, 1 << 32)
 
 
 def exp_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, unit: Fraction) -> Flags:
-    """Coins that are true with probability exactly e^(-unit * exponent), shape (len(cells),).
+    """Return coins that are true with probability exactly e^(-unit * exponent), shape (len(cells),).
 
     The word is compared with certified bounds of the probability; where they do not decide, which
     happens about once in 2**60, further words and finer bounds do.
@@ -59,7 +59,7 @@ def _refine(word: int, exponent: Fraction, stream: WordStream, cell: NDArray[np.
 
 
 def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
-    """Integers i with probability proportional to e^(-rate * |i|), exactly and without bound, shape (len(stream),).
+    """Return integers i with probability proportional to e^(-rate * |i|), exactly, unbounded, shape (len(stream),).
 
     Args:
         rate: at least `MIN_RATE`, so that no noise leaves 64 bits.
@@ -81,7 +81,7 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
 
 
 def laplace_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
+    """Return the law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
     decay = math.exp(-rate)
     places = edges.astype(np.float64)
     below = np.where(places < 0, decay ** -places.clip(max=0.0), 1 + decay - decay ** (places.clip(min=0.0) + 1))
@@ -89,7 +89,8 @@ def laplace_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> Integers:
-    """Integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),): a place and full rounds."""
+    """Return integers x >= 0 with probability proportional to e^(-rate * x), shape (len(cells),)."""
+    # A place within a round, and full rounds.
     length = math.ceil(1 / rate)
     places = np.zeros(len(cells), dtype=np.int64)
     open_cells = np.arange(len(cells))
@@ -102,7 +103,7 @@ def _geometric(stream: WordStream, cells: NDArray[np.intp], rate: Fraction) -> I
 
 
 def geometric_rounds(stream: WordStream, cells: NDArray[np.intp], exponent: Fraction) -> Integers:
-    """Integers k >= 0 with probability proportional to e^(-exponent * k), shape (len(cells),): coins until a tail."""
+    """Return integers k >= 0 with probability proportional to e^(-exponent * k), shape (len(cells),)."""
     rounds = np.zeros(len(cells), dtype=np.int64)
     running = np.arange(len(cells))
     while running.size:
@@ -126,7 +127,7 @@ _LIMB_BITS = 20
 
 
 def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
-    """Integers i with probability proportional to e^(-i^2 / (2 stddev^2)), exactly, shape (len(stream),).
+    """Return integers i with probability proportional to e^(-i^2 / (2 stddev^2)), exactly, shape (len(stream),).
 
     Args:
         stream: a cell for each integer.
@@ -154,7 +155,7 @@ def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
 
 
 def _half_normal(stream: WordStream, cells: NDArray[np.intp]) -> Integers:
-    """Integers k >= 0 with probability proportional to e^(-k^2 / 2), shape (len(cells),)."""
+    """Return integers k >= 0 with probability proportional to e^(-k^2 / 2), shape (len(cells),)."""
     drawn = np.zeros(len(cells), dtype=np.int64)
     open_cells = np.arange(len(cells))
     half = Fraction(1, 2)
@@ -166,7 +167,7 @@ def _half_normal(stream: WordStream, cells: NDArray[np.intp]) -> Integers:
 
 
 def product_coins(stream: WordStream, cells: NDArray[np.intp], one: Integers, other: Integers, unit: Fraction) -> Flags:
-    """Coins that are true with probability exactly e^(-unit * one * other), shape (len(cells),).
+    """Return coins that are true with probability exactly e^(-unit * one * other), shape (len(cells),).
 
     The product is a sum of three products of shorter integers, so it may have 100 bits; a coin of a sum is a coin
     of each term in turn.
@@ -186,7 +187,7 @@ def product_coins(stream: WordStream, cells: NDArray[np.intp], one: Integers, ot
 
 
 def power_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers, unit: Fraction) -> Flags:
-    """Coins that are true with probability exactly e^(-unit * exponent): one coin for each binary digit of it.
+    """Return coins that are true with probability exactly e^(-unit * exponent): one coin for each binary digit of it.
 
     `exp_coins` bounds one exponential for each distinct exponent, this one for each digit: use it where the exponents
     are many and different.
@@ -219,7 +220,7 @@ EDGE_ERROR = 2.0**-51
 
 
 def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomness) -> Flags:
-    """Independent coins that are true with probability exactly keep · e^(-unit · cost), of the shape of `costs`.
+    """Return independent coins that are true with probability exactly keep · e^(-unit · cost), of the shape of `costs`.
 
     Args:
         costs: non-negative.
@@ -242,7 +243,7 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
 
 
 def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) -> bool:
-    """Is the uniform number that begins with these 64 bits below keep · e^-exponent?"""
+    """Return whether the uniform number that begins with these 64 bits is below keep · e^-exponent."""
     bits = 64
     while True:
         low, high = _scaled(exponent, bits + 64)
@@ -254,7 +255,7 @@ def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) 
 
 
 def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
-    """An index i with probability exactly proportional to e^(-unit · totals[i]).
+    """Return an index i with probability exactly proportional to e^(-unit · totals[i]).
 
     The uniform number times the sum of all weights is looked up among their cumulated sums; where an edge is
     closer than doubles can tell, the same number goes on with more bits, and the weights are computed in integers.
@@ -276,7 +277,7 @@ def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
 
 
 def _draw_exactly(gaps: Integers, unit: Fraction, word: int, rng: Randomness) -> int:
-    """The same draw in integers, from the number that begins with these 64 bits."""
+    """Return the index of `draw_index` in integers, from the number that begins with these 64 bits."""
     values, places = np.unique(gaps, return_inverse=True)
     bits = 64
     while True:

@@ -53,7 +53,7 @@ class BinnedLaw:
 
     @cached_property
     def ceilings(self) -> list[int]:
-        """What the law, with value 2**_FIXED_BITS at zero, does not exceed in each bin."""
+        """Upper bounds of the law in each bin, where its value at zero is 2**_FIXED_BITS."""
         ends = (self.unit * (h << self.shift) ** self.power for h in range(BIN_COUNT))
         highs = (exp_bounds(-min(end, Fraction(_MAX_EXPONENT)))[1] for end in ends)
         return [-(-(high.numerator << _FIXED_BITS) // high.denominator) for high in highs]
@@ -81,7 +81,7 @@ class BinnedLaw:
         return np.array([float(self.scale * WORD / weight) for weight in self.weights])
 
     def propose(self, randomness: Randomness, count: int) -> tuple[Integers, Flags, Flags]:
-        """Places, which of them are kept, and one fair coin for each, all of shape (count,)."""
+        """Return places, which of them are kept, and one fair coin for each, all of shape (count,)."""
         first, second, third = (fresh_words(randomness, count) for _ in range(3))
         bins = self._bins.draw(first)
         places = (bins << self.shift) | (second >> np.uint64(64 - self.shift)).astype(np.int64) if self.shift else bins
@@ -127,7 +127,7 @@ def _places(rate: Fraction) -> BinnedLaw:
 
 
 def wide_gaussian(randomness: Randomness, count: int) -> Integers:
-    """Integers i with probability proportional to e^(-i^2 / (2 WIDE_STDDEV^2)) and |i| < 16 WIDE_STDDEV.
+    """Return integers i with probability proportional to e^(-i^2 / (2 WIDE_STDDEV^2)) and |i| < 16 WIDE_STDDEV.
 
     The law is `discrete_gaussian` of this standard deviation, but for its tails, whose mass is below 2**-180.
 
@@ -151,7 +151,7 @@ def wide_gaussian(randomness: Randomness, count: int) -> Integers:
 
 
 def wide_laplace(randomness: Randomness, count: int, rate: Fraction) -> Integers:
-    """Integers i with probability proportional to e^(-rate * |i|), without bound: `discrete_laplace`, faster.
+    """Return integers i with probability proportional to e^(-rate * |i|), without bound: `discrete_laplace`, faster.
 
     Args:
         randomness: fresh words; keyed randomness by records would repeat them, and is refused.

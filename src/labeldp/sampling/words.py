@@ -15,7 +15,7 @@ NORMAL_ERROR = 2.0**-49
 
 
 def fresh_seed(randomness: Randomness) -> NDArray[np.int64]:
-    """A seed of 256 bits, shape (4,), drawn without a look at labels, and not of the words that noise is made of."""
+    """Return a seed of 256 bits, shape (4,), independent of the labels and of the words that make noise."""
     source, words = randomness.bind(b"public seed"), np.empty(SEED_WORDS, dtype=np.uint64)
     source.fill(words, source.record_ids(None, SEED_WORDS), 0)
     return words.view(np.int64)
@@ -33,7 +33,7 @@ class WordStream:
         return len(self._ids)
 
     def words(self, cells: NDArray[np.intp]) -> Words:
-        """One fresh word for each of the cells, shape (len(cells),)."""
+        """Return one fresh word for each of the cells, shape (len(cells),)."""
         words = np.empty(len(cells), dtype=np.uint64)
         self._randomness.fill(words, self._ids[cells], self._lane)
         self._lane += 1
@@ -41,14 +41,14 @@ class WordStream:
 
 
 def public_stream(released: Any, count: int) -> WordStream:
-    """Words for `count` records that follow from the seed of a released array."""
+    """Return words for `count` records that follow from the seed of a released array."""
     seed = np.asarray(released)[:SEED_WORDS].astype("<i8").tobytes()
     public = KeyedRandomness(seed, b"what a release of bags publishes")
     return WordStream(public, public.record_ids(None, count))
 
 
 def normals(stream: WordStream) -> NDArray[np.float64]:
-    """Standard normal numbers, shape (len(stream),).
+    """Return standard normal numbers, shape (len(stream),).
 
     P(|W| > x) = U is taken as u or 1 - u with u in (0, 1/2) from 128 bits, so that small numbers and large ones have
     the same relative error.
@@ -66,14 +66,14 @@ def normals(stream: WordStream) -> NDArray[np.float64]:
 
 
 class RecordStream(WordStream):
-    """The same where every cell counts its own lanes: what it draws does not depend on the cells beside it."""
+    """A `WordStream` in which each cell counts its own lanes: its draws do not depend on the cells beside it."""
 
     def __init__(self, randomness: Randomness, ids: Ids) -> None:
         super().__init__(randomness, ids)
         self._lanes = np.zeros(len(ids), dtype=np.intp)
 
     def words(self, cells: NDArray[np.intp]) -> Words:
-        """One fresh word for each of the cells, which are distinct, shape (len(cells),)."""
+        """Return one fresh word for each of the cells, which are distinct, shape (len(cells),)."""
         words = np.empty(len(cells), dtype=np.uint64)
         self._randomness.fill(words, self._ids[cells], self._lanes[cells])
         self._lanes[cells] += 1
@@ -81,7 +81,7 @@ class RecordStream(WordStream):
 
 
 def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers:
-    """Exactly uniform integers below `bound` (1 to 2**63), one for each cell; words past the last range are redrawn."""
+    """Return exactly uniform integers below `bound` (1 to 2**63), one for each cell, by rejection."""
     limit = WORD // bound * bound - 1
     values = np.zeros(len(cells), dtype=np.int64)
     open_cells = np.arange(len(cells))
@@ -94,7 +94,7 @@ def uniform(stream: WordStream, cells: NDArray[np.intp], bound: int) -> Integers
 
 
 def fresh_words(rng: Randomness, count: int) -> Words:
-    """So many uniform 64-bit words."""
+    """Return `count` uniform 64-bit words."""
     words = np.empty(count, dtype=np.uint64)
     rng.fill(words, words)  # Ids matter to keyed randomness alone.
     return words

@@ -12,13 +12,13 @@ from labeldp.privacy import InputError, check_choice, check_integer, check_posit
 from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
 
 SPREAD = 0.5
-"""How far labels of like records are taken to scatter, a standard deviation, where half of the range is 1."""
+"""The default standard deviation of the labels of like records, where half of the range is 1."""
 
 MIN_RECORDS_INSIDE = 1e-9
 """No cube expects fewer records: such a balance says that there is no scatter to speak of."""
 
 MIN_EPSILON = 1e-9
-"""With less nobody has ever learned anything."""
+"""Smaller values are refused: nothing can be learned."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CellNoise:
     everyone: float = 0.0
 
     def variance(self, inside: float, records: float, *, reach: float = 1.0) -> float:
-        """The variance of the answer.
+        """Return the variance of the answer.
 
         Args:
             inside: n, records in the cell.
@@ -48,7 +48,7 @@ class CellNoise:
         return self.scatter / inside + reach**2 * self.added(inside, records)
 
     def added(self, inside: float, records: float) -> float:
-        """The variance that privacy adds at T = 1."""
+        """Return the variance that privacy adds at T = 1."""
         return self.record / inside + (self.cell + self.everyone * records) / inside**2
 
 
@@ -72,7 +72,7 @@ class Balance:
 def cell_noise(
     *, task: str, trust: str = "local", protection: str = "label", epsilon: Any = None, spread: float = SPREAD
 ) -> CellNoise:
-    """The noise of a cell's answer: of classes the difference between the shares of the two that lead, and tie.
+    """Return the noise of a cell's answer: of classes the difference between the shares of the two that lead, and tie.
 
     Args:
         task: "classification", "regression" or "heavy-tailed".
@@ -93,7 +93,7 @@ def cell_noise(
         raise InputError("epsilon is missing")
     exact = float(positive_epsilon(epsilon))
     if exact < MIN_EPSILON:
-        raise InputError(f"epsilon must be at least {MIN_EPSILON:g}: with less nothing can be learnt")
+        raise InputError(f"epsilon must be at least {MIN_EPSILON:g}: with less nothing can be learned")
     laplace = 2 / exact**2  # the variance of noise of sensitivity 1
     if task == "classification":
         if trust == "central":
@@ -111,7 +111,7 @@ def cell_noise(
 def balance(
     *, records: float, noise: CellNoise, dimension: int, beta: float = 1.0, moments: float = math.inf
 ) -> Balance:
-    """The side of cubes, and for heavy tails the clipping radius, with the least squared bias plus variance.
+    """Return the side of cubes, and for heavy tails the clipping radius, with the least squared bias plus variance.
 
     h^(2β) + (T^(1-p)/(p-1))² + variance of the noise with n = N h^d records.
 
@@ -146,7 +146,7 @@ def balance(
 def relative_records(
     *, records: float, dimension: int, beta: float = 1.0, moments: float = math.inf, noise: CellNoise
 ) -> float:
-    """How many times the records give with this noise the error that N give without privacy.
+    """Return how many times N records need to be for the error without privacy, with this noise.
 
     Args:
         records: N.

@@ -85,7 +85,7 @@ def debiased_gap_bound(
     complexity: float,
     outside: float = 0.0,
 ) -> float:
-    """How far the debiased risk on released labels is at most from the true population risk, for all functions at once.
+    """Bound the distance of the debiased risk on released labels from the population risk, for all functions at once.
 
     It is 2Lc R + c √(ln(2/failure)/(2n)) + P(label is no candidate), with c = (e^ε + 2k - 3)/(e^ε - 1).
 
@@ -152,7 +152,7 @@ def erm_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float
 
 
 def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float, lipschitz: float) -> float:
-    """The same where each vector stands k times, for the best k: it grows as ε falls, like 0.076 DL/√(εn) for δ = 0.
+    """Return `erm_lower_bound` where each vector stands k times, for the best k: about 0.076 DL/√(εn) for δ = 0.
 
     k equal labels that change together are private with kε and δ (e^(kε) - 1)/(e^ε - 1), and count as one record of
     `erm_lower_bound`; records that are left over have no features.

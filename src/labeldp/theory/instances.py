@@ -50,11 +50,11 @@ class Cubes:
 
     @property
     def count(self) -> int:
-        """How many cubes there are."""
+        """The number of cubes."""
         return int(self.per_axis**self.dimension)
 
     def index(self, features: ArrayLike) -> NDArray[np.int64]:
-        """The cube of each row of features, shape (n, d); rows outside count to the nearest cube."""
+        """Return the cube of each row of features, shape (n, d); rows outside belong to the nearest cube."""
         rows = np.asarray(features, dtype=float).reshape(-1, self.dimension)
         places = np.clip((rows * self.per_axis).astype(np.int64), 0, self.per_axis - 1)
         return np.ravel_multi_index(tuple(places.T), (self.per_axis,) * self.dimension).astype(np.int64)
@@ -206,7 +206,7 @@ def hard_classes(
     amplitude: float = 1.0,
     rng: np.random.Generator,
 ) -> HardClasses:
-    """The instance of M^(d - γβ) bumps of height `amplitude` · M^-β among M^d cubes.
+    """Return the instance of M^(d - γβ) bumps of height `amplitude` · M^-β among M^d cubes.
 
     Every class probability is β-Hölder with the constant 2^β · amplitude, and the margin condition holds with
     C = 2 amplitude^-γ; both do not depend on M, nor on K.
@@ -234,7 +234,7 @@ def hard_classes(
 def hard_values(
     per_axis: int, *, dimension: int, beta: float = 1.0, amplitude: float = 1.0, rng: np.random.Generator
 ) -> HardValues:
-    """The instance of bounded regression: labels 1 or -1 whose mean is `amplitude` · M^-β with a sign for each cube.
+    """Return the instance of bounded regression: labels 1 or -1 with mean `amplitude` · M^-β and a sign for each cube.
 
     The mean is β-Hölder with the constant 2^(1+β) · amplitude.
 
@@ -261,7 +261,7 @@ def heavy_values(
     amplitude: float = 1.0,
     rng: np.random.Generator,
 ) -> HardValues:
-    """The same with heavy tails: labels T, 0 or -T with E|label|^p = `bound`, and T that grows as the bumps shrink.
+    """Return the instance of heavy tails: labels T, 0 or -T with E|label|^p = `bound`; T grows as the bumps shrink.
 
     T = (bound / (2 height))^(1/(p - 1)), or bound^(1/p) where that is more: else P(label is not 0) would exceed 1.
 

@@ -1,4 +1,4 @@
-"""How the excess risk falls with the records, for every task, trust and protection: Table I of Zhao, corrected.
+"""Rates at which the excess risk falls with the records: Table I of Zhao, corrected.
 
 Rates leave constants out: they compare, they do not predict. What privacy costs with the constants of our mechanisms
 is in `labeldp.theory.balance`.
@@ -57,15 +57,15 @@ class Term:
     capped: bool = False
 
     def value(self, records: float, epsilon: float, logarithm: float = 1.0) -> float:
-        """The term at a number of records; `logarithm` is ln K for classes, else 1."""
+        """Return the term at a number of records; `logarithm` is ln K for classes, else 1."""
         return float((records * self._weight(epsilon) / logarithm) ** -self.exponent)
 
     def records(self, value: float, epsilon: float, logarithm: float = 1.0) -> float:
-        """The number of records at which the term has a value."""
+        """Return the number of records at which the term has a value."""
         return float(value ** (-1 / self.exponent) * logarithm / self._weight(epsilon))
 
     def _weight(self, epsilon: float) -> float:
-        """What epsilon makes of one record."""
+        """Return the factor by which epsilon weighs one record."""
         return float((min(epsilon, 1.0) if self.capped else epsilon) ** self.power)
 
 
@@ -79,7 +79,7 @@ def rate_terms(
     margin: float = 0.0,
     moments: float = 2.0,
 ) -> tuple[Term, ...]:
-    """The terms whose sum is the rate of a row of Table I, the term without privacy first where there are two.
+    """Return the terms whose sum is the rate of a row of Table I; the one without privacy first where there are two.
 
     Args:
         task: "classification", "regression" (labels in an interval) or "heavy-tailed" (labels with bounded moments).
@@ -125,7 +125,7 @@ def exponent(**setting: Any) -> float:
 
 
 def rate(*, records: float, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
-    """The excess risk that is possible, up to a constant: the sum of the terms of `rate_terms`.
+    """Return the excess risk that is possible, up to a constant: the sum of the terms of `rate_terms`.
 
     Args:
         records: N, at least 1.
@@ -141,7 +141,7 @@ def rate(*, records: float, epsilon: Any = None, classes: int = 2, **setting: An
 
 
 def records_for(risk: float, *, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
-    """How many records the rate needs for a risk: the inverse of `rate`, exact where there is one term.
+    """Return the number of records that the rate needs for a risk: the inverse of `rate`, exact for one term.
 
     Args:
         risk: as `rate` gives it.
@@ -172,7 +172,7 @@ def critical_side(*, records: float, epsilon: Any = None, classes: int = 2, **se
 
 
 def critical_records(side: float, *, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
-    """The number of records at which a side is critical: the inverse of `critical_side`.
+    """Return the number of records at which a side is critical: the inverse of `critical_side`.
 
     Args:
         side: h, of a cube.
@@ -195,7 +195,7 @@ def sample_multiplier(
     versus_trust: str | None = None,
     **setting: Any,
 ) -> float:
-    """How many times more records one promise needs than another, for the risk that the other has with `records`.
+    """Return how many times the records of another promise one promise needs for the same risk.
 
     Args:
         records: N of the other.
@@ -217,10 +217,10 @@ def sample_multiplier(
 
 
 def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
-    """The smoothness, in (0, 1]; the margin at least 0, and their product at most d.
+    """Return the smoothness, in (0, 1], after checking that the margin is at least 0 and their product at most d.
 
     Raises:
-        InputError: anything else.
+        InputError: another value.
     """
     smooth = check_positive(beta, "beta")
     if smooth > 1:
@@ -231,10 +231,10 @@ def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
 
 
 def check_moments(moments: Any) -> float:
-    """The number of bounded moments, at least 2; infinite for bounded labels.
+    """Return the number of bounded moments, at least 2; infinite for bounded labels.
 
     Raises:
-        InputError: anything else.
+        InputError: another value.
     """
     order = math.inf if moments == math.inf else check_positive(moments, "moments")
     if order < 2:
@@ -261,7 +261,7 @@ def _tail(task: str, moments: Any) -> float:
 
 
 def _numbers(records: Any, epsilon: Any, classes: Any, *, task: str, **setting: Any) -> tuple[float, float, float]:
-    """Records, epsilon and ln K (1 for regression), checked."""
+    """Return records, epsilon and ln K (1 for regression), checked."""
     count = check_positive(records, "records")
     if count < 1:
         raise InputError("records must be at least 1")
