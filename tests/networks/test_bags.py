@@ -9,7 +9,7 @@ import torch
 
 import labeldp as ldp
 from labeldp import BagSum, Interval, NoisyWeightedLLP
-from labeldp.mechanisms import ShownBags
+from labeldp.mechanisms import ReleasedSums
 from labeldp.networks import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.privacy import InputError, Public
 from labeldp.reproduce import AggregationGrid, reproduce_aggregation
@@ -109,7 +109,7 @@ def test_what_is_refused() -> None:
 
 def test_it_learns_from_what_a_file_says() -> None:
     _, _, release = made(64, sums)
-    read = ldp.Release(ShownBags.of(release), release.certificate)
+    read = ldp.Release(ReleasedSums.of(release), release.certificate)
     first, second = BagTargets.of(release), BagTargets.of(read)
     assert torch.equal(first.sums, second.sums) and torch.equal(first.order, second.order)
     assert torch.equal(first.weights, second.weights)

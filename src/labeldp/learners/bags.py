@@ -12,7 +12,7 @@ from labeldp.learners.cells.central import CellTreesRegressor
 from labeldp.learners.features import check_columns, check_rows, number_table
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
-from labeldp.mechanisms import Interval, ShownBags
+from labeldp.mechanisms import Interval, ReleasedSums
 from labeldp.privacy import Floats, InputError, Release
 
 ROUNDS = 4
@@ -69,7 +69,7 @@ def bag_rows(features: Any, release: Release[Any]) -> BagRows:
     Raises:
         InputError: another release, or features that do not fit it.
     """
-    shown = ShownBags.of(release)
+    shown = ReleasedSums.of(release)
     table = _table(features, shown)
     variances = np.asarray(shown.noise_stddev, dtype=np.float64) ** 2
     if shown.bags is None or shown.weights is None:
@@ -83,7 +83,7 @@ def bag_rows(features: Any, release: Release[Any]) -> BagRows:
     return BagRows(rows, shown.sums, squares.astype(np.float64), variances)
 
 
-def _table(features: Any, shown: ShownBags) -> Floats:
+def _table(features: Any, shown: ReleasedSums) -> Floats:
     """Public features as finite numbers, one row for each record of the bags.
 
     Raises:
@@ -113,7 +113,7 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     """
     if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0 <= ridge < np.inf:
         raise InputError("ridge must be at least 0")
-    rows, shown = bag_rows(features, release), ShownBags.of(release)
+    rows, shown = bag_rows(features, release), ReleasedSums.of(release)
     hidden = shown.bags is None
     coefficients = least_squares(rows, ridge, constant=not hidden)
     domain, middle = shown.domain, sum(shown.range) / 2
@@ -181,7 +181,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.estimator is not None and not hasattr(self.estimator, "fit"):
             raise InputError("estimator must be a regressor of scikit-learn, or None for boosted trees")
-        shown = ShownBags.of(release)
+        shown = ReleasedSums.of(release)
         if not shown.plain:
             raise InputError("release must be what a curator released by BagSum: weighted sums have no means")
         bags, table = np.asarray(shown.bags), np.asarray(number_table(X, self, fit=True), dtype=np.float64)

@@ -1,7 +1,10 @@
-"""How labels are randomized: domains, randomized response, unary bits, noise, selection, histograms, debiasing."""
+"""How labels are randomized: domains, randomized response, noise, selection, histograms, sums over bags, debiasing."""
+
+import warnings
+from typing import Any
 
 from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot
-from labeldp.mechanisms.bags.base import Bagged, ShownBags, median_bags, random_bags
+from labeldp.mechanisms.bags.base import Bagged, ReleasedSums, median_bags, random_bags
 from labeldp.mechanisms.bags.lba import HiddenBag, WeightedLBA, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags.llp import NoisyBags, NoisyWeightedLLP, WeightedSums, llp_calibrate, llp_delta, llp_epsilon
 from labeldp.mechanisms.bags.sums import BagSum, NaiveBags, linear_release_gdp
@@ -52,7 +55,7 @@ __all__ = [
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
-    "ShownBags",
+    "ReleasedSums",
     "Table",
     "UnaryEncoding",
     "WeightedLBA",
@@ -69,3 +72,15 @@ __all__ = [
     "median_bags",
     "random_bags",
 ]
+
+_RENAMED = {"ShownBags": "ReleasedSums"}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what an old name of this room is now, with a warning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        f"labeldp.mechanisms.{name} is labeldp.mechanisms.{_RENAMED[name]} now", DeprecationWarning, stacklevel=2
+    )
+    return globals()[_RENAMED[name]]

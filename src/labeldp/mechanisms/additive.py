@@ -122,11 +122,11 @@ class DiscreteLaplace(FiniteMechanism):
         )
 
     def tables(self) -> list[Table]:
-        """One row: the noise -N to N, which is added and clamped."""
+        """Return one row: the noise -N to N, which is added and clamped."""
         return [Table(np.array([[*self.half[:0:-1], *self.half]], dtype=object), "noise and clamp")]
 
     def weights(self) -> Weights:
-        """Exact weights over the grid, shape (grid, grid)."""
+        """Return exact weights over the grid, shape (grid, grid)."""
         size, reach = self.domain.size, self.reach
         refuse_large(size**2)
         noise = [*self.half[:0:-1], *self.half]
@@ -138,7 +138,7 @@ class DiscreteLaplace(FiniteMechanism):
         return weights
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """One block of noisy codes, shape (n,)."""
+        """Return one block of noisy codes, shape (n,)."""
         noise = self._alias.draw(words_for(randomness, ids)) - self.reach
         return np.clip(codes + noise, 0, self.reach).astype(codes.dtype)
 
@@ -154,7 +154,7 @@ class DiscreteLaplace(FiniteMechanism):
         return Debiased(values + outwards * step * decay / lost, condition)
 
     def unbiased_squares(self, noisy: Any, centers: Any) -> NDArray[np.float64]:
-        """Unbiased squared distances of the true labels from numbers, shape (n,), in the square of their unit.
+        """Return unbiased squared distances of the true labels from numbers, shape (n,), in the square of their unit.
 
         Of a function f of the label, f(z) - a / (1 - a)^2 (f(z + 1) - 2 f(z) + f(z - 1)) is unbiased inside of the
         grid, and at an end f(z) - a / (1 - a) times what f grows by, one step inwards.
@@ -253,11 +253,11 @@ class GaussianOneHot(EpsilonMechanism):
         return f"{self.domain.size} noisy class indicators for each record, by {self}"
 
     def encoded(self, codes: Codes) -> Integers:
-        """The indicators in steps, shape (n, K). They are private."""
+        """Return the indicators in steps, shape (n, K). They are private."""
         return STEPS_IN_INDICATOR * (codes[:, None] == np.arange(self.domain.size)).astype(np.int64)
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
+        """Return noisy indicators in steps, shape (n, K); see `Mechanism.randomize`."""
         codes = self.domain.check_codes(labels)
         randomness = self.bound(rng, ids)
         names = randomness.record_ids(ids, len(codes))
@@ -268,12 +268,12 @@ class GaussianOneHot(EpsilonMechanism):
         return noisy
 
     def _noise(self, randomness: Randomness, names: Ids) -> Integers:
-        """Noise in steps, shape (n, K): each class has randomness of its own."""
+        """Draw noise in steps, shape (n, K): each class has randomness of its own."""
         sources = (randomness.bind(f"class {j}".encode()) for j in range(self.domain.size))
         return np.stack([discrete_gaussian(RecordStream(each, names), self.stddev) for each in sources], axis=1)
 
     def indicators(self, noisy: Any) -> NDArray[np.float64]:
-        """What was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.
+        """Return what was released, one for an indicator, shape (n, K): unbiased, and not yet with rows that sum to 1.
 
         Raises:
             InputError: not integers of this shape.
@@ -284,7 +284,7 @@ class GaussianOneHot(EpsilonMechanism):
         return array / STEPS_IN_INDICATOR
 
     def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased indicators, shape (n, K), rows sum to 1: the noise in their common part is taken out."""
+        """Return unbiased indicators, shape (n, K), rows sum to 1: the noise in their common part is taken out."""
         values = self.indicators(noisy)
         return Debiased(values - (values.sum(axis=1, keepdims=True) - 1) / self.domain.size, 1.0)
 

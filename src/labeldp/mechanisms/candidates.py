@@ -51,7 +51,7 @@ class CandidateSets:
             raise InputError("prior must hold at least one class for each record, and no bit beyond the last class")
 
     def membership(self, start: int = 0, stop: int | None = None) -> NDArray[np.bool_]:
-        """Which classes are candidates, shape (stop - start, classes)."""
+        """Return which classes are candidates, shape (stop - start, classes)."""
         return np.unpackbits(self.packed[start:stop], axis=1, count=self.classes).view(np.bool_)
 
     @property
@@ -80,12 +80,12 @@ class CandidateSets:
 
     @classmethod
     def top(cls, prior: NDArray[np.float64], k: int) -> "CandidateSets":
-        """The k classes of largest prior, for each row of `prior` (n, classes); ties by class index."""
+        """Return the k classes of largest prior, for each row of `prior` (n, classes); ties by class index."""
         return cls._where(prior, lambda ranked: ranked[k - 1].view(np.uint64))
 
     @classmethod
     def best(cls, prior: NDArray[np.float64], epsilon: Fraction) -> "CandidateSets":
-        """For each row of `prior` (n, classes) the set that most often keeps a label drawn from it.
+        """Return, for each row of `prior` (n, classes), the set that most often keeps a label drawn from it.
 
         Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRWithPrior).
         """
@@ -128,7 +128,7 @@ def _as_words(packed: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def _best_threshold(ranked: Ranked, chances: NDArray[np.float64]) -> Keys:
-    """The smallest key of the set that maximizes chance times mass; of equal ones, of the smallest set."""
+    """Return the smallest key of the set that maximizes chance times mass; of equal ones, of the smallest set."""
     mass = ranked[0].copy()
     best, smallest = mass * chances[0], ranked[0].copy()
     for candidate, chance in zip(ranked[1:], chances[1:], strict=True):
@@ -141,7 +141,7 @@ def _best_threshold(ranked: Ranked, chances: NDArray[np.float64]) -> Keys:
 
 
 def _rows(classes: int) -> int:
-    """Rows of a block that stays in cache."""
+    """Return how many rows a block has that stays in cache."""
     return max(256, 4 * BLOCK // classes)
 
 
@@ -156,7 +156,7 @@ def _sortable(prior: NDArray[np.float64], keys: Keys) -> None:
 
 
 def candidate_sets(prior: Any, classes: int, epsilon: Fraction) -> CandidateSets:
-    """The sets of RRWithPrior for a released or public prior, or such sets as they are."""
+    """Return the sets of RRWithPrior for a released or public prior, or such sets as they are."""
     sets = prior.value if isinstance(prior, Public | Release) else None
     if isinstance(sets, CandidateSets):
         copied = CandidateSets(sets.packed.copy(), sets.classes)

@@ -24,23 +24,23 @@ MAX_SIZE = 1 << 24
 MAX_NAME = 1 << 64
 """Class names that are integers are below, in absolute value."""
 
-_LARGEST = 10**300
+_MAX_END = 10**300
 """No end of a range is larger, no step smaller than its inverse: differences and quotients of floats stay finite."""
 
-NUMBERS = (int, float, np.integer, np.floating, Decimal, Fraction)
+NUMBER_TYPES = (int, float, np.integer, np.floating, Decimal, Fraction)
 
-LABELS = (str, bytes, np.bool_, *NUMBERS)
+LABEL_TYPES = (str, bytes, np.bool_, *NUMBER_TYPES)
 """What a label may be; every other object is outside of any domain."""
 
 _BOOLEANS = {"false": 0, "False": 0, "FALSE": 0, "true": 1, "True": 1, "TRUE": 1}
 
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})(\.0*)?|-?[1-9](\.[0-9]{1,17})?e\+[0-9]{2}", re.ASCII)
+_INTEGER_TEXT = re.compile(r"-?(0|[1-9][0-9]{0,19})(\.0*)?|-?[1-9](\.[0-9]{1,17})?e\+[0-9]{2}", re.ASCII)
 
-_PLAIN = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(?i:inf)")
+_NUMBER_TEXT = re.compile(rb"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(?i:inf)")
 
-_LONG = 1 << 63
+_MAX_INT64 = 1 << 63
 
-_BOOLS = (bool, np.bool_)
+_BOOL_TYPES = (bool, np.bool_)
 
 _OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}"
 
@@ -55,7 +55,7 @@ class Domain(ABC):
 
     @abstractmethod
     def encode(self, labels: Any) -> Codes:
-        """Codes of labels, shape (n,).
+        """Return codes of labels, shape (n,).
 
         Raises:
             DomainError: a label is missing or outside; the message does not say which, where or how many.
@@ -63,7 +63,7 @@ class Domain(ABC):
 
     @abstractmethod
     def decode(self, codes: Any) -> NDArray[Any]:
-        """Labels of codes, shape (n,): the inverse of `encode`."""
+        """Return labels of codes, shape (n,): the inverse of `encode`."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Domain(ABC):
         return np.min_scalar_type(self.size - 1)
 
     def check_codes(self, codes: Any) -> Codes:
-        """Codes as an array of `dtype`, one-dimensional and inside the domain.
+        """Return codes as an array of `dtype`, one-dimensional and inside the domain.
 
         Raises:
             DomainError: a code is outside.
@@ -145,7 +145,7 @@ class Classes(Domain):
         return len(self.names)
 
     def encode(self, labels: Any) -> Codes:
-        """Codes of class names, shape (n,); see `Domain.encode`."""
+        """Return codes of class names, shape (n,); see `Domain.encode`."""
         array = _column(labels, self)
         if self.names == tuple(range(self.size)) and array.dtype.kind in "biuf" and array.dtype.itemsize <= 8:
             return self._encode_codes(array)
@@ -155,14 +155,16 @@ class Classes(Domain):
         return codes
 
     def _looked_up(self, array: NDArray[Any]) -> Codes | None:
-        """The codes of labels; None where one is outside."""
+        """Return the codes of labels; None where one is outside."""
         labels = array.tolist()
         kinds = set(map(type, labels))
-        if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABELS) for kind in kinds):
+        if array.dtype.kind not in "biufUSTO" or not all(issubclass(kind, LABEL_TYPES) for kind in kinds):
             return None
         codes: list[int | None] = list(map(self._named.get, labels))
-        if not kinds.isdisjoint(_BOOLS):  # False == 0, and they have different texts
-            codes = [None if isinstance(label, _BOOLS) else code for label, code in zip(labels, codes, strict=True)]
+        if not kinds.isdisjoint(_BOOL_TYPES):  # False == 0, and they have different texts
+            codes = [
+                None if isinstance(label, _BOOL_TYPES) else code for label, code in zip(labels, codes, strict=True)
+            ]
         if None in codes:
             pairs = list(zip(map(type, labels), labels, strict=True))  # True == 1, and they have different texts
             unknown = {pair for pair, code in zip(pairs, codes, strict=True) if code is None}
@@ -171,7 +173,7 @@ class Classes(Domain):
         return None if None in codes else np.array(codes, dtype=self.dtype)
 
     def _encode_codes(self, array: NDArray[Any]) -> Codes:
-        """Codes of numbers, where the names are the codes."""
+        """Return codes of numbers, where the names are the codes."""
         if array.dtype.kind == "f":
             numbers = array.astype(np.float64)
             if not np.all((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**31)):
@@ -196,7 +198,7 @@ class Classes(Domain):
         return _unique((value, code) for value, code in valued if value is not None)
 
     def _alike(self, label: Any) -> int | None:
-        """The code of a label that is no name as it stands: by its text in a file, or else by its value."""
+        """Return the code of a label that is no name as it stands: by its text in a file, or else by its value."""
         text = _text(label)
         if text is None or text in self._texts:
             return self._texts.get(text or "")
@@ -204,10 +206,12 @@ class Classes(Domain):
         return None if value is None else self._values.get(value)
 
     def decode(self, codes: Any) -> NDArray[Any]:
-        """Class names of codes, shape (n,)."""
+        """Return class names of codes, shape (n,)."""
         kinds = {type(name) for name in self.names}
         # Integers that do not fit numpy would make rounded floats.
-        plain = len(kinds) == 1 and not any(isinstance(name, int) and not -_LONG <= name < _LONG for name in self.names)
+        plain = len(kinds) == 1 and not any(
+            isinstance(name, int) and not -_MAX_INT64 <= name < _MAX_INT64 for name in self.names
+        )
         names = np.array(self.names, dtype=None if plain else object)
         return names[self.check_codes(codes)]
 
@@ -231,7 +235,7 @@ Result = TypeVar("Result")
 
 
 def silent(action: Callable[[], Result]) -> Result | None:
-    """What an action on labels returns, or None where it fails: its exception would hold a label."""
+    """Return what an action on labels returns, or None where it fails: its exception would hold a label."""
     try:
         return action()
     except MemoryError:
@@ -241,7 +245,7 @@ def silent(action: Callable[[], Result]) -> Result | None:
 
 
 def _column(labels: Any, domain: Domain) -> NDArray[Any]:
-    """Labels as a one-dimensional array; a masked label is a missing one, whatever stands below the mask.
+    """Return labels as a one-dimensional array; a masked label is a missing one, whatever stands below the mask.
 
     Raises:
         DomainError: a label is masked, or labels of different kinds do not make an array.
@@ -256,7 +260,7 @@ def _column(labels: Any, domain: Domain) -> NDArray[Any]:
 
 
 def _as_array(labels: Any) -> NDArray[Any]:
-    """An array of the labels themselves.
+    """Return an array of the labels themselves.
 
     Of a list numpy would make texts of numbers that stand beside texts, round integers that stand beside floats, and
     drop what is NUL at the end of a text.
@@ -276,7 +280,7 @@ def _unique(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
 
 
 def _text(label: Any) -> str | None:
-    """The text that stands for a label in a file, as `tables.as_text` writes it; None where there is none."""
+    """Return the text that stands for a label in a file, as `tables.as_text` writes it; None where there is none."""
     if isinstance(label, bytes):
         return label.decode("ascii")
     if isinstance(label, str):
@@ -291,10 +295,10 @@ def _text(label: Any) -> str | None:
 
 
 def _value(text: str) -> int | None:
-    """The whole number or the truth value that a text says, None where it says neither."""
+    """Return the whole number or the truth value that a text says, None where it says neither."""
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    number = Decimal(text) if _WHOLE.fullmatch(text) else None
+    number = Decimal(text) if _INTEGER_TEXT.fullmatch(text) else None
     return int(number) if number is not None and number == int(number) else None
 
 
@@ -302,8 +306,8 @@ def _number(label: Any) -> float:
     """A label as a double: infinite where it is too large for one, NaN where it is no number."""
     if isinstance(label, str | bytes):
         text = label if isinstance(label, bytes) else label.encode("ascii", "replace")
-        return float(text) if _PLAIN.fullmatch(text) else np.nan
-    if isinstance(label, bool) or not isinstance(label, NUMBERS):
+        return float(text) if _NUMBER_TEXT.fullmatch(text) else np.nan
+    if isinstance(label, bool) or not isinstance(label, NUMBER_TYPES):
         return np.nan
     try:
         return float(label)
@@ -314,7 +318,7 @@ def _number(label: Any) -> float:
 
 
 def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
-    """Labels as doubles, or None where they are of a kind that has no numbers, such as dates."""
+    """Return labels as doubles, or None where they are of a kind that has no numbers, such as dates."""
     if array.dtype.kind in "iuf":
         with np.errstate(all="ignore"):  # a warning would tell of a label
             return array.astype(np.float64)
@@ -324,7 +328,7 @@ def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
 
 
 def _names(classes: Any) -> tuple[str | int, ...]:
-    """Class names in order, checked."""
+    """Return class names in order, checked."""
     what = 'classes must be a number of classes or a sequence of names, such as ("no", "yes")'
     if isinstance(classes, Set | Mapping | MappingView):
         raise InputError(f"{what}: a set or a dict does not say in which order")
@@ -391,7 +395,7 @@ class Interval(Domain):
         if not isinstance(self.clip, bool):
             raise InputError("must be True or False", argument="clip")
         largest = max(abs(low), abs(high), (self.grid - 1) / (high - low))
-        if largest > _LARGEST or not float(low) < float(high):
+        if largest > _MAX_END or not float(low) < float(high):
             raise InputError(
                 "must be numbers of ordinary size that floats can tell apart, such as 0 and 100",
                 argument=("low", "high"),
@@ -408,7 +412,7 @@ class Interval(Domain):
         return float((decimal(self.high, "high") - decimal(self.low, "low")) / (self.grid - 1))
 
     def encode(self, labels: Any) -> Codes:
-        """Codes of the nearest grid points, shape (n,); see `Domain.encode`."""
+        """Return codes of the nearest grid points, shape (n,); see `Domain.encode`."""
         array, low, high = _column(labels, self), float(self.low), float(self.high)
         values = silent(lambda: _numbers(array))
         if values is not None and self.clip:
@@ -419,7 +423,7 @@ class Interval(Domain):
         return np.clip(codes, 0, self.grid - 1).astype(self.dtype)
 
     def decode(self, codes: Any) -> NDArray[np.float64]:
-        """Grid points of codes, shape (n,), in the unit of the labels."""
+        """Return grid points of codes, shape (n,), in the unit of the labels."""
         return np.asarray(self.low + self.check_codes(codes) * self.step, dtype=np.float64)
 
     def to_json(self) -> dict[str, Any]:
@@ -531,7 +535,7 @@ class CubeGrid:
         return places
 
     def centers(self, cells: Any) -> NDArray[np.float64]:
-        """The middle of boxes, shape (len(cells), d), in the unit of the features."""
+        """Return the middle of boxes, shape (len(cells), d), in the unit of the features."""
         parts = np.stack(np.unravel_index(np.asarray(cells), self.shape), axis=1)
         low, high = np.array(self.low), np.array(self.high)
         return np.asarray(low + (parts + 0.5) * (high - low) / np.array(self.shape), dtype=np.float64)
@@ -542,7 +546,7 @@ class CubeGrid:
 
 
 def _positions(features: Any) -> NDArray[np.float64] | None:
-    """Features as doubles; None where that is impossible, as errors that quote a feature must go no further."""
+    """Return features as doubles; None where that is impossible, as errors that quote a feature must go no further."""
     array = silent(lambda: np.asarray(features))
     if array is None or array.dtype.kind in "cmM":
         return None
@@ -590,7 +594,7 @@ class Located(Domain):
         return self.grid.cells * self.labels.size
 
     def encode(self, labels: Any) -> Codes:
-        """Codes cell * size of the labels + code of the label, shape (n,).
+        """Return codes cell * size of the labels + code of the label, shape (n,).
 
         Args:
             labels: the pair (features, labels), of shapes (n, d) and (n,).
@@ -604,11 +608,11 @@ class Located(Domain):
         return (cells * self.labels.size + codes).astype(self.dtype)
 
     def decode(self, codes: Any) -> NDArray[Any]:
-        """Cell and code of the label of each record, shape (n, 2)."""
+        """Return cell and code of the label of each record, shape (n, 2)."""
         return np.stack(np.divmod(self.check_codes(codes).astype(np.int64), self.labels.size), axis=1)
 
     def table(self, codes: Any) -> NDArray[np.int64]:
-        """How many records each cell has of each label, shape (cells, size of the labels): private."""
+        """Return how many records each cell has of each label, shape (cells, size of the labels): private."""
         counts = np.bincount(self.check_codes(codes), minlength=self.size)
         return counts.astype(np.int64).reshape(self.grid.cells, self.labels.size)
 

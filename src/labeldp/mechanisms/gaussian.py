@@ -13,7 +13,7 @@ MIN_MU, MAX_MU = 2.0**-60, 2.0**10
 
 
 def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLoss:
-    """What `cells` integers reveal of an integer vector that moves by at most a given length.
+    """Return what `cells` integers reveal of an integer vector that moves by at most a given length.
 
     Args:
         sensitivity_square: squared Euclidean length of the largest move.
@@ -38,12 +38,7 @@ def largest_mu(epsilon: Fraction, delta: Fraction) -> float:
     """
     mu = largest(lambda mu: loss_of(mu).within(epsilon, delta), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
     if not mu:
-        raise InputError(
-            Argument("epsilon"),
-            " or ",
-            Argument("delta"),
-            " is too small for integer noise of 64 bits: take larger ones",
-        )
+        raise _too_small("take larger ones")
     return mu
 
 
@@ -53,24 +48,19 @@ def loss_of(mu: float) -> PrivacyLoss:
 
 
 def stddev_within(sensitivity_square: int, mu: float) -> int:
-    """The smallest integer standard deviation at which `gaussian_loss` has at most this mu.
+    """Return the smallest integer standard deviation at which `gaussian_loss` has at most this mu.
 
     Raises:
         InputError: it does not fit into 64 bits.
     """
     stddev = max(math.isqrt(math.ceil(sensitivity_square / Fraction(mu) ** 2) + SMOOTHING - 1) + 1, MIN_STDDEV)
     if stddev > MAX_STDDEV:
-        raise InputError(
-            Argument("epsilon"),
-            " or ",
-            Argument("delta"),
-            " is too small for integer noise of 64 bits: take a coarser resolution",
-        )
+        raise _too_small("take a coarser resolution")
     return stddev
 
 
 def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delta: Fraction) -> int:
-    """The smallest integer standard deviation that keeps (epsilon, delta), by bisection.
+    """Return the smallest integer standard deviation that keeps (epsilon, delta), by bisection.
 
     Raises:
         InputError: no noise that fits into 64 bits does.
@@ -78,12 +68,7 @@ def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delt
     Source: Balle and Wang (2018), Algorithm 1, for the continuous part of `gaussian_loss`.
     """
     if not gaussian_loss(sensitivity_square, MAX_STDDEV, cells).within(epsilon, delta):
-        raise InputError(
-            Argument("epsilon"),
-            " or ",
-            Argument("delta"),
-            " is too small for integer noise of 64 bits: take a coarser resolution",
-        )
+        raise _too_small("take a coarser resolution")
     # Not `smallest_integer`: where rounding blurs the border, its other path gives another integer, and other noise.
     low, high = MIN_STDDEV - 1, MAX_STDDEV
     while high - low > 1:
@@ -91,3 +76,8 @@ def smallest_stddev(sensitivity_square: int, cells: int, epsilon: Fraction, delt
         fits = gaussian_loss(sensitivity_square, middle, cells).within(epsilon, delta)
         low, high = (low, middle) if fits else (middle, high)
     return high
+
+
+def _too_small(advice: str) -> InputError:
+    problem = f" is too small for integer noise of 64 bits: {advice}"
+    return InputError(Argument("epsilon"), " or ", Argument("delta"), problem)

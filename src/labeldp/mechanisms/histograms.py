@@ -77,7 +77,7 @@ class CountMechanism(EpsilonMechanism):
         raise NotInvertibleError(f"{type(self).__name__} adds no noise")
 
     def arrays(self) -> NDArray[np.int64]:
-        """The group of each record, shape (n,)."""
+        """Return the group of each record, shape (n,)."""
         return self.partition.of_record
 
     def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
@@ -92,11 +92,11 @@ class CountMechanism(EpsilonMechanism):
         return len(self.partition.of_record)
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon and a digest of the groups."""
+        """Return the exact epsilon and a digest of the groups."""
         return {**super().parameters(), "groups": self.partition.digest}
 
     def counts(self, labels: Any) -> Counts:
-        """Class counts of each group, shape (groups, K). They are private."""
+        """Return class counts of each group, shape (groups, K). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         size = self.domain.size
@@ -104,7 +104,7 @@ class CountMechanism(EpsilonMechanism):
         return flat.reshape(-1, size)
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
-        """The released result for each group; record ids are not used. See `Mechanism.randomize`."""
+        """Return the released result for each group; record ids are not used. See `Mechanism.randomize`."""
         counts = self.counts(labels)
         bound = self.bound(rng)
         return self.release_counts(counts, rng=bound)
@@ -119,7 +119,7 @@ class CountMechanism(EpsilonMechanism):
 
     @abstractmethod
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
-        """The released result for counts (groups, K) that are given: the bare map, for whoever has counts."""
+        """Return the released result for counts (groups, K) that are given, for whoever has counts."""
 
 
 TOLD_APART = 8
@@ -145,7 +145,7 @@ class LaplaceHistogram(CountMechanism):
             raise InputError("is too small for integer noise of 64 bits: take at least 1e-9", argument="epsilon")
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Two binary randomized responses at epsilon / 2, exactly."""
+        """Return the loss of two binary randomized responses at epsilon / 2, exactly."""
         return PrivacyLoss.response(self.rate, 2) * 2
 
     @property
@@ -169,18 +169,18 @@ class LaplaceHistogram(CountMechanism):
         return f"noisy class counts of {self.partition.count} groups of records, by {self}"
 
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """The joint law of the first two classes' noisy counts, each clipped to -`TOLD_APART` … `TOLD_APART`."""
+        """Return the joint law of the first two classes' noisy counts, each clipped to -`TOLD_APART` … `TOLD_APART`."""
         places = np.arange(-TOLD_APART, TOLD_APART)
         first, second = (laplace_law(float(self.rate), places - int(count)) for count in np.asarray(counts)[:2])
         return np.outer(first, second).ravel()
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
-        """The first two noisy counts as one index."""
+        """Return the first two noisy counts as one index."""
         places = np.clip(released[:, :2], -TOLD_APART, TOLD_APART) + TOLD_APART
         return (places @ np.array([2 * TOLD_APART + 1, 1])).astype(np.intp)
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> Counts:
-        """Noisy counts, shape (groups, K)."""
+        """Return noisy counts, shape (groups, K)."""
         noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts + noise.reshape(counts.shape)
 
@@ -257,7 +257,7 @@ class LaplaceSum(CountMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def counts(self, labels: Any) -> Counts:
-        """Sums of codes of each group, shape (groups, 1). They are private."""
+        """Return sums of codes of each group, shape (groups, 1). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         # Sums of integers below 2**53 are exact in doubles.
@@ -265,7 +265,7 @@ class LaplaceSum(CountMechanism):
         return sums.astype(np.int64)[:, None]
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> Counts:
-        """Noisy sums, shape (groups,)."""
+        """Return noisy sums, shape (groups,)."""
         noise = discrete_laplace(word_stream(rng, counts.size), self.rate)
         return counts[:, 0] + noise
 
@@ -280,15 +280,15 @@ class LaplaceSum(CountMechanism):
         return np.asarray(self._low + self._step * np.asarray(released) / count, dtype=np.float64)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """The law of a noisy sum between `edges`, for the sum (1,) of one group."""
+        """Return the law of a noisy sum between `edges`, for the sum (1,) of one group."""
         return self.law_between(self.edges(), counts)
 
     def law_between(self, edges: NDArray[np.int64], counts: Any) -> NDArray[np.float64]:
-        """The same between other edges."""
+        """Return the same between other edges."""
         return laplace_law(float(self.rate), edges - int(np.asarray(counts)[0]))
 
     def edges(self) -> NDArray[np.int64]:
-        """Places between which a noisy sum is told apart: about three scales of the noise around zero."""
+        """Return places between which a noisy sum is told apart: about three scales of the noise around zero."""
         return np.unique(np.rint(np.linspace(-3, 3, 13) / float(self.rate)).astype(np.int64))
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:

@@ -74,7 +74,7 @@ class CrossMoment(EpsilonMechanism):
 
     @abstractmethod
     def draw(self, stream: WordStream) -> Integers:
-        """Noise in steps, one integer for each cell of the stream."""
+        """Draw noise in steps, one integer for each cell of the stream."""
 
     @abstractmethod
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -131,11 +131,11 @@ class CrossMoment(EpsilonMechanism):
         return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon and a digest of the rows."""
+        """Return the exact epsilon and a digest of the rows."""
         return {**super().parameters(), "features": self.rows.digest}
 
     def sums(self, labels: Any) -> Integers:
-        """The exact sums in steps, shape (d, columns). They are private."""
+        """Return the exact sums in steps, shape (d, columns). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         rows = self.rows.steps
@@ -149,16 +149,16 @@ class CrossMoment(EpsilonMechanism):
         return total[:, None]
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
+        """Return noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
         return sums + self.draw_noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
 
     def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
-        """Noise in steps, shape (count,): the bare map, without labels."""
+        """Draw noise in steps, shape (count,), without labels."""
         return self.draw(word_stream(rng, count))
 
     def moment(self, released: Any) -> NDArray[np.float64]:
-        """What was released, in the unit of features times labels, shape (d, columns).
+        """Return what was released, in the unit of features times labels, shape (d, columns).
 
         Unbiased for the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator of the class, or the
         label itself.
@@ -170,7 +170,7 @@ class CrossMoment(EpsilonMechanism):
         return np.asarray(moment + self.domain.low * self.rows.unit * total, dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
-        """The clipped, rounded rows in the unit of the features, shape (n, d): public."""
+        """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
         return np.asarray(self.rows.steps * self.rows.unit, dtype=np.float64)
 
 

@@ -31,7 +31,7 @@ from labeldp.privacy import (
     set_fields,
 )
 
-EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
+FIXED_EARLIER = "the candidate sets were fixed by an earlier release, whose certificate says what they rest on"
 
 _EACH, _BELOW = words_of_places()
 
@@ -52,7 +52,7 @@ class ResponseLaw:
 
     @classmethod
     def of(cls, size: int, epsilon: Fraction) -> "ResponseLaw":
-        """The law for an exact epsilon; its guarantee is checked here, in integers.
+        """Return the law for an exact epsilon; its guarantee is checked here, in integers.
 
         Raises:
             InputError: epsilon is too small for a table of 64-bit weights.
@@ -85,7 +85,7 @@ class ResponseLaw:
         return WORD - (self.size - 1) * self.uniform
 
     def rows(self) -> list[list[int]]:
-        """Exact weights, shape (size + 1, size): row i for candidate i, the last row for a label outside."""
+        """Return exact weights, shape (size + 1, size): row i for candidate i, the last row for a label outside."""
         rows = [[self.keep if j == i else self.lie for j in range(self.size)] for i in range(self.size)]
         return [*rows, [self.uniform] * (self.size - 1) + [self.uniform_last]]
 
@@ -130,15 +130,15 @@ class RandomizedResponse(FiniteMechanism):
         return self.law.keep / WORD
 
     def privacy_loss(self) -> PrivacyLoss:
-        """The exact loss of K-ary randomized response."""
+        """Return the exact loss of K-ary randomized response."""
         return PrivacyLoss.response(self.epsilon, self.domain.size)
 
     def tables(self) -> list[Table]:
-        """One table, codes to codes."""
+        """Return one table, codes to codes."""
         return [Table(self.weights(), "table")]
 
     def weights(self) -> Weights:
-        """Exact weights, shape (K, K)."""
+        """Return exact weights, shape (K, K)."""
         refuse_large(self.domain.size**2)
         return np.array(self.law.rows()[:-1], dtype=object)
 
@@ -154,7 +154,7 @@ class RandomizedResponse(FiniteMechanism):
         return self.unbiased(noisy).values
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """One block of noisy codes, shape (n,)."""
+        """Return one block of noisy codes, shape (n,)."""
         return respond(codes, words_for(randomness, ids), self.law)
 
 
@@ -192,7 +192,7 @@ class _CandidateResponse(FiniteMechanism):
         return int(np.clip((1 << 24) // self.domain.size, 64, BLOCK))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """The worst of the sets' losses: that of randomized response over the smallest set with a choice.
+        """Return the worst of the sets' losses: that of randomized response over the smallest set with a choice.
 
         Where the prior was released, the sets may depend on earlier outputs about the same labels. Then the loss is
         that of two answers, which covers any sets and so does not depend on them.
@@ -202,15 +202,15 @@ class _CandidateResponse(FiniteMechanism):
         return reduce(or_, (PrivacyLoss.response(self.epsilon, size) for size in self.laws), PrivacyLoss.zero())
 
     def membership(self) -> NDArray[np.bool_]:
-        """Which classes are candidates, one row for each set, shape (n, K)."""
+        """Return which classes are candidates, one row for each set, shape (n, K)."""
         return self.candidates.membership()
 
     def parameters(self) -> dict[str, Any]:
-        """The exact epsilon and a digest of the candidate sets."""
+        """Return the exact epsilon and a digest of the candidate sets."""
         return {**super().parameters(), "candidates": self.candidates.digest, "sets": len(self.candidates)}
 
     def tables(self) -> list[Table]:
-        """One subset response for each size of candidate set."""
+        """Return one subset response for each size of candidate set."""
         sizes = self.sizes
         return [
             Table(np.array(law.rows(), dtype=object), "subset response", np.flatnonzero(sizes == size))
@@ -218,7 +218,7 @@ class _CandidateResponse(FiniteMechanism):
         ]
 
     def _expand(self) -> Weights:
-        """Exact weights over codes, shape (sets, K, K)."""
+        """Return exact weights over codes, shape (sets, K, K)."""
         classes = self.domain.size
         refuse_large(len(self.candidates) * classes**2)
         weights = np.zeros((len(self.candidates), classes, classes), dtype=object)
@@ -230,7 +230,7 @@ class _CandidateResponse(FiniteMechanism):
         return weights
 
     def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased class indicators, shape (n, K), where every class is a candidate of every record."""
+        """Return unbiased class indicators, shape (n, K), where every class is a candidate of every record."""
         if set(self.laws) != {self.domain.size}:
             raise NotInvertibleError(
                 "the noise has no inverse: some records had fewer candidates than classes; "
@@ -239,7 +239,7 @@ class _CandidateResponse(FiniteMechanism):
         return _indicators(self.domain.check_codes(noisy), self.laws[self.domain.size])
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
-        """One block of noisy codes, shape (n,)."""
+        """Return one block of noisy codes, shape (n,)."""
         words = words_for(randomness, ids)
         sets = self._packed(start, len(codes))
         return self._answer(codes, words, sets)
@@ -309,7 +309,7 @@ class RandomizedResponseTopK(_CandidateResponse):
         self._calibrate()
 
     def weights(self) -> Weights:
-        """Exact weights, shape (K, K)."""
+        """Return exact weights, shape (K, K)."""
         return self._expand()[0]
 
     def _packed(self, start: int, count: int) -> CandidateSets:
@@ -355,17 +355,19 @@ class RandomizedResponseWithPrior(_CandidateResponse):
         return len(self.candidates)
 
     def arrays(self) -> NDArray[np.uint8]:
-        """The candidate sets as packed bits, shape (n, ceil(K / 8))."""
+        """Return the candidate sets as packed bits, shape (n, ceil(K / 8))."""
         return self.candidates.packed
 
     def restored(self, arrays: NDArray[Any]) -> "RandomizedResponseWithPrior":
         """Return the same mechanism with candidate sets that were stored."""
         sets = CandidateSets(np.asarray(arrays, dtype=np.uint8), self.domain.size)
-        again = RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=EARLIER))
-        return again._with(public_inputs=(PublicInput("prior", EARLIER, self.basis),))
+        again = RandomizedResponseWithPrior(
+            domain=self.domain, epsilon=self.epsilon, prior=Public(sets, why=FIXED_EARLIER)
+        )
+        return again._with(public_inputs=(PublicInput("prior", FIXED_EARLIER, self.basis),))
 
     def weights(self) -> Weights:
-        """Exact weights, shape (n, K, K)."""
+        """Return exact weights, shape (n, K, K)."""
         return self._expand()
 
 
@@ -438,7 +440,7 @@ class UnaryEncoding(FiniteMechanism):
         set_fields(self, law=ResponseLaw.of(2, Fraction(positive_epsilon(self.epsilon), 2)))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Two binary randomized responses at epsilon / 2, exactly."""
+        """Return the loss of two binary randomized responses at epsilon / 2, exactly."""
         return PrivacyLoss.response(Fraction(positive_epsilon(self.epsilon), 2), 2) * 2
 
     @property
@@ -454,30 +456,30 @@ class UnaryEncoding(FiniteMechanism):
         )
 
     def tables(self) -> list[Table]:
-        """One table, bit to bit; it serves every bit of every record."""
+        """Return one table, bit to bit; it serves every bit of every record."""
         return [Table(np.array(self.law.rows()[:-1], dtype=object), "bits")]
 
     def weights(self) -> Weights:
-        """Exact weights of each bit by itself, shape (K labels, K bits, 2); the bits are independent."""
+        """Return exact weights of each bit by itself, shape (K labels, K bits, 2); the bits are independent."""
         refuse_large(2 * self.domain.size**2)
         bit = self.tables()[0].weights
         return bit[np.eye(self.domain.size, dtype=int)]
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
-        """One block of noisy bits, packed eight to a byte, shape (n, ceil(K / 8))."""
+        """Return one block of noisy bits, packed eight to a byte, shape (n, ceil(K / 8))."""
         bits = np.empty((len(codes), self.domain.size), dtype=np.bool_)
         for j in range(self.domain.size):
             bits[:, j] = (codes == j) ^ (words_for(randomness, ids, lane=j) < np.uint64(self.law.lie))
         return np.packbits(bits, axis=1)
 
     def bits(self, noisy: Any) -> NDArray[np.bool_]:
-        """The bits of a release, shape (n, K)."""
+        """Return the bits of a release, shape (n, K)."""
         packed = np.asarray(noisy)
         if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != -(-self.domain.size // 8):
             raise InputError(f"must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})", argument="noisy")
         return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
 
     def unbiased(self, noisy: Any) -> Debiased:
-        """Unbiased class indicators, shape (n, K), from packed bits."""
+        """Return unbiased class indicators, shape (n, K), from packed bits."""
         flip, gap = self.law.lie / WORD, (self.law.keep - self.law.lie) / WORD
         return Debiased(np.asarray((self.bits(noisy) - flip) / gap), 1 / gap)

@@ -18,7 +18,7 @@ from labeldp.sampling import MIN_RATE, WordStream, exp_coins, uniform
 
 
 def select(stream: WordStream, counts: NDArray[np.int64], unit: Fraction, *, again: bool) -> NDArray[np.intp]:
-    """One class for each group: try classes, accept each with probability e^(-unit * deficit), shape (groups,).
+    """Choose one class for each group: try classes, accept each with probability e^(-unit * deficit), shape (groups,).
 
     Args:
         stream: as many cells as groups.
@@ -67,7 +67,7 @@ def _acceptance(counts: Any, unit: Fraction) -> NDArray[np.float64]:
 
 
 def _rejections(others: NDArray[np.float64], size: int) -> float:
-    """P(exactly `size` others are tried before a class, and all are rejected)."""
+    """Return P(exactly `size` others are tried before a class, and all are rejected)."""
     total = sum(float(np.prod(1 - others[list(subset)])) for subset in _subsets(len(others), size))
     orders = 1.0
     for i in range(size):
@@ -96,11 +96,11 @@ class _Selection(CountMechanism):
         return PrivacyLoss.pure(self.epsilon)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """P(class) for the counts of one group, shape (K,); K up to 16 where classes are tried once."""
+        """Return P(class) for the counts of one group, shape (K,); K up to 16 where classes are tried once."""
         return selection_law(counts, self.unit, again=self.tries_again)
 
     def outcome(self, released: NDArray[Any], counts: Any) -> NDArray[np.intp]:
-        """The class that was chosen."""
+        """Return the class that was chosen."""
         return released.astype(np.intp)
 
     @property
@@ -114,7 +114,7 @@ class _Selection(CountMechanism):
         return f"one class for each of {self.partition.count} groups of records, by {self}"
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> NDArray[Any]:
-        """The code of one class for each group, shape (groups,)."""
+        """Return the code of one class for each group, shape (groups,)."""
         return select(word_stream(rng, len(counts)), counts, self.unit, again=self.tries_again).astype(
             self.domain.dtype
         )

@@ -110,17 +110,17 @@ class FullSelection(_Full):
         return f"one class for each of all {self.domain.grid.cells} cells, empty or not, by {self}"
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
-        """The code of one class for each cell, shape (cells,); see `Mechanism.randomize`."""
+        """Return the code of one class for each cell, shape (cells,); see `Mechanism.randomize`."""
         counts = self.domain.table(labels)
         return self.release_counts(counts, rng=self.bound(rng))
 
     def release_counts(self, counts: Integers, *, rng: RandomSource) -> NDArray[Any]:
-        """The same for counts (cells, K) that are given: the bare map."""
+        """Return the same for counts (cells, K) that are given."""
         again = self.rule == "exponential"
         return select(word_stream(rng, len(counts)), counts, self.unit, again=again).astype(self.domain.labels.dtype)
 
     def law(self, counts: Any) -> NDArray[np.float64]:
-        """P(class) for the counts (K,) of one cell: for tests and planning."""
+        """Return P(class) for the counts (K,) of one cell: for tests and planning."""
         return selection_law(counts, self.unit, again=self.rule == "exponential")
 
 
@@ -208,12 +208,12 @@ class FullMeans(_Full):
         return f"one noisy mean for each of all {self.domain.grid.cells} cells, empty or not, by {self}"
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Noisy means in units, shape (cells,); `means` has them in the unit of the labels."""
+        """Return noisy means in units, shape (cells,); `means` has them in the unit of the labels."""
         rounded = self.rounded(self.domain.table(labels))
         return rounded + self.draw_noise(len(rounded), rng=self.bound(rng))
 
     def rounded(self, table: Integers) -> Integers:
-        """Means in units from how often each cell has each label, shape (cells, grid): private."""
+        """Return means in units from how often each cell has each label, shape (cells, grid): private."""
         twice = 2 * np.arange(self.interval.size, dtype=np.int64) - (self.interval.size - 1)
         sums, counts = table @ twice, np.maximum(table.sum(axis=1), self.smallest)
         whole, rest = np.divmod(sums, counts)
@@ -223,11 +223,11 @@ class FullMeans(_Full):
         return np.asarray(whole * self.fine + part, dtype=np.int64)
 
     def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
-        """Noise in units, shape (count,): the bare map, without records."""
+        """Draw noise in units, shape (count,), without records."""
         return discrete_laplace(word_stream(rng, count), self.rate)
 
     def noise_law(self, edges: Integers) -> NDArray[np.float64]:
-        """The law of the noise between edges, in units: for tests and planning."""
+        """Return the law of the noise between edges, in units: for tests and planning."""
         return laplace_law(float(self.rate), edges)
 
     def cell_values(self, released: Any) -> NDArray[Any]:
@@ -235,6 +235,6 @@ class FullMeans(_Full):
         return self.means(released)
 
     def means(self, released: Any) -> NDArray[np.float64]:
-        """What was released in the unit of the labels, not clipped, shape (cells,)."""
+        """Return what was released in the unit of the labels, not clipped, shape (cells,)."""
         half_steps = np.asarray(released, dtype=np.float64) / self.fine + (self.interval.size - 1)
         return np.asarray(self.interval.low + half_steps * (self.interval.step / 2), dtype=np.float64)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from labeldp.mechanisms import ShownBags
+from labeldp.mechanisms import ReleasedSums
 from labeldp.networks.training import Record
 from labeldp.privacy import InputError, Release
 
@@ -39,7 +39,7 @@ class BagTargets:
         Raises:
             InputError: another release.
         """
-        shown = ShownBags.of(release)
+        shown = ReleasedSums.of(release)
         if shown.bags is None:
             raise InputError(
                 "release must be what a curator released by BagSum or NoisyWeightedLLP: sums with secret weights say "

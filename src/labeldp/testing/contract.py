@@ -88,7 +88,7 @@ def _check_description(mechanism: Mechanism) -> None:
 
 
 def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
-    """For each distinct law: one row of integer weights over all outputs for each input."""
+    """Yield for each distinct law one row of integer weights over all outputs for each input."""
     for table in mechanism.tables():
         if table.kind == "bits":
             yield _two_bits(table)
@@ -99,7 +99,7 @@ def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
 
 
 def _two_bits(table: Table) -> list[Row]:
-    """The only two bits in which two labels differ, as one law over four outputs."""
+    """Return the only two bits in which two labels differ, as one law over four outputs."""
     zero, one = table.weights.tolist()
     return [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
 
@@ -122,7 +122,7 @@ def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
 
 
 def _covers(loss: PrivacyLoss, kinks: list[tuple[Bounds, Fraction]], pair: Pair) -> bool:
-    """The curve of `loss` lies nowhere below that of the pair: both are linear in e**epsilon between kinks."""
+    """Return whether the curve of `loss` lies nowhere below that of the pair: both are linear in e**epsilon between kinks."""
     total = sum(a * times for (a, _), times in pair)
     for (_, high), kink in kinks:
         if loss.delta(kink) < _hockey_stick(pair, high) / total:
@@ -203,7 +203,7 @@ def check_sampler(mechanism: FiniteMechanism, *, seed: int = 0) -> None:
 
 
 def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]]:
-    """For each record with its own law, the law of what `_drawer` observes for this input."""
+    """Return, for each record with its own law, the law of what `_drawer` observes for this input."""
     matrix = mechanism.matrix()
     if mechanism.tables()[0].kind == "bits":
         own, other = matrix[code, code], matrix[code, (code + 1) % mechanism.domain.size]

@@ -48,7 +48,7 @@ def check_law(draw: Callable[[int], NDArray[np.intp]], law: NDArray[np.float64],
 
 
 def _tally(draw: Callable[[int], NDArray[np.intp]], count: int, outputs: int) -> NDArray[np.intp]:
-    """How often each output came in `count` draws; one cell more where an output is out of range."""
+    """Return how often each output came in `count` draws; one cell more where an output is out of range."""
     total = np.zeros(outputs + 1, dtype=np.intp)
     for start in range(0, count, CHUNK):
         drawn = draw(min(CHUNK, count - start))
@@ -57,7 +57,7 @@ def _tally(draw: Callable[[int], NDArray[np.intp]], count: int, outputs: int) ->
 
 
 def sample_size(law: NDArray[np.float64], wrong: NDArray[np.float64]) -> int:
-    """Draws after which a chi-squared test tells `law` from `wrong` with both errors below `FALSE_ALARM`."""
+    """Return draws after which a chi-squared test tells `law` from `wrong` with both errors below `FALSE_ALARM`."""
     from scipy.stats import chi2
 
     used = (law > 0) & (wrong > 0)

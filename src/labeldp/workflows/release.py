@@ -278,11 +278,11 @@ class Stream:
             raise changed
 
     def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
-        """An empty one, of no labels yet."""
+        """Return the fingerprint of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
 
     def _raw(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
+        """Yield blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
         needed = {self.label, self.id_column}
         columns = [name for name in self.table.columns if self.in_place or name in needed]
         start = 0
@@ -309,14 +309,14 @@ class Seen:
 
 
 def _id_bytes(ids: Any) -> bytes:
-    """Record ids as bytes that no other ids give."""
+    """Return record ids as bytes that no other ids give."""
     if isinstance(ids, np.ndarray):
         return ids.tobytes()
     return b"".join(len(each).to_bytes(8, "little") + each for each in ids)
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
-    """The budget that admits one release and nothing more."""
+    """Return the budget that admits one release and nothing more."""
     bound = mechanism.privacy_loss().max_loss
     assert bound is not None, "every mechanism offered here has a pure guarantee"
     return Budget(float_above(bound))
@@ -332,7 +332,7 @@ def _has_text(column: pa.Field) -> bool:
 
 
 def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
-    """The certificate of an output that stands already, if it is the one asked for; else it is refused."""
+    """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
     refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
     try:
         content = read_certificate(target)

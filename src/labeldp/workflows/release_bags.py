@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp import mechanisms
 from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import Bagged, Domain, ShownBags
+from labeldp.mechanisms import Bagged, Domain, ReleasedSums
 from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, check_choice, decimal
 from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, read_certificate, release_writer
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
@@ -154,7 +154,7 @@ def _bags_in(content: pa.Table, column: str | None) -> Public[NDArray[np.int64]]
 
 
 def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: str | None) -> list[str]:
-    """All columns but label, ids and bags."""
+    """Return all columns but label, ids and bags."""
     table.require(label, "label")
     if id_column is not None:
         table.require(id_column, "id_column")
@@ -188,7 +188,7 @@ def _mechanism(row: ReleaseMechanism, size: int, records: _Records, bags: str | 
     return kind.calibrated(size, features=public, **arguments)
 
 
-def read_bags(path: str | os.PathLike[str]) -> Release[ShownBags]:
+def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
     """A release of bags from its file, for `fit_bags`, `BagRegressor` and `labeldp.networks.train_bags`.
 
     Features are not in the file, `weighted-lba`'s weighted sums of them aside: whoever learns has them, a row for each

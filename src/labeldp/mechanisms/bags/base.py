@@ -115,7 +115,7 @@ class Bagged(Mechanism):
         return total
 
     @abstractmethod
-    def shown(self, value: Any) -> "ShownBags":
+    def shown(self, value: Any) -> "ReleasedSums":
         """Return what a released value shows, in the unit of the labels."""
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class Bagged(Mechanism):
     @abstractmethod
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
-    ) -> "ShownBags":
+    ) -> "ReleasedSums":
         """Return what a table of such a release shows.
 
         Args:
@@ -262,7 +262,7 @@ def median_bags(features: Any, size: int) -> Any:
 
 
 def _count(records: int, size: int) -> int:
-    """How many bags there are."""
+    """Return how many bags there are."""
     if records < check_integer(size, "size", most=MAX_RECORDS):
         raise InputError(f"must be at most the number of records, {records}", argument="size")
     return records // size
@@ -279,7 +279,7 @@ def _places(table: Floats) -> NDArray[np.float32]:
 
 
 @dataclass(frozen=True, eq=False)
-class ShownBags:
+class ReleasedSums:
     """Released sums over bags, in the unit of the labels: all that whoever learns from them needs.
 
     Args:
@@ -303,7 +303,7 @@ class ShownBags:
     features: Floats | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, release: Any) -> "ShownBags":
+    def of(cls, release: Any) -> "ReleasedSums":
         """Return what a curator or a file released.
 
         Raises:
@@ -319,14 +319,14 @@ class ShownBags:
         )
 
     @classmethod
-    def of_sums(cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats) -> "ShownBags":
+    def of_sums(cls, mechanism: Any, sums: Floats, noise_stddev: Any, weights: Floats) -> "ReleasedSums":
         """Return what sums show whose bags and weights are public."""
         sizes, spread = mechanism.sizes.astype(np.float64), np.broadcast_to(noise_stddev, sums.shape)
         bags = mechanism.partition.of_record
         return cls(mechanism.domain, mechanism.records, sizes, sums, spread, bags, weights)
 
     @classmethod
-    def of_records(cls, domain: Domain, bags: Floats, weights: Floats, sums: Floats, spread: Any) -> "ShownBags":
+    def of_records(cls, domain: Domain, bags: Floats, weights: Floats, sums: Floats, spread: Any) -> "ReleasedSums":
         """Return what a table with a row for each record shows: its bag, its weight and the sum of its bag.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.bags.base import Bagged, ShownBags
+from labeldp.mechanisms.bags.base import Bagged, ReleasedSums
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.inputs import Groups, PublicInput, public_value, real_matrix
 from labeldp.privacy import (
@@ -41,13 +41,13 @@ MAX_ROWS = 1 << 20
 DITHER = MIN_RATE
 """Rate of the integer noise on every released sum: it hides the difference between doubles and real numbers."""
 
-FINEST, COARSEST = 2.0**-40, 2.0**-34
+MIN_STEP, MAX_STEP = 2.0**-40, 2.0**-34
 """A grid step in standard deviations of a sum; the integer noise is 2**32.5 steps."""
 
-PIECE = 512
+RECORDS_AT_ONCE = 512
 """Records that are summed at once: few, since each sum adds to the error."""
 
-_CHUNK = 1 << 16
+_NUMBERS_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class HiddenBag:
         return float(exact_positive(self.residual_square, "residual_square") / half**2) / _UP
 
     def weights(self) -> HiddenWeights:
-        """The pair of normal laws that dominates every move of a label from a smaller to a larger residual.
+        """Return the pair of normal laws that dominates every move of a label from a smaller to a larger residual.
 
         Source: `docs/proofs/aggregation.md`, equations (5) and (6).
         """
@@ -110,7 +110,7 @@ class HiddenBag:
         return HiddenWeights(stretch * _UP, max(shrink * _UP, 2.0**-40), self.rows)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """What one release costs a label in the bag, on condition of the residual."""
+        """Return what one release costs a label in the bag, on condition of the residual."""
         return PrivacyLoss.curve(self.weights()) | PrivacyLoss.curve(self.weights().reversed())
 
 
@@ -328,18 +328,22 @@ class WeightedLBA(Bagged):
         squares = [np.bincount(of_record, weights=column**2, minlength=count).max() for column in self.table.T]
         spreads = np.sqrt(np.append(np.where(np.array(squares) > 0, squares, 1.0), self.residual_square))
         size = int(self.sizes.max())
-        exact = NORMAL_ERROR + self.leverages.lost + (PIECE + size / PIECE + 4) * float(np.finfo(np.longdouble).eps)
+        exact = (
+            NORMAL_ERROR
+            + self.leverages.lost
+            + (RECORDS_AT_ONCE + size / RECORDS_AT_ONCE + 4) * float(np.finfo(np.longdouble).eps)
+        )
         errors = np.full(len(spreads), (math.sqrt(size) + 12) * exact)
         errors[-1] = errors[-1] * math.sqrt(size) * float(self.width / 2) / spreads[-1] + 16 * NORMAL_ERROR
-        if errors.max() > COARSEST:
+        if errors.max() > MAX_STEP:
             raise InputError("is too large for sums in doubles: take smaller bags", argument="size")
-        return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, FINEST) * spreads)), dtype=np.float64)
+        return np.asarray(2.0 ** np.ceil(np.log2(np.maximum(errors, MIN_STEP) * spreads)), dtype=np.float64)
 
-    def shown(self, value: Any) -> ShownBags:
+    def shown(self, value: Any) -> ReleasedSums:
         """Return what a released value shows."""
         features, sums = self.opened(value)
         sizes, spread = np.repeat(self.sizes.astype(np.float64), self.rows), np.full(len(sums), self.noise_stddev)
-        return ShownBags(self.domain, self.records, sizes, sums, spread, features=features)
+        return ReleasedSums(self.domain, self.records, sizes, sums, spread, features=features)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns of a table with a row for each weighted sum, if a constant comes first."""
@@ -354,16 +358,16 @@ class WeightedLBA(Bagged):
     @classmethod
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
-    ) -> ShownBags:
+    ) -> ReleasedSums:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         sizes, labels = column("records"), column(sums)
         features = np.column_stack([column(name) for name in names if name not in ("bag", "records", sums)])
         spread = np.full(len(labels), float.fromhex(made["bag_noise"]))
         records = int(sizes.sum()) // made["rows"]
-        return ShownBags(Domain.from_json(made["domain"]), records, sizes, labels, spread, features=features)
+        return ReleasedSums(Domain.from_json(made["domain"]), records, sizes, labels, spread, features=features)
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
+        """Return weighted sums in steps of `units`, shape (bags * rows, d + 1), all rows of a bag together."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         bound, bags = self.bound(rng), self.partition.count
@@ -381,11 +385,11 @@ class WeightedLBA(Bagged):
         return (released.ravel() + steps).reshape(bags * self.rows, -1)
 
     def _weighted(self, weights: Floats, middle: Floats) -> NDArray[np.longdouble]:
-        """The sums of one row, with secret weights, shape (bags, d + 1). They are private."""
+        """Return the sums of one row, with secret weights, shape (bags, d + 1). They are private."""
         order = np.argsort(self.partition.of_record, kind="stable")
         starts = np.cumsum(self.sizes) - self.sizes
         sums = np.empty((len(starts), self.table.shape[1] + 1), dtype=np.longdouble)
-        each = max(1, _CHUNK // int(self.sizes.max()))
+        each = max(1, _NUMBERS_AT_ONCE // int(self.sizes.max()))
         for first in range(0, len(starts), each):
             part = slice(starts[first], starts[first + each] if first + each < len(starts) else None)
             rows = order[part]
@@ -424,11 +428,11 @@ def _number(value: Any, name: str) -> Any:
 
 
 def _sums(block: NDArray[np.longdouble], starts: NDArray[np.int64]) -> NDArray[np.longdouble]:
-    """Sums of the rows from each start to the next, by pieces, shape (len(starts), d)."""
+    """Return sums of the rows from each start to the next, by pieces, shape (len(starts), d)."""
     ends = np.append(starts[1:], len(block))
-    pieces = -(-(ends - starts) // PIECE)
+    pieces = -(-(ends - starts) // RECORDS_AT_ONCE)
     firsts = np.cumsum(pieces) - pieces
-    places = np.repeat(starts - PIECE * firsts, pieces) + PIECE * np.arange(pieces.sum())
+    places = np.repeat(starts - RECORDS_AT_ONCE * firsts, pieces) + RECORDS_AT_ONCE * np.arange(pieces.sum())
     return np.add.reduceat(np.add.reduceat(block, places), firsts)
 
 
@@ -464,7 +468,7 @@ def _share(leverage: Any) -> Fraction:
 
 
 def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
-    """The delta of one release at `epsilon`, for the worst label and neighbor that `bag` admits.
+    """Return the delta of one release at `epsilon`, for the worst label and neighbor that `bag` admits.
 
     Args:
         epsilon: in [0, 10**6].
@@ -484,7 +488,7 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
 
 
 def _read(bag: HiddenBag, epsilon: float, end: int = 1) -> float:
-    """One end of the larger of both directions."""
+    """Return one end of the larger of both directions."""
     pair = bag.weights()
     return max(float(each.ends(np.array([epsilon]))[end][0]) for each in (pair, pair.reversed()))
 
@@ -515,32 +519,32 @@ def lba_required_residual(
     return found * unit
 
 
-WHOLE = 2048
+MAX_HAT_MATRIX = 2048
 """Hat matrices of larger bags are not formed: a bound stands for the sums of their rows."""
 
-LARGEST = 1e100
+MAX_FEATURE = 1e100
 """No feature is larger."""
 
-_NULL = 2.0**-46
+_NEGLIGIBLE = 2.0**-46
 """Columns have unit length; a direction in which they are shorter than this is left out, and counts as lost."""
 
-_ASKEW = 2.0**-36
+_MAX_ERROR = 2.0**-36
 """So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
 
 _LEVERAGE_MARGIN = 1 + 2.0**-30
 
 
 def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
-    """The largest sum of the other entries of a row."""
+    """Return the largest sum of the other entries of a row."""
     size = len(basis)
-    if size > WHOLE:
+    if size > MAX_HAT_MATRIX:
         # h (1 - h) is largest at 1/2.
         return cross_bound(size, min(largest, 0.5))
     return float((np.abs(basis @ basis.T).sum(axis=1) - shares).max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-30
 
 
 def span(rows: Floats) -> tuple[Floats, float]:
-    """An orthonormal basis of the columns of a matrix (k, d), whatever their units are, and how much it misses.
+    """Return an orthonormal basis of the columns of a matrix (k, d), whatever their units are, and how much it misses.
 
     Returns:
         The basis, shape (k, rank), and twice the largest share of a column's length that lies outside of it.
@@ -548,16 +552,16 @@ def span(rows: Floats) -> tuple[Floats, float]:
     lengths = np.sqrt((rows**2).sum(axis=0))
     columns = rows / np.where(lengths > 0, lengths, 1.0)
     left, sizes, right = np.linalg.svd(columns, full_matrices=False)
-    kept = sizes > _NULL
+    kept = sizes > _NEGLIGIBLE
     # Combinations of the columns themselves lie in their span to the last bit, unless they nearly cancel.
     basis: Floats = (columns.astype(np.longdouble) @ (right[kept].T / sizes[kept])).astype(np.float64)
-    if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max(initial=0.0) * len(basis.T) > _ASKEW:
+    if np.abs(basis.T @ basis - np.eye(basis.shape[1])).max(initial=0.0) * len(basis.T) > _MAX_ERROR:
         basis = left[:, kept]
     return basis, 2 * math.sqrt((_outside(columns, basis) ** 2).sum(axis=0).max())
 
 
 def _outside(columns: Floats, basis: Floats) -> Floats:
-    """What is left of the columns (k, d) after the nearest combinations of a basis (k, rank).
+    """Return what is left of the columns (k, d) after the nearest combinations of a basis (k, rank).
 
     The first difference is of nearly equal numbers, so it is taken in extended precision.
     """
@@ -576,7 +580,7 @@ def finite_rows(features: Any, records: int) -> Floats:
     table = np.array(real_matrix(public_value(features, "features"), problem), order="C")
     if len(table) != records or not np.isfinite(table).all():
         raise InputError(problem)
-    if np.abs(table).max(initial=0.0) > LARGEST:
-        raise InputError(f"features must be at most {LARGEST:g}: their squares are summed")
+    if np.abs(table).max(initial=0.0) > MAX_FEATURE:
+        raise InputError(f"features must be at most {MAX_FEATURE:g}: their squares are summed")
     table.flags.writeable = False
     return table

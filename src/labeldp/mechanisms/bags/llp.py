@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.bags.base import Bagged, Keys, ShownBags
+from labeldp.mechanisms.bags.base import Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import CELL_FAILURE
 from labeldp.privacy import (
@@ -52,7 +52,7 @@ from labeldp.sampling import (
     public_stream,
 )
 
-UNIT = 1 << 16
+STEPS_IN_WEIGHT = 1 << 16
 """Steps of a weight of one, and of a released sum in one step of the labels."""
 
 WEIGHT_FAILURE = Fraction(1, 1 << 50)
@@ -205,7 +205,7 @@ class NoisyBags:
         return self.noisy if self.noisy_set == "stratified" else None
 
     def privacy_loss(self) -> PrivacyLoss:
-        """What one release costs a label that is in a bag.
+        """Return what one release costs a label that is in a bag.
 
         With weights +1 and -1 and a stratified set it is Gaussian, with mu = ratio / sqrt(noisy labels of a bag).
 
@@ -221,7 +221,7 @@ class NoisyBags:
         return PrivacyLoss.curve(self.bag())
 
     def bag(self) -> NoisyBag:
-        """The loss of one bag as a curve between two ends; not of the limit."""
+        """Return the loss of one bag as a curve between two ends; not of the limit."""
         noisy, records = (self.noisy, self.records) if self.each is None else (self.each, None)
         return NoisyBag(self.weights, float_above(self.ratio), self.size, noisy, records)
 
@@ -337,12 +337,12 @@ class NoisyWeightedLLP(Bagged):
     def bound_of_a_sum(self) -> int:
         """No weighted sum is larger, in steps."""
         largest = 1 if self.weights == "rademacher" else _LARGEST_WEIGHT
-        return int(self.sizes.max()) * largest * UNIT * self.domain.size
+        return int(self.sizes.max()) * largest * STEPS_IN_WEIGHT * self.domain.size
 
     @property
     def step_ratio(self) -> Fraction:
         """The standard deviation of one label's noise in steps, exactly."""
-        return exact_positive(self.stddev, "stddev") / self.step * UNIT
+        return exact_positive(self.stddev, "stddev") / self.step * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
         """That of the bags in real numbers, and a small failure that stands for integers and doubles."""
@@ -369,7 +369,7 @@ class NoisyWeightedLLP(Bagged):
         )
 
     def bag_weights(self, released: Any) -> BagWeights:
-        """What follows from the seed of a released array: public.
+        """Return what follows from the seed of a released array: public.
 
         Gaussian weights are rounded towards zero, and the noise is that of the weights before, up to 2^-6 larger.
         """
@@ -380,15 +380,17 @@ class NoisyWeightedLLP(Bagged):
         if self.weights == "rademacher":
             signs = stream.words(np.arange(self.records)) & np.uint64(1)
             own = math.isqrt(math.ceil(self.noisy * self.step_ratio**2) + SMOOTHING - 1) + 1
-            return BagWeights(UNIT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(own, MIN_STDDEV)))
+            return BagWeights(
+                STEPS_IN_WEIGHT * (1 - 2 * signs.astype(np.int64)), noisy, np.full(count, max(own, MIN_STDDEV))
+            )
         weights = normals(stream)
         squares = np.bincount(of_record[noisy], weights=weights[noisy] ** 2, minlength=count)
         spread = float(self.step_ratio) * np.sqrt(squares) * (1 + 16 * NORMAL_ERROR * self.records)
         stddevs = np.where(squares > 0, _few(np.hypot(spread, math.sqrt(SMOOTHING) + 1)), 0)
-        return BagWeights(np.trunc(weights * UNIT).astype(np.int64), noisy, stddevs)
+        return BagWeights(np.trunc(weights * STEPS_IN_WEIGHT).astype(np.int64), noisy, stddevs)
 
     def _noisy(self, priorities: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """The records of smallest priority, in each bag or, in a fixed set, of all."""
+        """Return the records of smallest priority, in each bag or, in a fixed set, of all."""
         chosen = np.zeros(self.records, dtype=np.bool_)
         if self.paper_faithful:
             chosen[np.argsort(priorities, kind="stable")[: self.noisy * self.partition.count]] = True
@@ -400,15 +402,15 @@ class NoisyWeightedLLP(Bagged):
         return chosen
 
     def sums(self, labels: Any, bag_weights: BagWeights) -> Integers:
-        """Weighted sums of codes in steps, shape (bags,). They are private."""
+        """Return weighted sums of codes in steps, shape (bags,). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         return self.summed(bag_weights.steps * codes)
 
-    def shown(self, value: Any) -> ShownBags:
+    def shown(self, value: Any) -> ReleasedSums:
         """Return what a released value shows."""
         opened = self.opened(value)
-        return ShownBags.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
+        return ReleasedSums.of_sums(self, opened.sums, opened.noise_stddev, opened.weights)
 
     def column_names(self, record: str, features: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns of a table of this release; see `Bagged.column_names`."""
@@ -423,14 +425,14 @@ class NoisyWeightedLLP(Bagged):
     @classmethod
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
-    ) -> ShownBags:
+    ) -> ReleasedSums:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         weights, noisy, stddev = column("weight"), column("noisy"), float(Fraction(made["stddev"]))
 
         def spread(bags: Keys) -> Floats:
             return np.asarray(stddev * np.sqrt(np.bincount(bags, weights=noisy * weights**2)))
 
-        return ShownBags.of_records(Domain.from_json(made["domain"]), column("bag"), weights, column(sums), spread)
+        return ReleasedSums.of_records(Domain.from_json(made["domain"]), column("bag"), weights, column(sums), spread)
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """A public seed of weights and noisy records, and the noisy sums, shape (4 + bags,); see `opened`."""
@@ -440,7 +442,7 @@ class NoisyWeightedLLP(Bagged):
         return np.concatenate([seed, self.sums(labels, bag_weights) + self.draw_noise(bag_weights.stddevs, rng=bound)])
 
     def draw_noise(self, stddevs: Integers, *, rng: RandomSource) -> Integers:
-        """Noise in steps of each standard deviation, shape as `stddevs`; none where it is 0."""
+        """Draw noise in steps of each standard deviation, shape as `stddevs`; none where it is 0."""
         randomness, noise = as_bound(rng), np.zeros(len(stddevs), dtype=np.int64)
         names = randomness.record_ids(None, len(stddevs))
         for stddev in np.unique(stddevs[stddevs > 0]):
@@ -449,11 +451,11 @@ class NoisyWeightedLLP(Bagged):
         return noise
 
     def opened(self, released: Any) -> WeightedSums:
-        """What was released, in the unit of the labels."""
+        """Return what was released, in the unit of the labels."""
         bag_weights, of_record = self.bag_weights(released), self.partition.of_record
-        weights = bag_weights.steps / UNIT
+        weights = bag_weights.steps / STEPS_IN_WEIGHT
         total = np.bincount(of_record, weights=weights, minlength=self.partition.count)
-        unit = float(self.step / UNIT)
+        unit = float(self.step / STEPS_IN_WEIGHT)
         sums = unit * np.asarray(released)[SEED_WORDS:] + float(self.low) * total
         return WeightedSums(of_record, weights, bag_weights.noisy, sums, unit * bag_weights.stddevs.astype(np.float64))
 
@@ -466,13 +468,13 @@ class NoisyWeightedLLP(Bagged):
 
 
 def _few(numbers: NDArray[np.float64]) -> Integers:
-    """Integers at least as large, rounded up to seven binary digits, so that few of them differ."""
+    """Return integers at least as large, rounded up to seven binary digits, so that few of them differ."""
     grid = 2.0 ** np.maximum(np.floor(np.log2(np.maximum(numbers, 1))) - 6, 0)
     return (np.ceil(numbers / grid) * grid).astype(np.int64)
 
 
 def _root_above(square: Fraction) -> float:
-    """The square root of a rational, rounded up."""
+    """Return the square root of a rational, rounded up."""
     root = math.sqrt(square)
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -480,7 +482,7 @@ def _root_above(square: Fraction) -> float:
 
 
 def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
-    """The delta of one release at `epsilon`, for the worst label that is in a bag.
+    """Return the delta of one release at `epsilon`, for the worst label that is in a bag.
 
     It is an exact integral between certified ends. The chance of not being in a bag, m size / records, would multiply
     it only for somebody who does not see the published bags, and it never makes epsilon smaller: it is left out.
@@ -504,7 +506,7 @@ def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
 
 
 def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
-    """One end of the curve at one epsilon."""
+    """Return one end of the curve at one epsilon."""
     epsilons = np.array([epsilon])
     if bags.limit:
         ratio, others = float_above(bags.ratio), binomial(bags.size - 1, float(bags.fraction))
@@ -513,7 +515,7 @@ def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
 
 
 def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
-    """The epsilon of one release at `delta` in (0, 1), rounded up; infinite where none keeps it.
+    """Return the epsilon of one release at `delta` in (0, 1), rounded up; infinite where none keeps it.
 
     Guarantee: at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
@@ -525,7 +527,7 @@ def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
 
 
 def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) -> NoisyBags:
-    """The bags with the smallest size, stddev or noisy fraction that keeps (epsilon, delta).
+    """Return the bags with the smallest size, stddev or noisy fraction that keeps (epsilon, delta).
 
     Args:
         solve_for: "size", "stddev" or "noisy_fraction".
@@ -590,7 +592,7 @@ def _smallest_fraction(design: dict[str, Any], read: Reader, aim: float) -> Nois
 
 
 def _bags(design: dict[str, Any], **found: Any) -> NoisyBags:
-    """The bags of a design with what is being looked for."""
+    """Return the bags of a design with what is being looked for."""
     given = {**design, **found}
     missing = [name for name in ("size", "stddev", "label_range") if name not in given]
     unknown = sorted(set(given) - {part.name for part in fields(NoisyBags)})

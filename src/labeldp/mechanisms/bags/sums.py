@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ShownBags
+from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
@@ -166,26 +166,26 @@ class BagSum(Bagged):
         self.check_records(len(codes))
         return self.summed(codes.astype(np.int64)) * self.fine
 
-    def shown(self, value: Any) -> ShownBags:
+    def shown(self, value: Any) -> ReleasedSums:
         """Return what a released value shows."""
-        return ShownBags.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
+        return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
 
     @classmethod
     def read_columns(
         cls, names: Sequence[str], column: Callable[[str], Floats], sums: str, made: Mapping[str, Any]
-    ) -> ShownBags:
+    ) -> ReleasedSums:
         """Return what a table of such a release shows; see `Bagged.read_columns`."""
         bags, domain = column("bag"), Domain.from_json(made["domain"])
         given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
         public = Public(bags.astype(np.int64), why="the file says so")
         mechanism = cls(made["size"], noise=made["noise"], domain=domain, bags=public, **given)
         spread = mechanism.noise_stddev
-        return ShownBags.of_records(
+        return ReleasedSums.of_records(
             domain, bags, np.ones(len(bags)), column(sums), lambda bags: np.full(bags.max() + 1, spread)
         )
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
-        """Noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
+        """Return noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
         sums = self.sums(labels)
         return sums + self.draw_noise(len(sums), rng=self.bound(rng))
 
@@ -201,12 +201,12 @@ class BagSum(Bagged):
         return laplace_law(float(self.rate), edges) if laplace else gaussian_law(self.stddev, edges)
 
     def totals(self, released: Any) -> NDArray[np.float64]:
-        """Noisy sums in the unit of the labels, unbiased, shape (bags,)."""
+        """Return noisy sums in the unit of the labels, unbiased, shape (bags,)."""
         steps = np.asarray(released, dtype=np.float64)
         return np.asarray(float(self.low) * self.sizes + float(self.step / self.fine) * steps, dtype=np.float64)
 
     def means(self, released: Any) -> NDArray[np.float64]:
-        """Noisy mean labels, unbiased and not clipped, shape (bags,)."""
+        """Return noisy mean labels, unbiased and not clipped, shape (bags,)."""
         return self.totals(released) / self.sizes
 
     def __str__(self) -> str:
@@ -270,14 +270,14 @@ class NaiveBags(Mechanism):
         return {"size": self.size, "count": self.count, "population": self.population}
 
     def bags(self, released: Any) -> Keys:
-        """The bag of each record, -1 for none, shape (n,)."""
+        """Return the bag of each record, -1 for none, shape (n,)."""
         order = np.argsort(public_stream(released, self.population).words(np.arange(self.population)), kind="stable")
         of_record = np.full(self.population, -1, dtype=np.int64)
         of_record[order[: self.size * self.count]] = np.repeat(np.arange(self.count), self.size)
         return of_record
 
     def sums(self, released: Any) -> NDArray[np.int64]:
-        """The exact sums of codes, shape (count,)."""
+        """Return the exact sums of codes, shape (count,)."""
         return np.asarray(released)[SEED_WORDS:]
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
@@ -301,7 +301,7 @@ between the two nobody can tell."""
 
 
 def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArray[np.float64]:
-    """The mu of every record's Gaussian loss where `coefficients @ labels` is released with Gaussian noise.
+    """Return the mu of every record's Gaussian loss where `coefficients @ labels` is released with Gaussian noise.
 
     The largest of them is what the release costs, given coefficients that depend on no label: they may have been drawn
     again and again until this was small.
@@ -347,7 +347,7 @@ def _checked(coefficients: Any, noise: Any) -> tuple[Any, NDArray[np.float64]]:
 
 
 def _independent(matrix: Any, variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sum of squares of each column, each over its variance."""
+    """Return the sum of squares of each column, each over its variance."""
     squares = matrix.multiply(matrix) if hasattr(matrix, "tocsr") else matrix**2
     noisy = variances > 0
     total = np.asarray(squares.T @ np.where(noisy, 1 / np.where(noisy, variances, 1.0), 0.0), dtype=np.float64)

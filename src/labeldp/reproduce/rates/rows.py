@@ -208,7 +208,6 @@ def _excess(
 
 LOCAL, CENTRAL, FULL = (0.25, 0.5, 1.0), (0.0001, 0.0003, 1.0), (0.0005, 0.002, 1.0)
 """Epsilons of rows."""
-"""Epsilons of rows."""
 
 ROWS = {
     row.name: row
