@@ -122,7 +122,7 @@ def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
 
 
 def _covers(loss: PrivacyLoss, kinks: list[tuple[Bounds, Fraction]], pair: Pair) -> bool:
-    """Return whether the curve of `loss` lies nowhere below that of the pair: both are linear in e**epsilon between kinks."""
+    """Return whether `loss` lies nowhere below the curve of the pair: both are linear in e**epsilon between kinks."""
     total = sum(a * times for (a, _), times in pair)
     for (_, high), kink in kinks:
         if loss.delta(kink) < _hockey_stick(pair, high) / total:
