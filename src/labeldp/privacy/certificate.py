@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal_text, float_above, rounded_up_text
+from labeldp.privacy.exact import decimal_text, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
 
@@ -301,11 +301,6 @@ class CuratorLike(Protocol):
         """Return one curator for each part; the parts are disjoint by construction."""
 
 
-def number(value: Fraction | float) -> str:
-    """A parameter in the user's digits."""
-    return decimal_text(float_above(value) if isinstance(value, Fraction) else value)
-
-
 def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
     """Return the most that any label pays for all charges together.
 
@@ -314,10 +309,10 @@ def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
 
     Guarantee: never less than the loss of any single record.
     """
-    return _total([(charge.path, charge.loss) for charge in charges])
+    return _total_of_paths([(charge.path, charge.loss) for charge in charges])
 
 
-def _total(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
+def _total_of_paths(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
     total = PrivacyLoss.zero()
     splits: dict[str, dict[int, list[tuple[Path, PrivacyLoss]]]] = {}
     for path, loss in charges:
@@ -329,7 +324,7 @@ def _total(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
     for parts in splits.values():
         worst = PrivacyLoss.zero()
         for inner in parts.values():
-            worst = worst | _total(inner)
+            worst = worst | _total_of_paths(inner)
         total = total + worst
     return total
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from labeldp.privacy.arrays import Floats, Integers
 from labeldp.privacy.atoms import Atom, Curve, Discrete, Failure, Gaussian, Response, normal_cdf
 
 Sequence = tuple[tuple[Atom, int], ...]
@@ -43,11 +43,11 @@ class _Lattice:
 
     step: Fraction
     first: int
-    masses: NDArray[np.float64]
+    masses: Floats
     relative_error: float
     lost: float = 0.0
 
-    def losses(self) -> NDArray[np.float64]:
+    def losses(self) -> Floats:
         """The losses as floats, shape (points,)."""
         return np.asarray((self.first + np.arange(len(self.masses))) * float(self.step))
 
@@ -159,7 +159,7 @@ def _total_mu(sequence: Sequence) -> float:
     return math.sqrt(_float_up(total)) * (1 + 2.0**-51) if total else 0.0
 
 
-def _gaussian_deltas(epsilons: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _gaussian_deltas(epsilons: Floats, mu: float) -> Floats:
     """Upper bounds of the Gaussian curve at each epsilon (of any sign), shape as given."""
     return np.array([gaussian_delta(float(value), mu) for value in epsilons])
 
@@ -242,7 +242,7 @@ def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
     return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
 
 
-def _curve_multiples(last: int) -> NDArray[np.int64]:
+def _curve_multiples(last: int) -> Integers:
     """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
     growths = max(0, math.ceil(math.log(max(last, 1) / DENSE_CURVE_STEPS, CURVE_STEP_GROWTH)))
     far = np.ceil(DENSE_CURVE_STEPS * CURVE_STEP_GROWTH ** np.arange(growths))

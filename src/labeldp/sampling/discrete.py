@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Flags, InputError, Integers, Randomness, exp_bounds
+from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomness, exp_bounds
 from labeldp.sampling.words import WordStream, fresh_words, uniform
 
 MIN_RATE = Fraction(1, 1 << 32)
@@ -80,7 +80,7 @@ def discrete_laplace(stream: WordStream, rate: Fraction) -> Integers:
     return noise
 
 
-def laplace_law(rate: float, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def laplace_law(rate: float, edges: Integers) -> Floats:
     """Return the law of `discrete_laplace` between edges, in doubles: P(noise <= edges[0]), …, P(noise > edges[-1])."""
     decay = math.exp(-rate)
     places = edges.astype(np.float64)
@@ -205,7 +205,7 @@ def power_coins(stream: WordStream, cells: NDArray[np.intp], exponents: Integers
     return heads
 
 
-def gaussian_law(stddev: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+def gaussian_law(stddev: int, edges: Integers) -> Floats:
     """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]) for `discrete_gaussian`."""
     support = np.arange(-12 * stddev, 12 * stddev + 1)
     masses = np.exp(-0.5 * (support / stddev) ** 2)

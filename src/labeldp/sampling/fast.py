@@ -9,7 +9,18 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, WORD, Flags, InputError, Integers, Randomness, Words, as_successive, exp_bounds
+from labeldp.privacy import (
+    BLOCK,
+    WORD,
+    Flags,
+    Floats,
+    InputError,
+    Integers,
+    Randomness,
+    Words,
+    as_successive,
+    exp_bounds,
+)
 from labeldp.sampling.alias import AliasTable
 from labeldp.sampling.discrete import COIN_MARGIN, MIN_RATE, geometric_rounds
 from labeldp.sampling.words import WordStream, fresh_words
@@ -76,7 +87,7 @@ class BinnedLaw:
         return AliasTable.of(self.weights)
 
     @cached_property
-    def _ratios(self) -> NDArray[np.float64]:
+    def _ratios(self) -> Floats:
         """2**64 times what the law is multiplied with to give the probability that a place is kept."""
         return np.array([float(self.scale * WORD / weight) for weight in self.weights])
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Ids, Integers, KeyedRandomness, Randomness, Words
+from labeldp.privacy import WORD, Floats, Ids, Integers, KeyedRandomness, Randomness, Words
 
 SEED_WORDS = 4
 """A released array begins with these words: all that was drawn and is public follows from them."""
@@ -14,7 +14,7 @@ NORMAL_ERROR = 2.0**-49
 """Relative error of `normals`, except with probability 2^-76 for each number."""
 
 
-def fresh_seed(randomness: Randomness) -> NDArray[np.int64]:
+def fresh_seed(randomness: Randomness) -> Integers:
     """Return a seed of 256 bits, shape (4,), independent of the labels and of the words that make noise."""
     source, words = randomness.bind(b"public seed"), np.empty(SEED_WORDS, dtype=np.uint64)
     source.fill(words, source.record_ids(None, SEED_WORDS), 0)
@@ -47,7 +47,7 @@ def public_stream(released: Any, count: int) -> WordStream:
     return WordStream(public, public.record_ids(None, count))
 
 
-def normals(stream: WordStream) -> NDArray[np.float64]:
+def normals(stream: WordStream) -> Floats:
     """Return standard normal numbers, shape (len(stream),).
 
     P(|W| > x) = U is taken as u or 1 - u with u in (0, 1/2) from 128 bits, so that small numbers and large ones have

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, GaussianOneHot
-from labeldp.privacy import InputError, check_integer, check_positive, check_share, positive_epsilon
+from labeldp.privacy import Floats, InputError, Integers, check_integer, check_positive, check_share, positive_epsilon
 
 
 def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float:
@@ -202,11 +201,11 @@ class HardInstance:
         copies: how often each vector stands in it.
     """
 
-    features: NDArray[np.float64] = field(repr=False)
-    labels: NDArray[np.int64] = field(repr=False)
+    features: Floats = field(repr=False)
+    labels: Integers = field(repr=False)
     copies: int
 
-    def excess(self, weights: NDArray[np.float64], *, diameter: float, lipschitz: float) -> float:
+    def excess(self, weights: Floats, *, diameter: float, lipschitz: float) -> float:
         """The excess empirical risk of weights, shape (m,), under `UnitVectorLoss`: the optimum is known.
 
         Source: Ghazi, Proposition 13: the least risk is -DL/(2√m), at weights D/(2√m) times the signs.

@@ -4,14 +4,15 @@ On one fixed distribution a learner may be faster than the minimax rate. Here th
 (`critical_side`), the regression function moves by h^β, and only its random signs are to be learned.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from labeldp.privacy import InputError, check_integer, check_nonnegative, check_positive, set_fields
+from labeldp.privacy import Floats, InputError, Integers, check_integer, check_nonnegative, check_positive, set_fields
 from labeldp.theory.rates import check_smoothness, critical_side
 
 MAX_CUBES = 1 << 24
@@ -53,20 +54,20 @@ class Cubes:
         """The number of cubes."""
         return int(self.per_axis**self.dimension)
 
-    def index(self, features: ArrayLike) -> NDArray[np.int64]:
+    def index(self, features: ArrayLike) -> Integers:
         """Return the cube of each row of features, shape (n, d); rows outside belong to the nearest cube."""
         rows = np.asarray(features, dtype=float).reshape(-1, self.dimension)
         places = np.clip((rows * self.per_axis).astype(np.int64), 0, self.per_axis - 1)
         return np.ravel_multi_index(tuple(places.T), (self.per_axis,) * self.dimension).astype(np.int64)
 
-    def draw(self, records: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
         """Features, shape (n, d), uniform on the inner halves, and the cube of each."""
         cubes = rng.integers(0, self.count, check_integer(records, "records"))
         corners = np.stack(np.unravel_index(cubes, (self.per_axis,) * self.dimension), axis=1)
         inside = 0.25 + 0.5 * rng.random((cubes.size, self.dimension))
         return (corners + inside) / self.per_axis, cubes
 
-    def boxes(self, lines: ArrayLike = ()) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def boxes(self, lines: ArrayLike = ()) -> tuple[Floats, Floats]:
         """The boxes into which lines cut the inner halves: their centers, shape (b, d), and their probabilities.
 
         Args:
@@ -86,8 +87,26 @@ class Cubes:
         return centers.reshape(-1, self.dimension), weights.prod(axis=-1).ravel()
 
 
+class _OnCubes(ABC):
+    """A hard distribution whose features lie on cubes."""
+
+    cubes: Cubes
+
+    @abstractmethod
+    def excess_at(self, features: ArrayLike, predictions: ArrayLike) -> Floats:
+        """Return the excess risk of predictions, given the features of each: its mean on a sample is unbiased."""
+
+    def excess(self, predict: Callable[[Floats], ArrayLike], *, lines: ArrayLike = ()) -> float:
+        """Return the excess risk of a learner: exact where predictions change on the lines alone, along every axis.
+
+        Source: Zhao, Proposition 2, eq. (8) and (9).
+        """
+        centers, weights = self.cubes.boxes(lines)
+        return float(weights @ self.excess_at(centers, predict(centers)))
+
+
 @dataclass(frozen=True)
-class HardClasses:
+class HardClasses(_OnCubes):
     """Classes that all but tie: in each of some cubes a random one is likelier than all others by the height.
 
     Everywhere else all K classes are as likely. For K = 2 this is eq. (46).
@@ -102,7 +121,7 @@ class HardClasses:
     """
 
     cubes: Cubes
-    winners: NDArray[np.int64] = field(repr=False)
+    winners: Integers = field(repr=False)
     height: float
     classes: int
 
@@ -112,7 +131,7 @@ class HardClasses:
         share = float(np.mean(self.winners >= 0))
         return (1 - 1 / self.classes) * (1 - share * self.height)
 
-    def probabilities(self, features: ArrayLike) -> NDArray[np.float64]:
+    def probabilities(self, features: ArrayLike) -> Floats:
         """P(class given features), shape (n, K)."""
         winners = self.winners[self.cubes.index(features)]
         heights = np.where(winners >= 0, self.height, 0.0)
@@ -120,29 +139,20 @@ class HardClasses:
         table[np.arange(winners.size), winners] += heights
         return table
 
-    def draw(self, records: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
         """Features, shape (n, d), and labels 0 to K-1, shape (n,)."""
         features, cubes = self.cubes.draw(records, rng)
         winners = self.winners[cubes]
         sure = (rng.random(cubes.size) < self.height) & (winners >= 0)
         return features, np.where(sure, winners, rng.integers(0, self.classes, cubes.size))
 
-    def excess_at(self, features: ArrayLike, predictions: ArrayLike) -> NDArray[np.float64]:
-        """The excess risk of predicted classes, given the features of each: its mean on a sample is unbiased."""
+    def excess_at(self, features: ArrayLike, predictions: ArrayLike) -> Floats:
         winners = self.winners[self.cubes.index(features)]
         return self.height * ((winners >= 0) & (np.asarray(predictions) != winners)).astype(float)
 
-    def excess(self, predict: Callable[[NDArray[np.float64]], ArrayLike], *, lines: ArrayLike = ()) -> float:
-        """The excess risk of a classifier: exact where predictions change on the lines alone, along every axis.
-
-        Source: Zhao, Proposition 2, eq. (8).
-        """
-        centers, weights = self.cubes.boxes(lines)
-        return float(weights @ self.excess_at(centers, predict(centers)))
-
 
 @dataclass(frozen=True)
-class HardValues:
+class HardValues(_OnCubes):
     """Numbers whose mean is the height or its negative, by the random sign of each cube.
 
     A label is T, 0 or -T: with T = 1 and no zeros it is bounded, and else its moments are.
@@ -158,7 +168,7 @@ class HardValues:
     """
 
     cubes: Cubes
-    signs: NDArray[np.int64] = field(repr=False)
+    signs: Integers = field(repr=False)
     height: float
     reach: float = 1.0
     share: float = 1.0
@@ -172,28 +182,19 @@ class HardValues:
         """The squared error of the true mean."""
         return self.share * self.reach**2 - self.height**2
 
-    def mean(self, features: ArrayLike) -> NDArray[np.float64]:
+    def mean(self, features: ArrayLike) -> Floats:
         """The mean label given features, shape (n,)."""
         return np.asarray(self.height * self.signs[self.cubes.index(features)], dtype=np.float64)
 
-    def draw(self, records: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Features, shape (n, d), and labels in {-T, 0, T}, shape (n,)."""
         features, cubes = self.cubes.draw(records, rng)
         words = rng.random(cubes.size)
         above = 0.5 * (self.share + self.height / self.reach * self.signs[cubes])
         return features, self.reach * ((words < above) - 1.0 * ((words >= above) & (words < self.share)))
 
-    def excess_at(self, features: ArrayLike, predictions: ArrayLike) -> NDArray[np.float64]:
-        """The excess risk of predicted numbers, given the features of each: its mean on a sample is unbiased."""
+    def excess_at(self, features: ArrayLike, predictions: ArrayLike) -> Floats:
         return np.asarray((np.asarray(predictions, dtype=float) - self.mean(features)) ** 2)
-
-    def excess(self, predict: Callable[[NDArray[np.float64]], ArrayLike], *, lines: ArrayLike = ()) -> float:
-        """The excess risk of a regressor: exact where predictions change on the lines alone, along every axis.
-
-        Source: Zhao, Proposition 2, eq. (9).
-        """
-        centers, weights = self.cubes.boxes(lines)
-        return float(weights @ self.excess_at(centers, predict(centers)))
 
 
 def hard_classes(
@@ -309,6 +310,6 @@ def _height(per_axis: int, beta: Any, margin: Any, dimension: int, amplitude: An
     return float(height)
 
 
-def _signs(cubes: Cubes, rng: np.random.Generator) -> NDArray[np.int64]:
+def _signs(cubes: Cubes, rng: np.random.Generator) -> Integers:
     """A random sign for each cube."""
     return 2 * rng.integers(0, 2, cubes.count) - 1
