@@ -55,7 +55,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The entry point: every user mistake ends in one line on stderr and exit status 1."""
+    """Run the command line; every mistake of a user ends in one line on stderr and exit status 1."""
     # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str | None:
-    """What a user is told of an error; None where it is not the user's."""
+    """Return what a user is told of an error; None where it is not the user's."""
     from labeldp.privacy import LabelDPError
 
     if isinstance(error, LabelDPError):

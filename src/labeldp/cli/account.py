@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from labeldp.cli.options import flags_in_errors
+from labeldp.cli.options import add_options, flags_in_errors
 
 LLP_EXAMPLES = """\b
 Examples:
@@ -38,7 +38,7 @@ class _Asked:
     solve_for: str | None
 
     def checked(self, unknowns: tuple[str, ...], given: dict[str, Any]) -> _Asked:
-        """The same, or one sentence that says which options go together."""
+        """Return the same, or one sentence that says which options go together."""
         from labeldp.privacy import InputError
 
         if self.solve_for is None:
@@ -56,15 +56,14 @@ class _Asked:
         return self
 
     def found(self, bags: Any, delta_at: Callable[..., float], epsilon_at: Callable[[], float]) -> dict[str, Any]:
-        """The numbers of an answer."""
+        """Return the numbers of an answer."""
         asked = self.epsilon if self.epsilon is not None else epsilon_at()
         ends = [delta_at(bags, min(asked, 1e6) if isinstance(asked, float) else asked, end=end) for end in _ENDS]
         finite = float(asked) if math.isfinite(float(asked)) else None
-        given = {name: _plain(value) for name, value in asdict(bags).items() if not name.startswith("_")}
-        return {"epsilon": finite, "delta": ends[0], "delta_lower": ends[1], **given}
+        return {"epsilon": finite, "delta": ends[0], "delta_lower": ends[1], **bags.to_json()}
 
     def answer(self, found: dict[str, Any], value: float | None = None) -> str:
-        """The first sentence of an answer; its numbers are rounded against us."""
+        """Return the first sentence of an answer; its numbers are rounded against us."""
         from labeldp.privacy import rounded_up_text
 
         delta = rounded_up_text(found["delta"])
@@ -78,20 +77,11 @@ class _Asked:
         return f"epsilon = {rounded_up_text(found['epsilon'])} at delta = {self.delta}"
 
 
-def _plain(value: Any) -> Any:
-    """A value of a description as JSON has it."""
-    if isinstance(value, tuple):
-        return [float(each) for each in value]
-    return value if value is None or isinstance(value, int) or value in _WORDS else float(value)
-
-
 _ENDS = "upper", "lower"
-
-_WORDS = "rademacher", "gaussian", "stratified", "fixed"
 
 
 def _integer(text: str | None, name: str) -> int | None:
-    """A count, written as 256 or as 1e6."""
+    """Read a count, written as 256 or as 1e6."""
     from labeldp.privacy import InputError, decimal
 
     if text is None:
@@ -103,7 +93,7 @@ def _integer(text: str | None, name: str) -> int | None:
 
 
 def _range(text: str) -> tuple[str, ...]:
-    """The two ends of a range, as they were written."""
+    """Read the two ends of a range, as they were written."""
     from labeldp.privacy import InputError
 
     ends = tuple(part.strip() for part in text.split(","))
@@ -112,17 +102,13 @@ def _range(text: str) -> tuple[str, ...]:
     return ends
 
 
-def _shared(command: Any) -> Any:
-    """The options of both commands."""
-    options = [
-        click.option("--range", "label_range", required=True, metavar="LOW,HIGH", help="The range of the labels."),
-        click.option("--epsilon", metavar="NUMBER", help="Prints the delta that is promised at this epsilon."),
-        click.option("--delta", metavar="NUMBER", help="Prints the epsilon that is promised at this delta."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_shared = add_options(
+    click.option("--range", "label_range", required=True, metavar="LOW,HIGH", help="The range of the labels."),
+    click.option("--epsilon", metavar="NUMBER", help="Prints the delta that is promised at this epsilon."),
+    click.option("--delta", metavar="NUMBER", help="Prints the epsilon that is promised at this delta."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+"""The options of both commands."""
 
 
 @click.group()
@@ -175,7 +161,7 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
 
 
 def _llp_words(bags: Any) -> list[str]:
-    """What the bags are and what kind of number was printed, in sentences."""
+    """Return what the bags are and what kind of number was printed, in sentences."""
     from labeldp.privacy import decimal_text, rounded_up_text
 
     low, high = (decimal_text(float(end)) for end in bags.label_range)
@@ -193,7 +179,7 @@ def _llp_words(bags: Any) -> list[str]:
 
 
 def _noisy_words(bags: Any) -> str:
-    """Which labels are noisy: so many, or in the limit a share."""
+    """Return which labels are noisy: so many, or in the limit a share."""
     from labeldp.privacy import decimal_text
 
     share = decimal_text(float(bags.fraction))
@@ -247,7 +233,7 @@ residual by itself."""
 
 
 def _reachable(bag: Any, size: int | None) -> bool:
-    """Whether some labels of a bag of this size have the residual; True where no size is given."""
+    """Return whether some labels of a bag of this size have the residual; True where no size is given."""
     from labeldp.privacy import decimal
 
     low, high = (decimal(end, "label_range") for end in bag.label_range)
@@ -255,7 +241,7 @@ def _reachable(bag: Any, size: int | None) -> bool:
 
 
 def _cross(given: dict[str, str | None]) -> str | float:
-    """What --cross says, or its bound from --size."""
+    """Return what --cross says, or its bound from --size."""
     from labeldp.mechanisms import cross_bound
     from labeldp.privacy import InputError, decimal
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def summary_lines(summary: FitSummary) -> Iterator[str]:
-    """The certificate's sentence, how good the model is, and what to know before believing that."""
+    """Yield the certificate's sentence, how good the model is, and what to know before believing that."""
     yield summary.sentence
     if summary.numbers is not None:
         yield from _errors(summary.numbers)

@@ -22,7 +22,7 @@ SECRECY = (
 
 
 def describe_ledger(path: str) -> str:
-    """The datasets of a ledger with their budgets and releases, as text.
+    """Return the datasets of a ledger with their budgets and releases, as text.
 
     Raises:
         LedgerError: there is no such file, or it is not a ledger.
@@ -39,7 +39,7 @@ def describe_ledger(path: str) -> str:
 
 
 def _dataset(account: DatasetLedger) -> str:
-    """One dataset: its budget, what was spent, and each release in a line."""
+    """Return one dataset: its budget, what was spent, and each release in a line."""
     from labeldp.curator import times
 
     lines = [balance_line(account)]
@@ -62,12 +62,12 @@ def _dataset(account: DatasetLedger) -> str:
 
 
 def _when(created: str) -> str:
-    """A moment as people write it."""
+    """Return a moment as people write it."""
     return created[:19].replace("T", " ") + " UTC"
 
 
 def _cost(charge: Charge) -> str:
-    """Its epsilon, at the delta that was asked for where that is not 0."""
+    """Return the epsilon of a charge, at the delta that was asked for where that is not 0."""
     from labeldp.privacy import decimal_text, float_above, requested_delta, rounded_up_text
 
     bound, delta = charge.loss.max_loss, requested_delta([charge])

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import flags_in_errors, online_options, progress, suggest_budget_change, warn_if_weak
+from labeldp.cli.options import (
+    FILE,
+    align_columns,
+    flags_in_errors,
+    online_options,
+    progress,
+    suggest_budget_change,
+    warn_if_weak,
+)
 
 if TYPE_CHECKING:
     from labeldp.online import ExpertsPlan
@@ -59,13 +67,13 @@ Examples:
 
 
 @online.command("run", epilog=RUN_EXAMPLES)
-@click.argument("losses", type=click.Path(dir_okay=False, path_type=str))
+@click.argument("losses", type=FILE)
 @online_options
-@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=str), help="A new CSV or Parquet file.")
+@click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--experts", metavar="NAMES", help="The columns that are experts, such as a,b,c; by default all.")
 @click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
-@click.option("--ledger", type=click.Path(dir_okay=False, path_type=str), help="A ledger file to charge.")
+@click.option("--ledger", type=FILE, help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
 @flags_in_errors(name="--dataset")
@@ -108,7 +116,7 @@ WIDTH = 110
 
 
 def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> ExpertsPlan:
-    """The plan for numbers as a command line has them, such as 1e5.
+    """Return the plan for numbers as a command line has them, such as 1e5.
 
     Raises:
         InputError: an argument is out of range.
@@ -120,7 +128,7 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
 
 
 def online_plan_lines(plan: ExpertsPlan) -> list[str]:
-    """The lines that `labeldp online plan` prints."""
+    """Return the lines that `labeldp online plan` prints."""
 
     from labeldp.privacy import decimal_text
 
@@ -138,13 +146,11 @@ def online_plan_lines(plan: ExpertsPlan) -> list[str]:
     ]
     rows = [["method", "regret at most", "holds"], [plan.method, most(plan.regret_bound), plan.holds]]
     rows += [[each.method, most(each.regret_bound), each.holds] for each in plan.alternatives]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines += ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return [*lines, "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
+    return [*lines, *align_columns(rows), "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
 
 
 def _parameters(plan: ExpertsPlan) -> list[str]:
-    """What the learner is, with its numbers."""
+    """Return what the learner is, with its numbers."""
     from labeldp.privacy import rounded_up_text
 
     if plan.stddev is not None:
@@ -159,14 +165,14 @@ def _parameters(plan: ExpertsPlan) -> list[str]:
 
 
 def _amount(number: float) -> str:
-    """A bound in whole numbers, rounded up; small ones in three digits."""
+    """Return a bound in whole numbers, rounded up; small ones in three digits."""
     from labeldp.privacy import rounded_up_text
 
     return f"{-int(-number // 1):,}" if number >= 100 else rounded_up_text(number, 3)
 
 
 def _notes(plan: ExpertsPlan) -> list[str]:
-    """What the numbers mean, and where they mean little."""
+    """Return what the numbers mean, and where they mean little."""
     notes = [
         "Regret is what is lost beyond the expert that is best over all rounds, with losses in [0, 1], in the mean "
         "over its own draws, for losses that do not follow what is played. Privacy holds for losses that do, too."

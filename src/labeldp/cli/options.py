@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
@@ -41,7 +41,7 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
 
 @contextmanager
 def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
-    """A refusal by the budget says by which command it can be changed."""
+    """Add to a refusal by the budget the command that changes it."""
     from labeldp.privacy import BudgetExceeded
 
     try:
@@ -62,73 +62,67 @@ def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
                 click.echo(sentence, err=True)
 
 
+FILE = click.Path(dir_okay=False, path_type=str)
+
+PATH = click.Path(path_type=str)
+
+
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command, in the order in which its help names them."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that every command on private labels shares."""
-    options = [
-        click.option(
-            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
-        ),
-        click.option(
-            "--ledger",
-            required=True,
-            type=click.Path(dir_okay=False, path_type=str),
-            help="The ledger file, as secret as the labels.",
-        ),
-        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
-        click.option(
-            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
-        ),
-    ]
+    """Add the options that every command on private labels shares."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
             return command(*args, **kwargs)
 
-    decorated: Any = run
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
-
-
-def domain_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options that declare what labels can be."""
-    options = [
-        click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1."),
-        click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
-        click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
-        click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
-    ]
-    decorated: Any = command
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
-
-
-def bag_options(command: Callable[P, R]) -> Callable[P, R]:
-    """The options of mechanisms on bags; None where they were not given."""
-    options = [
-        click.option("--size", type=int, help="Bags: records in the smallest one."),
-        click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
+    return add_options(
         click.option(
-            "--bags",
-            metavar="median|random|COLUMN",
-            help="Bags of similar records, at random, or a public column with a value for each bag.",
+            "--label", required=True, metavar="COLUMN", help="The column (of an .npz file the array) of private labels."
         ),
-        click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
+        click.option("--ledger", required=True, type=FILE, help="The ledger file, as secret as the labels."),
+        click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
         click.option(
-            "--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."
+            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
         ),
-        click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
-    ]
-    decorated: Any = command
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
+    )(run)
+
+
+domain_options = add_options(
+    click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1."),
+    click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
+    click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
+    click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
+)
+"""The options that declare what labels can be."""
+
+bag_options = add_options(
+    click.option("--size", type=int, help="Bags: records in the smallest one."),
+    click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
+    click.option(
+        "--bags",
+        metavar="median|random|COLUMN",
+        help="Bags of similar records, at random, or a public column with a value for each bag.",
+    ),
+    click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
+    click.option("--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."),
+    click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
+)
+"""The options of mechanisms on bags; None where they were not given."""
 
 
 def online_options(command: Any) -> Any:
-    """What a learner of rounds is asked for, whether it is planned or played."""
+    """Add the options of a learner of rounds, whether it is planned or played."""
     options = [
         click.option(
             "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
@@ -158,18 +152,19 @@ def online_options(command: Any) -> Any:
     return command
 
 
-FILE = click.Path(dir_okay=False, path_type=str)
-
-PATH = click.Path(path_type=str)
-
-
 def note(sentence: str) -> None:
     click.echo(sentence, err=True)
 
 
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows of cells as lines with aligned columns, however wide; the last column is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
-    """A progress line on stderr for terminals, else nothing: a function of a text and a share in [0, 1]."""
+    """Show a progress line on a terminal; yield a function of a text and a share in [0, 1], None where there is none."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from math import log10
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import warn_if_weak
+from labeldp.cli.options import align_columns, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.workflows import PlanRow, Question, RecordsPlan
@@ -81,24 +80,24 @@ PROTECTED = {"label": "labels", "full": "features too"}
 
 
 def plan_lines(plan: RecordsPlan) -> list[str]:
-    """The lines that `labeldp plan` prints."""
+    """Return the lines that `labeldp plan` prints."""
     asked = plan.question
     lines = [_about(asked), *_file_lines(plan), ""]
     numbers = asked.task != "classification"
     head = ["epsilon", "trust", "protects", "records needed", "risk falls as", "noise per cell"]
     head += ["off by"] if numbers else ["tells apart"]
     head += ["clip at"] if asked.task == "heavy-tailed" else []
-    lines += _table([*head, "learner and tuning"], [_cells(row) for row in plan.rows])
+    lines += align_columns([[*head, "learner and tuning"], *(_cells(row) for row in plan.rows)])
     lines += ["", "What every promise would need, as multiples of the records that no privacy needs:", ""]
     names = list(next(iter(plan.alternatives.values())))
     spoken = [f"{trust}, {PROTECTED[what]}" for trust, what in (name.split() for name in names)]
     found = [[f"{each:g}", *(times(needed[name]) for name in names)] for each, needed in plan.alternatives.items()]
-    lines += [*_table(["epsilon", *spoken], found), "", *_notes(plan)]
+    lines += [*align_columns([["epsilon", *spoken], *found]), "", *_notes(plan)]
     return lines
 
 
 def times(multiple: float) -> str:
-    """A multiple to two or three digits."""
+    """Return a multiple to two or three digits."""
     if multiple >= 1e6:
         return f"10^{log10(multiple):.0f} x"
     return (
@@ -107,7 +106,7 @@ def times(multiple: float) -> str:
 
 
 def _about(asked: Question) -> str:
-    """What was asked."""
+    """Return what was asked, as a sentence."""
     labels = (
         f"{asked.classes} classes"
         if asked.classes
@@ -121,7 +120,7 @@ def _about(asked: Question) -> str:
 
 
 def _file_lines(plan: RecordsPlan) -> list[str]:
-    """What the file said."""
+    """Return what the file says, as lines."""
     found = plan.features
     if found is None:
         return []
@@ -135,7 +134,7 @@ def _file_lines(plan: RecordsPlan) -> list[str]:
 
 
 def _cells(row: PlanRow) -> list[str]:
-    """One row of the table."""
+    """Return one row of the table."""
     cells = [f"{row.epsilon:g}", row.trust, PROTECTED[row.protection], times(row.relative_records)]
     cells += [f"N^-{row.exponent:.2g}", f"{row.noise:.2g}"]
     cells += [f"{row.off_by:.2g}"] if row.off_by is not None else []
@@ -145,7 +144,7 @@ def _cells(row: PlanRow) -> list[str]:
 
 
 def _learner(row: PlanRow) -> str:
-    """What to run."""
+    """Return which learner to take, and its size."""
     if row.neighbors is not None:
         return f"neighbors: {row.neighbors:,}"
     cells = f"{row.cells:,} of {row.cell_records:,.0f} records"
@@ -156,7 +155,7 @@ def _learner(row: PlanRow) -> str:
 
 
 def _notes(plan: RecordsPlan) -> list[str]:
-    """How to read the table, and where records are too few."""
+    """Return how to read the table, and where records are too few."""
     asked = plan.question
     classes = asked.task == "classification"
     moves = "from one class to the other" if classes else "by half of the labels' range"
@@ -177,14 +176,6 @@ def _notes(plan: RecordsPlan) -> list[str]:
     if poor:
         lines.append(f"Too few records to learn more than an average: {'; '.join(poor)}.")
     return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns; the last one is not padded."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
-    ]
 
 
 def _counted(count: int, noun: str) -> str:

@@ -63,7 +63,7 @@ class Fingerprint:
         return self._digest.hexdigest()
 
     def traces(self, scheme: str) -> tuple[tuple[str, str, str], ...]:
-        """What to compare with other releases of the same labels: (kind of ids, kind of labels, digest).
+        """Return what to compare with other releases of the same labels: (kind of ids, kind of labels, digest).
 
         Where both kinds are those of another trace, the labels are the same only if the digests are. Under other ids,
         and under other classes, it is still told how often each label occurs; under any, how many records there are.
@@ -80,7 +80,7 @@ class Fingerprint:
         )
 
     def _histogram(self) -> str:
-        """A keyed digest of how often each label occurs."""
+        """Return a keyed digest of how often each label occurs."""
         present = np.flatnonzero(self._counts)
         pairs = sorted((self._names[code], int(self._counts[code])) for code in present.tolist())
         key = derive_key(self._key, b"label histogram")
@@ -177,7 +177,7 @@ class Curator(NotCopyable):
         self._set(codes, names, (), ())
 
     def _set(self, codes: NDArray[Any], ids: Any, path: Path, reasons: tuple[str, ...]) -> None:
-        """What a part has of its own; it shares everything else with the curator that it came from."""
+        """Set what a part has of its own; it shares everything else with the curator that it came from."""
         self._codes, self._ids, self._path, self._reasons = codes, ids, path, reasons
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
@@ -248,7 +248,7 @@ class Curator(NotCopyable):
         self._ledger.require([Request({}, loss, self._path, step=self._named(step)) for step, loss in steps.items()])
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
-        """One curator for each part of the records; the ledger charges the worst of the parts.
+        """Return one curator for each part of the records; the ledger charges the worst of the parts.
 
         Args:
             parts: `Public(array, why="…")`, the part 0, 1, … of each record, shape (n,).
@@ -268,7 +268,7 @@ class Curator(NotCopyable):
         return [self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(count)]
 
     def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
-        """The curator of some of the rows, which keep the ids that they have here."""
+        """Return the curator of some of the rows, which keep the ids that they have here."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
         elif isinstance(self._ids, np.ndarray):
@@ -297,7 +297,7 @@ class Curator(NotCopyable):
         )
 
     def _admitted(self, rng: RandomSource) -> Randomness:
-        """The caller's randomness. Keyed noise is the ledger's own: it alone never meets other labels."""
+        """Return the caller's randomness. Keyed noise is the ledger's own: it alone never meets other labels."""
         randomness, own = as_randomness(rng), self._ledger.randomness
         if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
             raise InputError(
@@ -308,7 +308,7 @@ class Curator(NotCopyable):
         return randomness
 
     def _named(self, step: str | None) -> str | None:
-        """A step as a ledger knows it."""
+        """Return a step as a ledger knows it."""
         return None if self._run is None or step is None else f"{self._run}: {step}"
 
     @property
@@ -318,7 +318,7 @@ class Curator(NotCopyable):
         return _by_id(self._ids) if named else None
 
     def _fingerprint(self, key: bytes) -> Fingerprint:
-        """Keyed digests of the labels here."""
+        """Return keyed digests of the labels here."""
         if key not in self._fingerprints:
             self._fingerprints[key] = Fingerprint(key, self._domain)
             self._fingerprints[key].update(self._ids, self._codes)
@@ -329,7 +329,7 @@ class Curator(NotCopyable):
 
 
 def _distinct(ids: Any) -> Any:
-    """Record ids, checked to be one for each record and all different.
+    """Return the record ids, checked to be one for each record and all different.
 
     Raises:
         InputError: the message does not say which.
@@ -366,7 +366,7 @@ def _count(labels: Any) -> int | None:
 
 
 def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
-    """Names a split by the part of every record, in whatever order the records stand.
+    """Name a split by the part of every record, in whatever order the records stand.
 
     Two splits share a name only where they put the same records into the same parts: the parts of one name are
     charged in parallel.
@@ -381,7 +381,7 @@ def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
 
 
 def _by_id(ids: Any) -> NDArray[np.intp]:
-    """The row numbers in the order of the ids, shape (n,)."""
+    """Return the row numbers in the order of the ids, shape (n,)."""
     if isinstance(ids, np.ndarray):
         return np.argsort(ids)
     texts = _texts(ids)
@@ -389,7 +389,7 @@ def _by_id(ids: Any) -> NDArray[np.intp]:
 
 
 def _id_bytes(ids: Any, order: NDArray[np.intp]) -> bytes:
-    """Ids in an order, as bytes that no other ids give."""
+    """Return ids in an order, as bytes that no other ids give."""
     if isinstance(ids, np.ndarray):
         return ids[order].astype("<i8").tobytes()
     texts = _texts(ids)
@@ -410,7 +410,7 @@ ANY = "any"
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
-    """The texts of all labels, by code, and the place of each among the sorted texts."""
+    """Return the texts of all labels, by code, and the place of each among the sorted texts."""
     if not isinstance(domain, Classes):
         return range(domain.size), np.arange(domain.size, dtype=np.uint32)
     names = [str(name) for name in domain.names]

@@ -32,7 +32,7 @@ class Declared:
 
     @classmethod
     def of(cls, domain: Domain) -> "Declared":
-        """What a domain declares; of records in cells, the domain of their labels."""
+        """Return what a domain declares; of records in cells, the domain of their labels."""
         if isinstance(domain, Located):
             return cls.of(domain.labels)
         if isinstance(domain, Interval):
@@ -52,7 +52,7 @@ class Declared:
 
     @classmethod
     def of_traces(cls, text: str, names: dict[str, "Declared"]) -> "Declared | None":
-        """What version 1 of a ledger kept of a domain that labels were released under; None where it kept nothing.
+        """Return the domain of a release in a ledger of version 1; None where it kept nothing of it.
 
         Args:
             text: the kind of labels of a trace.
@@ -78,12 +78,12 @@ LOSSES = Declared("losses", "losses in [0, 1], or their levels")
 
 
 def classes_form(names: list[str]) -> str:
-    """Classes by their texts, in any order; as traces of labels have them."""
+    """Return classes by their texts, in any order; as traces of labels have them."""
     return f"classes {hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()}"
 
 
 def declared_domains(connection: sqlite3.Connection, dataset: int) -> dict[str, str]:
-    """The domains of a dataset, in words by their form, oldest first."""
+    """Return the domains of a dataset, in words by their form, oldest first."""
     query = "SELECT form, words FROM domain WHERE dataset = ? ORDER BY id"
     return dict(connection.execute(query, (dataset,)).fetchall())
 
@@ -97,7 +97,7 @@ def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, crea
 
 
 def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
-    """What a certificate says of the bits that changes of the domain and refusals may have disclosed so far."""
+    """Return what a certificate says of the bits that changes of the domain and refusals may have disclosed so far."""
     [(domains, refused)] = connection.execute(
         "SELECT count(*), coalesce(sum(refused), 0) FROM domain WHERE dataset = ?", (dataset,)
     ).fetchall()
@@ -112,7 +112,7 @@ def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]
 
 
 def times(count: int) -> str:
-    """A number of times."""
+    """Return a number of times."""
     return "1 time" if count == 1 else f"{count} times"
 
 
@@ -129,7 +129,7 @@ def migrate_domains(connection: sqlite3.Connection) -> None:
 
 
 def _classes_in(content: Any) -> Iterator[Declared]:
-    """Every domain of classes that a charge names, however deep."""
+    """Yield every domain of classes that a charge names, however deep."""
     if isinstance(content, dict):
         if isinstance(content.get("classes"), list) and len(content["classes"]) > 1:
             yield Declared._named(content["classes"])
@@ -149,7 +149,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _classes_option(domain: Classes) -> str:
-    """The option that declares classes, where it is short and can be written."""
+    """Return the option that declares classes, where it is short and can be written."""
     names = [str(name) for name in domain.names]
     if domain.names == tuple(range(domain.size)):
         return f"--classes {domain.size}"

@@ -101,7 +101,7 @@ class LedgerFile(NotCopyable):
         return self._store.exists
 
     def datasets(self) -> tuple[str, ...]:
-        """The names of the datasets, in the order in which they were added."""
+        """Return the names of the datasets, in the order in which they were added."""
         return tuple(name for (name,) in self._store.rows("SELECT name FROM dataset ORDER BY id"))
 
     def add(self, name: str, budget: Budget, domain: Domain | None = None) -> None:
@@ -172,7 +172,7 @@ class LedgerFile(NotCopyable):
                 _change_domain(connection, known, declared, why)
 
     def dataset(self, name: str, *, revision: str | None = None, budget: Budget | None = None) -> "DatasetLedger":
-        """The ledger of one dataset, for a curator.
+        """Return the ledger of one dataset, for a curator.
 
         Args:
             name: the dataset's name.
@@ -272,7 +272,7 @@ class LedgerTransaction:
     revision: str
 
     def has_same_labels(self, request: Request) -> bool:
-        """Whether the request is about the labels of earlier ones, as far as their traces tell."""
+        """Return whether the request is about the labels of earlier ones, as far as their traces tell."""
         known = self._traces()
         return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.traces)
 
@@ -283,7 +283,7 @@ class LedgerTransaction:
         self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
 
     def count_difference(self) -> None:
-        """Put on record that other labels than those of before were refused: that they differ is told by it."""
+        """Return record that other labels than those of before were refused: the refusal tells that they differ."""
         self.connection.execute(
             "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
             (self.dataset.id, self.revision),
@@ -297,7 +297,7 @@ class LedgerTransaction:
         return {(ids, labels): digest for ids, labels, digest in rows}
 
     def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
-        """What the same request was answered before; else the same stage, with its stored mechanism."""
+        """Return what the same request was answered before; else the same stage, with its stored mechanism."""
         query = "SELECT value, certificate, arrays FROM release "
         query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
         place = (self.dataset.id, self.revision)
@@ -313,7 +313,7 @@ class LedgerTransaction:
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
     def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
-        """Charge and certificate of the same request, held or streamed: its keyed noise gives the same bits again."""
+        """Return charge and certificate of the same request: its keyed noise gives the same bits again."""
         if request.randomness is not RandomnessKind.KEYED:
             return None
         row = self.connection.execute(
@@ -426,7 +426,7 @@ class DatasetLedger(NotCopyable):
         return sum(times for (times,) in self._of_name("SELECT times FROM difference ", order="revision"))
 
     def _of_name(self, query: str, order: str = "id") -> list[tuple[Any, ...]]:
-        """The dataset's rows of a table that ledgers of version 1 do not have."""
+        """Return the dataset's rows of a table that ledgers of version 1 do not have."""
         place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY {order}"
         return self._store.rows(query + place, (self.name,), since=2)
 
@@ -441,7 +441,7 @@ class DatasetLedger(NotCopyable):
         return derive_key(self._secret, b"labels")
 
     def check_process(self) -> None:
-        """Every process may use it: the file knows what was spent."""
+        """Do nothing: every process may use it, as the file knows what was spent."""
 
     def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
         """Compare labels with a domain that is on disk, and put the outcome on disk before it is told.
@@ -479,7 +479,7 @@ class DatasetLedger(NotCopyable):
         return found
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
-        """What is said of labels that do not fit, and what to do; it follows from the domain alone."""
+        """Return what is said of labels that do not fit, and what to do; it follows from the domain alone."""
         clip = isinstance(domain, Interval) and not domain.clip
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         what = "labels or features" if isinstance(domain, Located) else "labels"
@@ -491,7 +491,7 @@ class DatasetLedger(NotCopyable):
         )
 
     def enroll(self) -> str:
-        """A name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
+        """Return a name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
         return derive_key(self._secret, b"population", self.revision.encode()).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
@@ -569,7 +569,7 @@ class DatasetLedger(NotCopyable):
 
     @contextmanager
     def _transaction(self, request: Request) -> Iterator[LedgerTransaction]:
-        """One transaction on the dataset, refused where the labels are not those of before."""
+        """Open a transaction on the dataset; it is refused where the labels are not those of before."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         changed = LedgerError(_CHANGED.format(self._called))
@@ -586,7 +586,7 @@ class DatasetLedger(NotCopyable):
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
-        """One transaction on the dataset, which is made if it is the first of a new file."""
+        """Open a transaction on the dataset, which is made if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
             known = find_dataset(connection, self.name)
             if known is None and self._proposed is not None:
@@ -599,7 +599,7 @@ class DatasetLedger(NotCopyable):
             yield connection, known
 
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
-        """A charge that the budget admits."""
+        """Return a charge that the budget admits."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
         check_budget(
             transaction.dataset.budget, charges_of(transaction.connection, transaction.dataset), [charge], self.name
@@ -674,17 +674,17 @@ SECRET_BYTES = 32
 
 
 def per_record(mechanism: Any) -> bool:
-    """Whether a value has one row for each record."""
+    """Return whether a value has one row for each record."""
     return bool(mechanism.trust is Trust.LOCAL)
 
 
 def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
-    """Rows of the records, in the order of their ids: so they are kept."""
+    """Return rows of the records, in the order of their ids: so they are kept."""
     return array if request.order is None else array[request.order]
 
 
 def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
-    """Kept rows in the order of the request's records: the inverse of `by_id`."""
+    """Return kept rows in the order of the request's records: the inverse of `by_id`."""
     if request.order is None:
         return array
     rows = np.empty_like(array)
@@ -693,7 +693,7 @@ def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
 
 
 def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
-    """The dataset of a name."""
+    """Return the dataset of a name."""
     row = connection.execute("SELECT id, epsilon, delta, secret FROM dataset WHERE name = ?", (name,)).fetchone()
     return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
 
@@ -704,7 +704,7 @@ def dataset_names(connection: sqlite3.Connection) -> list[str]:
 
 
 def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Dataset:
-    """The dataset of a name, which must be there."""
+    """Return the dataset of a name, which must be there."""
     found = find_dataset(connection, name)
     if found is None:
         raise unknown_dataset(
@@ -731,7 +731,7 @@ def add_command(path: Path, name: str) -> str:
 
 
 def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
-    """A new dataset under a new secret, or one that was drawn for it."""
+    """Insert a dataset under a new secret, or one that was drawn for it."""
     connection.execute(
         "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
         (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
@@ -749,13 +749,13 @@ def record_change(
 
 
 def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]:
-    """Every charge of a dataset, of all revisions, oldest first."""
+    """Return every charge of a dataset, of all revisions, oldest first."""
     rows = connection.execute("SELECT charge FROM release WHERE dataset = ? ORDER BY id", (dataset.id,))
     return [charge_from(text) for (text,) in rows]
 
 
 def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str]]) -> list[Charge]:
-    """What requests would be charged beside rows of (step, charge), each of which answers one that costs the same."""
+    """Return what requests are charged beside rows of (step, charge), each of which answers one that costs the same."""
     held = [(step, charge.path, charge.loss) for step, charge in ((step, charge_from(text)) for step, text in known)]
     found = []
     for request in requests:
@@ -768,31 +768,31 @@ def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str
 
 
 def charge_from(text: str) -> Charge:
-    """A stored charge."""
+    """Return a stored charge."""
     return Charge.from_json(json.loads(text))
 
 
 def budget_texts(budget: Budget) -> tuple[str, str]:
-    """Epsilon and delta, exact: as fractions of integers where they are not integers."""
+    """Return epsilon and delta, exact: as fractions of integers where they are not integers."""
     return str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
 
 
 def budget_from(epsilon: str, delta: str) -> Budget:
-    """The inverse of `budget_texts`."""
+    """Return the inverse of `budget_texts`."""
     return Budget(epsilon=_number(epsilon), delta=_number(delta))
 
 
 def _number(text: str) -> float | Fraction:
-    """The float that prints as the stored number, where there is one."""
+    """Return the float that prints as the stored number, where there is one."""
     exact = Fraction(text)
     return float(exact) if Fraction(repr(float(exact))) == exact else exact
 
 
 def text_of(value: Any) -> str:
-    """Plain JSON values as text, the same for the same values."""
+    """Return plain JSON values as text, the same for the same values."""
     return json.dumps(value, sort_keys=True)
 
 
 def now() -> str:
-    """UTC in ISO 8601."""
+    """Return the time in UTC, as ISO 8601 has it."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -105,7 +105,7 @@ class Store:
         return os.path.lexists(self.path)
 
     def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
-        """What a query finds; nothing where the file does not exist yet, or is older than the tables asked for."""
+        """Return what a query finds; nothing where there is no file yet, or it is older than the tables asked for."""
         if not self.exists:
             return []
         with self._connected() as connection:
@@ -113,7 +113,7 @@ class Store:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """One transaction that excludes every other writer; it is on disk when the body ends, or it never was.
+        """Open a transaction that excludes every other writer; it is on disk when the body ends, or it never was.
 
         Args:
             create: whether a file that does not exist is created.
@@ -147,7 +147,7 @@ class Store:
 
 
 def pack(array: NDArray[Any]) -> bytes:
-    """An array as compressed bytes of numpy's own format."""
+    """Return an array as compressed bytes of numpy's own format."""
     buffer = io.BytesIO()
     np.save(buffer, np.asarray(array), allow_pickle=False)
     packed = zlib.compress(buffer.getbuffer(), level=1)
@@ -157,7 +157,7 @@ def pack(array: NDArray[Any]) -> bytes:
 
 
 def unpack(packed: bytes) -> NDArray[Any]:
-    """The inverse of `pack`."""
+    """Return the inverse of `pack`."""
     array: NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
     return array
 
@@ -196,7 +196,7 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """The version of the tables."""
+    """Return the version of the tables."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -209,7 +209,7 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _keep_complete(connection: sqlite3.Connection) -> None:
-    """A write-ahead log, as earlier ledgers kept one, is folded into the file, unless another process is at work."""
+    """Fold a write-ahead log, as earlier ledgers kept one, into the file, unless another process is at work."""
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = DELETE")
 
@@ -251,7 +251,7 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Errors of SQLite in our words."""
+    """Turn the errors of SQLite into LedgerErrors that say what to do."""
     try:
         yield
     except sqlite3.Error as error:

@@ -159,12 +159,12 @@ def sync(path: Path) -> None:
 
 
 def _beside(target: Path) -> Path:
-    """A hidden name that nobody else takes."""
+    """Return a hidden name that nobody else takes."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def _usual_mode(target: Path) -> int:
-    """What this process leaves of a mode of 0777, read off an empty file beside the target.
+    """Return what this process leaves of a mode of 0777, read off an empty file beside the target.
 
     To ask the system for it (`os.umask`) is to change it for a moment, for all threads.
     """
@@ -187,7 +187,7 @@ def _set_mode(handle: int, mode: int) -> None:
 
 
 def _create(hidden: Path, target: Path) -> tuple[int, Path]:
-    """An empty file for its owner alone, open, and the path to write to; it has the hidden name where it needs one."""
+    """Open an empty file for its owner alone, under the hidden name where it needs one; return handle and path."""
     try:
         handle = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o600)
     except (AttributeError, OSError):  # a system or a file system without
@@ -200,7 +200,7 @@ def _create(hidden: Path, target: Path) -> tuple[int, Path]:
 
 
 def _link(handle: int, draft: Path, hidden: Path) -> None:
-    """Give a file without a name the hidden one; a copy of it, where the system will not."""
+    """Give a file without a name the hidden one, or write a copy under it where the system refuses."""
     folder = os.open(hidden.parent, os.O_RDONLY)
     try:
         os.link(draft, hidden, src_dir_fd=folder, follow_symlinks=True)  # Python follows only where a folder is given

@@ -41,14 +41,14 @@ class FeatureColumn:
     rest: bool = False
 
     def encode(self, values: pa.ChunkedArray) -> NDArray[np.float64]:
-        """The cells as floats, shape (n,), NaN where missing, not finite, or not to be understood."""
+        """Return the cells as floats, shape (n,), NaN where missing, not finite, or not to be understood."""
         parts = [self._encode(chunk) for chunk in values.chunks]
         encoded = np.concatenate(parts) if parts else np.empty(0)
         encoded[~np.isfinite(encoded)] = np.nan
         return encoded
 
     def other_kind(self, values: pa.ChunkedArray) -> str | None:
-        """None where a cell is of this column's kind; else what the cells are in words, "" where all are missing."""
+        """Return what the cells are in words, "" where all are missing, None where one is of this column's kind."""
         array = plain(values.combine_chunks())
         cells = clean(as_text(array, self.name)) if is_text(array.type) else _without_nan(array)
         if cells.null_count == len(cells):
@@ -178,7 +178,7 @@ class TableEncoder:
         return matrix
 
     def to_json(self) -> dict[str, Any]:
-        """The encoder as a JSON object."""
+        """Return the encoder as a JSON object."""
         columns = [
             {"name": column.name, "kind": column.kind, "categories": list(column.categories), "rest": column.rest}
             for column in self.columns
@@ -187,7 +187,7 @@ class TableEncoder:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """The encoder of `to_json`, refused where it is not one."""
+        """Return the encoder of `to_json`, refused where it is not one."""
         try:
             if content["format"] != FORMAT:
                 raise InputError("the table encoder was written by another version of labeldp")
@@ -210,7 +210,7 @@ class Blocks:
         self._settled: set[str] = set()
 
     def transform(self, table: Any) -> NDArray[np.float64]:
-        """One block; see `TableEncoder.transform`."""
+        """Encode one block; see `TableEncoder.transform`."""
         source = as_table(table)
         matrix = np.empty((source.num_rows, len(self._columns)))
         for place, column in enumerate(self._columns):
@@ -221,7 +221,7 @@ class Blocks:
         return matrix
 
     def _look(self, column: FeatureColumn, values: pa.ChunkedArray) -> None:
-        """Whether the block has a cell of the column's kind, or what it has in its place; empty cells say nothing."""
+        """Note whether the block has a cell of the column's kind, or what it has instead; empty cells say nothing."""
         other = column.other_kind(values)
         if other is None:
             self._settled.add(column.name)
@@ -243,7 +243,7 @@ class Blocks:
 
 
 def as_table(table: Any) -> pa.Table:
-    """An Arrow table of whatever Arrow can take without copying cell by cell."""
+    """Return an Arrow table of whatever Arrow can take without copying cell by cell."""
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
@@ -261,7 +261,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _useless(column: FeatureColumn | None, values: pa.ChunkedArray) -> str | None:
-    """Why a column is left out, or None."""
+    """Return why a column is left out, or None."""
     if column is None:
         return f"its type {values.type} is not handled"
     encoded = column.encode(values)
@@ -323,7 +323,7 @@ PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000
 
 
 def recognize(name: str, values: Any) -> FeatureColumn | None:
-    """How to encode a column, from its type and, for texts, from its cells; None where no way is known."""
+    """Return how to encode a column, from its type and, for texts, from its cells; None where no way is known."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return FeatureColumn(name, "boolean")
@@ -339,19 +339,19 @@ def recognize(name: str, values: Any) -> FeatureColumn | None:
 
 
 def _without_nan(values: pa.Array) -> pa.Array:
-    """The same with null for NaN."""
+    """Return the values with null for NaN."""
     return pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
 
 
 def clean(texts: Any) -> Any:
-    """Texts without spaces around them, null where they only say that nothing is there."""
+    """Return texts without spaces around them, null where they only say that nothing is there."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
     missing = pc.is_in(trimmed, value_set=pa.array(MISSING, pa.large_string()))
     return pc.if_else(missing, pa.scalar(None, pa.large_string()), trimmed)
 
 
 def has_numbers(texts: Any) -> bool:
-    """Whether some cells read as numbers."""
+    """Return whether some cells read as numbers."""
     return bool(pc.any(pc.match_substring_regex(texts, NUMBER)).as_py())
 
 
@@ -383,7 +383,7 @@ def _floats(values: Any) -> NDArray[np.float64]:
 
 
 def _days(values: Any) -> NDArray[np.float64]:
-    """Days since 1970, or of a duration or a time of day."""
+    """Return days since 1970, or of a duration or a time of day."""
     kind = values.type
     if pa.types.is_date32(kind):
         return _floats(values.cast(pa.int32()))
@@ -402,7 +402,7 @@ def _parse_booleans(texts: pa.Array) -> NDArray[np.float64]:
 
 
 def _parse_times(texts: pa.Array) -> NDArray[np.float64]:
-    """Days since 1970 of ISO dates and times, without a zone taken as UTC."""
+    """Return days since 1970 of ISO dates and times, without a zone taken as UTC."""
     encoded = texts.dictionary_encode()
     days = np.array([_day(text) for text in encoded.dictionary.to_pylist()], dtype=np.float64)
     places = _floats(encoded.indices)

@@ -126,7 +126,7 @@ def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def names_images(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is one for `open_images`, and not that of a table: a folder, or named as a file of images."""
+    """Return whether a path is one for `open_images`, and not of a table: a folder, or named as images are."""
     place = Path(path)
     return place.is_dir() or place.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(place.name))
 
@@ -167,7 +167,7 @@ IMAGE_SHAPES = "shape (n, height, width) or (n, height, width, 3), at least one 
 
 
 def labeled_images(features: NDArray[Any], labels: NDArray[Any], source: Path) -> LabeledArrays:
-    """Images and labels that were read from `source`, checked.
+    """Return images and labels that were read from `source`, checked.
 
     Integers from 0 to 255 become uint8, and a single channel, shape (n, height, width, 1), is taken off. Floats are
     refused: their scale would be a guess.
@@ -195,7 +195,7 @@ def _one_each(labels: NDArray[Any], count: int, source: Path) -> NDArray[Any]:
 
 
 def parsed(what: object, action: Callable[[], Result], needed: str) -> Result:
-    """The result of `action`, which reads `what`; whatever a parser complains about is told without its words."""
+    """Return the result of `action`, which reads `what`; hide what a parser says, since it quotes the file."""
     try:
         return action()
     except InputError:
@@ -231,7 +231,7 @@ OBJECTS = "{path}: {name!r} are Python objects, which are not read: save labels 
 
 
 def open_archive(path: Path, label: str) -> ImageData:
-    """Images and labels of an .npz file.
+    """Return images and labels of an .npz file.
 
     Images are the array `images`, `X` or `x`, labels the one named `label`; both may carry `train_` before or
     `_train` behind. A test part is read where the archive has one, with `test` in the same places.
@@ -243,7 +243,7 @@ def open_archive(path: Path, label: str) -> ImageData:
 
 
 def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | None:
-    """The part whose names have one of the forms; None where there is none, refused where there is not one of each."""
+    """Return the part whose names have one of the forms; None without one, refused where there is not one of each."""
     names = array_names(path)
     wanted = [form.format(name) for name in IMAGES for form in forms if name != label]
     images = [name for name in wanted if name in names]
@@ -256,7 +256,7 @@ def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | Non
 
 
 def images_of_archive(path: Path) -> NDArray[Any]:
-    """The images of an .npz file, whether it has labels or not."""
+    """Return the images of an .npz file, whether it has labels or not."""
     names = array_names(path)
     wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
     found = [name for name in wanted if name in names]
@@ -278,7 +278,7 @@ def _unclear(path: Path, label: str) -> InputError:
 
 
 def array_names(path: Path) -> list[str]:
-    """The names of the arrays in an archive."""
+    """Return the names of the arrays in an archive."""
 
     def names() -> list[str]:
         with zipfile.ZipFile(path) as archive:
@@ -288,14 +288,14 @@ def array_names(path: Path) -> list[str]:
 
 
 def _dtype(stream: IO[bytes]) -> np.dtype[Any]:
-    """What an array holds, by its header alone."""
+    """Return what an array holds, by its header alone."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     return read(stream)[2]
 
 
 def read_array(path: Path, name: str) -> NDArray[Any]:
-    """One array of an archive; arrays of Python objects are refused, they would be pickles."""
+    """Return one array of an archive; arrays of Python objects are refused, they would be pickles."""
 
     def read() -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
@@ -320,14 +320,14 @@ GZIP = b"\x1f\x8b"
 
 
 def image_files(folder: Path) -> list[Path]:
-    """The training images of each data set in a folder. A file that is there plain and as .gz counts once."""
+    """Return the training images of each data set in a folder. A file that is there plain and as .gz counts once."""
     names = {path.name: IDX_IMAGES.fullmatch(path.name) for path in folder.iterdir()}
     found = sorted(name for name, parts in names.items() if parts and parts["part"] == "train-")
     return [folder / name for name in found if not (name.endswith(".gz") and name.removesuffix(".gz") in found)]
 
 
 def open_idx(images: Path) -> ImageData:
-    """The data set whose training images are named so; labels and test part lie beside, named alike.
+    """Return the data set whose training images are named so; labels and test part lie beside, named alike.
 
     Images of other names than `train-…` are taken alone with their labels. They are as the file has them: those
     of EMNIST lie on their side.
@@ -344,13 +344,13 @@ def open_idx(images: Path) -> ImageData:
 
 
 def images_of_idx(images: Path) -> NDArray[Any]:
-    """The images of a file, whether labels lie beside it or not."""
+    """Return the images of a file, whether labels lie beside it or not."""
     found = _read(images, 3)
     return labeled_images(found, np.zeros(len(found)), images).features
 
 
 def _pair(images: Path) -> LabeledArrays:
-    """Images and the labels beside them."""
+    """Return images and the labels beside them."""
     name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)
     name = re.sub(r"imgs(?=\.npz$)", "labels", name)
     labels = _beside(images, name)
@@ -360,7 +360,7 @@ def _pair(images: Path) -> LabeledArrays:
 
 
 def _beside(path: Path, name: str) -> Path | None:
-    """The file of that name in the folder of `path`, or the same with .gz or without."""
+    """Return the file of that name in the folder of `path`, or the same with .gz or without."""
     plain = name.removesuffix(".gz")
     return next((path.with_name(n) for n in (name, plain, f"{plain}.gz") if path.with_name(n).is_file()), None)
 
@@ -373,7 +373,7 @@ def _read(path: Path, dimensions: int) -> NDArray[Any]:
 
 
 def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
-    """The array of an idx file: two zero bytes, type, number of dimensions, their sizes (big end first), values."""
+    """Return the array of an idx file: two zero bytes, type, number of dimensions, sizes (big end first), values."""
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP
     with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as stream:
@@ -398,14 +398,14 @@ LABELS_100 = ("coarse_labels", "labels")
 
 
 def batches(folder: Path) -> list[Path]:
-    """The training files of a folder with CIFAR, in order; of the Python version one stands for all."""
+    """Return the training files of a folder with CIFAR, in order; of the Python version one stands for all."""
     names = [path for path in folder.iterdir() if re.fullmatch(r"data_batch_\d+\.bin|train\.bin", path.name)]
     pickles = [path for name in ("data_batch_1", "train") if (path := folder / name).is_file()]
     return sorted(names, key=lambda path: (len(path.name), path.name)) or pickles
 
 
 def open_cifar(folder: Path, label: str) -> ImageData:
-    """Images and labels of a folder with data_batch_1.bin and so on (CIFAR-10), or train.bin (CIFAR-100).
+    """Return images and labels of a folder with data_batch_1.bin and so on (CIFAR-10), or train.bin (CIFAR-100).
 
     The Python version is refused: it consists of pickles, and reading one may run any code.
     """
@@ -427,7 +427,7 @@ def open_cifar(folder: Path, label: str) -> ImageData:
 
 
 def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArrays:
-    """The records of some files, whose labels stand in one of the first columns."""
+    """Return the records of some files, whose labels stand in one of the first columns."""
     needed = f"a file of records of {columns + PIXELS} bytes is needed"
     records = [parsed(path, partial(_records, path, columns + PIXELS), needed) for path in files]
     count = sum(map(len, records))
@@ -460,7 +460,7 @@ FOLDER_NEEDED = "8-bit PNG or JPEG files, gray or RGB, are needed"
 
 
 def open_image_folder(folder: Path) -> ImageData:
-    """Images of `folder/CLASS/…`, or of `folder/train/CLASS/…` and, where it is there, `folder/test/CLASS/…`.
+    """Return images of `folder/CLASS/…`, or of `folder/train/CLASS/…` and, where it is there, `folder/test/CLASS/…`.
 
     The name of a class folder is the label of its images, a text. Records are in the order of a digest of their
     pixels: in the order of their folders a row's number would tell its label. Files that are not named as
@@ -473,7 +473,7 @@ def open_image_folder(folder: Path) -> ImageData:
 
 
 def _folder_part(folder: Path) -> LabeledArrays:
-    """The images of all class folders. No message names a file: its path holds the label."""
+    """Return the images of all class folders. No message names a file: its path holds the label."""
     files = parsed(folder, lambda: _files(folder), FOLDER_NEEDED)
     if not files:
         raise InputError(
@@ -494,14 +494,14 @@ def _folder_part(folder: Path) -> LabeledArrays:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The image files of all class folders; hidden ones are none."""
+    """Return the image files of all class folders; hidden ones are none."""
     classes = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     files = [file for place in classes for file in place.iterdir() if file.suffix.lower() in SUFFIXES]
     return [file for file in files if file.is_file() and not file.name.startswith(".")]
 
 
 def _pixels(file: Path, folder: Path) -> NDArray[np.uint8]:
-    """One image, shape (height, width) or (height, width, 3)."""
+    """Return one image, shape (height, width) or (height, width, 3)."""
 
     def read() -> Any:
         from PIL import Image

@@ -49,11 +49,11 @@ class TableFile(ABC):
 
     @abstractmethod
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """The types under which `columns` are read, without any metadata of the file."""
+        """Return the types under which `columns` are read, without any metadata of the file."""
 
     @abstractmethod
     def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
-        """Non-empty blocks of the named columns, in order."""
+        """Yield non-empty blocks of the named columns, in order."""
 
     def blocks(self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
         """Stream the rows in order, in record batches of at most `block_rows` rows.
@@ -75,7 +75,7 @@ class TableFile(ABC):
         return self._stream(self._chosen(columns), block_rows)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The named columns (all by default) in memory at once, under the same types as `blocks`."""
+        """Return the named columns (all by default) in memory at once, under the same types as `blocks`."""
         return pa.Table.from_batches(self.blocks(columns), schema=self.schema(columns))
 
     def require(self, column: str, argument: str) -> str:
@@ -92,7 +92,7 @@ class TableFile(ABC):
         return tuple(self.require(column, "columns") for column in columns)
 
     def _known(self, column: str) -> str:
-        """The rest of the sentence. The first row of a CSV file may be a record: its cells stay unsaid."""
+        """Return the rest of the sentence. The first row of a CSV file may be a record: its cells stay unsaid."""
         close = get_close_matches(column, self.columns, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         if not self.declares_names:
@@ -103,7 +103,7 @@ class TableFile(ABC):
 
 
 def index_of(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of a table that pandas made of the index of a data frame, as the table itself says."""
+    """Return the columns of a table that pandas made of the index of a data frame, as the table itself says."""
     try:
         named = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         return tuple(name for name in schema.names if name in named)
@@ -112,7 +112,7 @@ def index_of(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[str, ...]:
-    """The column names of a file, refused where there are none or two are the same."""
+    """Return the column names of a file, refused where there are none or two are the same."""
     if not columns:
         raise InputError(f"{path} has no columns")
     if len(set(columns)) == len(columns):
@@ -149,7 +149,7 @@ def open_table(path: str | os.PathLike[str]) -> TableFile:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a regular, readable file that is not empty."""
+    """Return the first bytes of a regular, readable file that is not empty."""
     problem = None
     try:
         mode = path.stat().st_mode
@@ -221,7 +221,7 @@ class CsvFile(TableFile):
 
 
 def open_csv(path: Path, head: bytes) -> CsvFile:
-    """The CSV file at `path`, whose first bytes are `head`; it is read through once and refused if it is damaged."""
+    """Open the CSV file at `path`, whose first bytes are `head`; it is read once and refused if it is damaged."""
     compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
     def explain(error: Exception) -> str:
@@ -246,7 +246,7 @@ def _chunks(path: Path, compression: str | None) -> Iterator[bytes]:
 
 
 def _delimiter(path: Path, start: bytes) -> str:
-    """The delimiter that stands most often in the header, which is the first line of `start` that is not blank."""
+    """Return the delimiter that stands most often in the header, the first line of `start` that is not blank."""
     if b"\0" in start:
         raise InputError(_not_a_table(path))
     text = start.removeprefix(BYTE_ORDER_MARK).strip()
@@ -274,7 +274,7 @@ def _not_a_table(path: Path) -> str:
 
 
 def _complaint(path: Path, error: Exception) -> str:
-    """What is wrong with a CSV file, from the kind of the reader's error; its text quotes cells and is dropped."""
+    """Return what is wrong with a CSV file, by the kind of an error; its text, which quotes cells, is dropped."""
     said = str(error)
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
@@ -328,11 +328,11 @@ class QuoteCheck:
         self._before = text[-1:]
 
     def sound(self) -> bool:
-        """Whether every quote is closed, and none is misplaced in a text with cells that span lines."""
+        """Return whether every quote is closed, and none is misplaced in a text with cells that span lines."""
         return not self._inside and not (self._spans and self._misplaced)
 
     def _look(self, text: NDArray[np.uint8]) -> None:
-        """The text begins with the last byte of the chunk before: its successor was not known yet."""
+        """Return the text begins with the last byte of the chunk before: its successor was not known yet."""
         quotes = np.flatnonzero(text == QUOTE)
         fresh = quotes[quotes > 0]
         opens = (np.arange(len(fresh)) + self._inside) % 2 == 0
@@ -380,7 +380,7 @@ class ParquetFile(TableFile):
 
 
 def open_parquet(path: Path) -> ParquetFile:
-    """The Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
+    """Return the Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
     with without_values(lambda: _open(path), lambda error: _parquet_complaint(path, error)) as file:
         names = check_names(path, file.schema_arrow.names, declared=True)
         types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
@@ -408,7 +408,7 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def without_values(action: Callable[[], Result], explain: Explain) -> Result:
-    """The result of `action`; a failure to read becomes an InputError that carries nothing of the original."""
+    """Return the result of `action`; turn a failure to read into an InputError that carries nothing of the original."""
     try:
         return action()
     except MemoryError:
@@ -419,14 +419,14 @@ def without_values(action: Callable[[], Result], explain: Explain) -> Result:
 
 
 def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
-    """The same blocks, with the errors of reading them told by `explain`."""
+    """Yield the same blocks, with errors of reading them as `without_values` raises them."""
     while (batch := without_values(lambda: next(batches, None), explain)) is not None:
         yield batch
 
 
 @contextmanager
 def explain_full_disk(what: str) -> Iterator[None]:
-    """A disk that fills up in the body becomes a LabelDPError that says so; other errors pass."""
+    """Turn a disk that fills up in the body into a LabelDPError that says so; other errors pass."""
     try:
         yield
         return

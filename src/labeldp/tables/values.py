@@ -16,7 +16,7 @@ from labeldp.tables.reading import explain_full_disk, without_values
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
-    """The labels of a block as its few distinct texts and, for each row, which of them.
+    """Return the labels of a block as its few distinct texts and, for each row, which of them.
 
     `domain.encode(texts)[places]` are the codes: few texts are looked up, however many rows there are.
     Integers read '0', booleans 'true' and 'false', whole floats '1'; texts stay as they are, spaces
@@ -41,7 +41,7 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
-    """The labels of a block as floats, for an `Interval`.
+    """Return the labels of a block as floats, for an `Interval`.
 
     Args:
         batch: a block of a table.
@@ -66,19 +66,19 @@ def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, column: str) -> Any:
-    """One column, decoded if it is a dictionary; refused where the name is not there exactly once."""
+    """Return one column, decoded if it is a dictionary; refused where the name is not there exactly once."""
     if batch.schema.names.count(column) != 1:
         raise InputError(f"the table needs exactly one column {column!r}")
     return plain(batch.column(column))
 
 
 def plain(values: Any) -> Any:
-    """The same values, not dictionary-encoded."""
+    """Return the same values, not dictionary-encoded."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def as_text(values: Any, column: str) -> Any:
-    """Values as text, one way for every file format: '0', 'true', '0.1', '2026-01-31'; missing stays missing."""
+    """Return values as text, one way for every file format: '0', 'true', '0.1', '2026-01-31'; missing stays missing."""
     kind = values.type
     if is_text(kind):
         texts = values.cast(pa.large_string())
@@ -96,17 +96,17 @@ def as_text(values: Any, column: str) -> Any:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is one of Arrow's text types."""
+    """Return whether a type is one of Arrow's text types."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:
-    """Whether a type is an integer, a float or a decimal."""
+    """Return whether a type is an integer, a float or a decimal."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _whole_column(batch: pa.RecordBatch, column: str) -> Any:
-    """A label column without a missing value."""
+    """Return a label column without a missing value."""
     values = column_of(batch, column)
     missing = values.null_count > 0 or (pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py())
     if missing:
@@ -126,7 +126,7 @@ HELD_IDS = 1 << 20
 
 
 def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
-    """The record ids of a block, as `KeyedRandomness` takes them.
+    """Return the record ids of a block, as `KeyedRandomness` takes them.
 
     Args:
         batch: a block of a table.
@@ -186,7 +186,7 @@ class DistinctIds:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaving the block without an error makes the check; the temporary file goes either way."""
+        """Check the ids where the block ends without an error; remove the temporary file in any case."""
         try:
             if kind is None:
                 self._check()
@@ -232,7 +232,7 @@ class DistinctIds:
             refuse_repeated(self._bucket(bucket))
 
     def _bucket(self, bucket: int) -> NDArray[np.uint64]:
-        """Every spilled id of one bucket."""
+        """Return every spilled id of one bucket."""
         assert self._file is not None
         parts = []
         for run in self._runs:

@@ -81,14 +81,14 @@ class ReleaseWriter:
         self._certificate = dict(certificate)
 
     def document(self) -> str:
-        """The certificate and what it is about, as JSON."""
+        """Return the certificate and what it is about, as JSON."""
         if self._certificate is None or not self.rows:
             raise LabelDPError("a released table needs rows and a certificate: call write and certify first")
         content = {"format": FORMAT, "column": self._released, "rows": self.rows, "digest": self.digest}
         return as_document({**content, "certificate": self._certificate})
 
     def _block(self, values: Any, batch: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The output columns, built anew: no metadata of the source comes along."""
+        """Return the output columns, built anew: no metadata of the source comes along."""
         arrays = []
         for name in self._columns:
             if name != self._released and (batch is None or name not in batch.schema.names):
@@ -175,7 +175,7 @@ def _certify_first(document: str, beside: Path, hidden: Path) -> None:
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The certificate that came with a released file.
+    """Return the certificate that came with a released file.
 
     Args:
         path: a Parquet or CSV file written by `release_writer`.
@@ -201,7 +201,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_as_certified(path: str | os.PathLike[str]) -> bool:
-    """Whether the released column of a file still holds, in order, the values that its certificate is about.
+    """Return whether the released column of a file still holds, in order, the values that its certificate is about.
 
     Other columns are not covered. Whoever can write the file can write a certificate, too: this finds
     accidents and edits, and is not a signature.
@@ -220,7 +220,7 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 
 def _document(path: Path) -> bytes:
-    """The certificate as it stands in a Parquet file, or beside a CSV file."""
+    """Return the certificate as it stands in a Parquet file, or beside a CSV file."""
     with path.open("rb") as file:
         inside = file.read(4) == reading.PARQUET_MAGIC
     if inside:
@@ -242,7 +242,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def is_parquet(path: Path) -> bool:
-    """Whether a name asks for Parquet; a name that asks for neither Parquet nor CSV is refused."""
+    """Return whether a name asks for Parquet; a name that asks for neither Parquet nor CSV is refused."""
     if path.suffix.lower() in reading.SUFFIXES:
         return True
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
@@ -252,7 +252,7 @@ def is_parquet(path: Path) -> bool:
 
 
 def open_sink(target: Path, hidden: Path) -> Sink:
-    """An output in the format that the name of `target` asks for, written at `hidden`."""
+    """Return an output in the format that the name of `target` asks for, written at `hidden`."""
     return ParquetSink(hidden) if is_parquet(target) else CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
 
 
@@ -311,7 +311,7 @@ def _close(*files: Any) -> None:
 
 
 def csv_lines(columns: list[Any]) -> memoryview:
-    """Columns of text as the bytes of CSV lines: missing cells empty, empty texts quoted."""
+    """Return columns of text as the bytes of CSV lines: missing cells empty, empty texts quoted."""
     cells = [_quoted(column) for column in columns]
     lines = pc.binary_join_element_wise(*cells, _text(","), null_handling="replace", null_replacement="")
     ended = pc.binary_join_element_wise(lines, _text("\n"), _text(""))
@@ -337,7 +337,7 @@ def document_beside(path: Path) -> Path:
 
 
 def as_document(content: dict[str, Any]) -> str:
-    """A certificate as JSON text, the same for the same content."""
+    """Return a certificate as JSON text, the same for the same content."""
     return json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False)
 
 
@@ -406,12 +406,12 @@ class ColumnDigest:
         self.rows += len(texts)
 
     def value(self) -> str:
-        """The digest of what was added so far, as 64 hexadecimal digits."""
+        """Return the digest of what was added so far, as 64 hexadecimal digits."""
         return hashlib.sha256(self._lengths.digest() + self._texts.digest()).hexdigest()
 
 
 def column_digest(blocks: Iterable[Any]) -> str:
-    """The digest of a column given as arrays of consecutive values."""
+    """Return the digest of a column given as arrays of consecutive values."""
     digest = ColumnDigest()
     for values in blocks:
         digest.add(values)

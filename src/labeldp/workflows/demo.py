@@ -100,7 +100,7 @@ def _set_budget(path: Path, say: Callable[[str], None]) -> None:
 
 
 def _write_tables(train: Path, test: Path) -> None:
-    """The table, a quarter of it as the public test file. Files that stand are never replaced."""
+    """Write the table, a quarter of it as the public test file; never replace a file."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
@@ -121,7 +121,7 @@ def _write_tables(train: Path, test: Path) -> None:
 
 
 def _text(table: pa.Table) -> bytes:
-    """A table as CSV."""
+    """Return a table as CSV."""
     sink = pa.BufferOutputStream()
     csv.write_csv(table, sink)
     return sink.getvalue().to_pybytes()

@@ -12,7 +12,7 @@ from labeldp.tables import TableFile, distinct_labels, label_numbers
 
 
 def domain_in_file(domain: Domain) -> Domain:
-    """The domain under the names that its labels have in a file: classes are texts there."""
+    """Return the domain under the names that its labels have in a file: classes are texts there."""
     return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
 
 
@@ -30,7 +30,7 @@ def check_kind(table: TableFile, label: str, domain: Domain) -> None:
 
 
 def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
-    """The codes of a block's labels, shape (rows,), for a domain from `domain_in_file`; as private as the labels.
+    """Return the codes of a block's labels, shape (rows,), of a domain from `domain_in_file`; as private as they.
 
     Raises:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.

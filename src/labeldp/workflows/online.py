@@ -100,7 +100,7 @@ class OnlineRun:
         return plan_experts(experts, rounds, *settings), rounds
 
     def request(self, names: tuple[str, ...], *account: Any) -> str:
-        """A digest of all that is asked for, and of the account that pays."""
+        """Return a digest of all that is asked for, and of the account that pays."""
         asked = {name: str(value) for name, value in vars(self).items()}
         return hashlib.sha256(
             json.dumps([KEPT, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
@@ -176,7 +176,7 @@ def run_online(
 
 
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
-    """The name of the losses, where ledger and name go together."""
+    """Return the name of the losses, where ledger and name go together."""
     if ledger is None and dataset is not None:
         raise InputError("must be given with ", Argument("dataset"), ": the file that is charged", argument="ledger")
     if ledger is not None and dataset is None:
@@ -194,7 +194,7 @@ def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
 
 
 def _free(target: Path) -> Path:
-    """Where an output can appear."""
+    """Return a path at which an output can appear."""
     if os.path.lexists(target):
         raise InputError(f": {target} exists already; choose another name or remove it first", argument="out")
     if not target.parent.is_dir():
@@ -203,7 +203,7 @@ def _free(target: Path) -> Path:
 
 
 def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Ledger | DatasetLedger:
-    """The ledger to charge; in memory where no file is named."""
+    """Return the ledger to charge; in memory where no file is named."""
     if ledger is None:
         return Ledger(budget, name)
     return LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
@@ -228,7 +228,7 @@ class RunState:
 
     @contextmanager
     def charging(self, losses: str) -> Iterator[None]:
-        """The losses and the name of the run are on disk while it is charged; forgotten where it is refused.
+        """Keep the losses and the name of the run on disk while it is charged; forget them where it is refused.
 
         Raises:
             InputError: a charge was asked for with other losses.
@@ -249,7 +249,7 @@ class RunState:
         _keep(self.folder / RUN, json.dumps(content).encode())
 
     def load(self) -> dict[str, Any] | None:
-        """The last state that was kept, or None."""
+        """Return the last state that was kept, or None."""
         place = self.folder / STATE
         return load_state(place.read_bytes()) if place.exists() else None
 
@@ -268,7 +268,7 @@ class RunState:
         _keep(self.folder / STATE, dump_state(state))
 
     def actions(self, rounds: int, block_rows: int) -> Iterator[NDArray[Any]]:
-        """The actions of so many rounds, by blocks."""
+        """Yield the actions of so many rounds, by blocks."""
         with (self.folder / ACTIONS).open("rb") as file:
             for start in range(0, rounds, block_rows):
                 yield np.frombuffer(file.read(min(block_rows, rounds - start) * KIND.itemsize), KIND)
@@ -282,7 +282,7 @@ class RunState:
 def _mechanism(
     account: Ledger | DatasetLedger, place: RunState, plan: ExpertsPlan, rounds: int, digest: bytes, block_rows: int
 ) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
-    """What is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
+    """Return what is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
 
     Name and key are those of a durable ledger, so that it finds the same run again; else of the folder alone.
     """
@@ -311,17 +311,17 @@ class LossFile:
         return max(1, BLOCK_CELLS // len(self.names))
 
     def counted(self) -> int:
-        """The number of rows, which is public: a plan is refused before any loss is looked at."""
+        """Return the number of rows, which is public: a plan is refused before any loss is looked at."""
         if self.table.rows is not None:
             return self.table.rows
         return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))
 
     def changed(self) -> LabelDPError:
-        """What is said of a file that is not what it was a moment ago."""
+        """Return what is said of a file that is not what it was a moment ago."""
         return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
 
     def checked(self) -> tuple[list[bytes], int]:
-        """Digests of all losses up to each block, as secret as they are, and the number of rows.
+        """Return digests of all losses up to each block, as secret as they are, and the number of rows.
 
         What is wrong is refused here.
         """
@@ -372,12 +372,12 @@ class LossFile:
             raise self._changed(place)
 
     def _changed(self, place: RunState) -> LabelDPError:
-        """What was played on other losses is dropped: the coins are of those that were charged."""
+        """Drop what was played on other losses: the coins are of those that were charged."""
         place.forget()
         return self.changed()
 
     def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
-        """The levels of so many rounds at a time, shape (rounds, experts), however the file divides them.
+        """Yield the levels of so many rounds at a time, shape (rounds, experts), however the file divides them.
 
         Args:
             refused: takes what is said of losses that are none; zeros stand in their place.
@@ -405,7 +405,7 @@ class LossFile:
 
 
 def keyed(key: bytes, digest: bytes) -> str:
-    """A digest that can be kept: who does not have the key cannot try losses out."""
+    """Return a digest that can be kept: who does not have the key cannot try losses out."""
     return hmac.digest(key, digest, hashlib.sha256).hex()
 
 
@@ -427,7 +427,7 @@ _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.t
 
 
 def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The columns that are experts: those that are named, else all. Their names are published.
+    """Return the columns that are experts: those that are named, else all. Their names are published.
 
     Raises:
         InputError: fewer than two, one that is not there or holds no numbers by its type, one without a name, or
@@ -455,7 +455,7 @@ def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ..
 
 
 def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, levels: bool) -> NDArray[Any]:
-    """The losses of a block as levels.
+    """Return the losses of a block as levels.
 
     Raises:
         DomainError: a loss is missing, no number or out of range; the message says neither which nor where.
@@ -471,7 +471,7 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
 
 
 def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any]:
-    """Rounded, or whole numbers already."""
+    """Return losses rounded to levels; levels as they are."""
     if not levels:
         return np.asarray(quantize(matrix, bits))
     if not (np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all()):
@@ -480,7 +480,7 @@ def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
-    """A column as numbers; truth values are 0 and 1."""
+    """Return a column as numbers; truth values are 0 and 1."""
     values = batch.column(name)
     if pa.types.is_boolean(values.type):
         batch = pa.RecordBatch.from_arrays([values.cast(pa.uint8())], names=[name])
@@ -488,7 +488,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
 
 
 def _is_number(name: str) -> bool:
-    """Whether a name reads as a cell of losses: a number, or nothing."""
+    """Return whether a name reads as a cell of losses: a number, or nothing."""
     try:
         float(name.strip() or "0")
     except ValueError:
@@ -506,7 +506,7 @@ DRAFT = re.compile(rf"\.{re.escape(RUN)}(\.[0-9a-f]+)?\.partial")
 
 @contextmanager
 def unfinished(out: Path, request: str) -> Iterator[RunState]:
-    """The folder OUT.unfinished, found again or made; gone when the body ends well, or is refused before a charge.
+    """Hold the folder OUT.unfinished, found again or made; it goes when the body ends well or is refused uncharged.
 
     Args:
         out: the file that the run will write.
@@ -537,7 +537,7 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
 
 
 def _found(folder: Path, request: str) -> RunState:
-    """The run that waits here, or a new one, whose name is on disk before it is charged."""
+    """Return the run that waits here, or a new one, whose name is on disk before it is charged."""
     place = folder / RUN
     if place.exists():
         waiting = RunState(folder, **json.loads(place.read_text(encoding="utf-8")))

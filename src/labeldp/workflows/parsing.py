@@ -8,7 +8,7 @@ from labeldp.privacy import InputError, decimal, float_above, positive_epsilon
 
 
 def classes_of(text: str) -> Classes:
-    """`no,yes` as class names, `10` as codes 0 to 9.
+    """Read `no,yes` as class names, `10` as codes 0 to 9.
 
     Raises:
         InputError: fewer than two classes, or a name twice.
@@ -22,7 +22,7 @@ def classes_of(text: str) -> Classes:
 
 
 def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: bool = False) -> Domain:
-    """The declared domain: classes or a range, one of the two.
+    """Read the declared domain: classes or a range, one of the two.
 
     Raises:
         InputError: none or both, not a range, or `--clip` without one.
@@ -51,7 +51,7 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
 
 
 def decimal_float(text: str, name: str) -> float:
-    """A number as written."""
+    """Read a number."""
     try:
         return float(text)
     except ValueError:
@@ -59,12 +59,12 @@ def decimal_float(text: str, name: str) -> float:
 
 
 def epsilon_of(text: str) -> float:
-    """An epsilon as written, checked."""
+    """Read and check an epsilon."""
     return float_above(positive_epsilon(text.strip() if isinstance(text, str) else text))
 
 
 def count(text: Any, name: str, least: int, digits: int) -> int:
-    """A whole number as a command line has it, such as 1e5, from `least` to 10^digits.
+    """Read a whole number as a command line has it, such as 1e5, from `least` to 10^digits.
 
     Raises:
         InputError: something else.

@@ -110,7 +110,7 @@ class Question:
         moments: str | None,
         features: PublicFeatures | None = None,
     ) -> "Question":
-        """A question as it is written on a command line; what it leaves open is read off public features.
+        """Read a question as a command line has it; what it leaves open is read off public features.
 
         Raises:
             InputError: the first that is wrong.
@@ -134,7 +134,7 @@ class Question:
         ).checked()
 
     def checked(self) -> "Question":
-        """The question, if it has an answer.
+        """Return the question, if it has an answer.
 
         Raises:
             InputError: the smoothness, the margin or the moments have no rate, or an epsilon is next to nothing.
@@ -219,7 +219,7 @@ class RecordsPlan:
     features: PublicFeatures | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object."""
+        """Return the plan as a JSON object."""
         return {
             "version": 1,
             "question": asdict(self.question),
@@ -250,7 +250,7 @@ def make_plan(question: Question, features: PublicFeatures | None = None) -> Rec
 
 
 def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
-    """What one promise leaves."""
+    """Return what one promise leaves of the records."""
     noise = _noise(asked, epsilon, trust, protection)
     found = balance(records=asked.records, noise=noise, **asked.smoothness)
     numbers, labels = asked.task != "classification", protection == "label"
@@ -277,7 +277,7 @@ def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRo
 
 
 def _relative(asked: Question, epsilon: float, trust: str, protection: str) -> float:
-    """How many times more records a promise needs."""
+    """Return how many times more records a promise needs."""
     noise = _noise(asked, epsilon, trust, protection)
     return relative_records(records=asked.records, noise=noise, **asked.smoothness)
 
@@ -287,7 +287,7 @@ def _noise(asked: Question, epsilon: float, trust: str, protection: str) -> Cell
 
 
 def _task(task: str | None, classes: str | None, interval: str | None, moments: str | None) -> str:
-    """The task that was named, or that follows from what was declared; the two must agree."""
+    """Return the task that was named, or that follows from what was declared; the two must agree."""
     declared = {"classification": classes, "regression": interval, "heavy-tailed": moments}
     options = {"classification": "--classes", "regression": "--range LOW,HIGH", "heavy-tailed": "--moments"}
     given = [each for each in TASKS if declared[each] is not None]
@@ -302,7 +302,7 @@ def _task(task: str | None, classes: str | None, interval: str | None, moments: 
 
 
 def _whole(text: str | None, name: str, known: int | None) -> int:
-    """A number of records or columns as written, 1e6 included."""
+    """Read a number of records or columns, such as 1e6."""
     if text is None:
         if known is None:
             raise InputError(f"{name} is missing: state it, or give a file with public features")
@@ -317,7 +317,7 @@ def _whole(text: str | None, name: str, known: int | None) -> int:
 
 
 def _listed(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The parts between commas, each once; one of the choices where there are any."""
+    """Split a text at its commas, each part once; only choices are taken where there are any."""
     parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     wrong = [part for part in parts if not part or (choices and part not in choices)]
     if wrong:
@@ -326,7 +326,7 @@ def _listed(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, .
 
 
 def _spread(text: str | None, domain: Interval | None) -> float:
-    """The scatter of labels, half of the range being 1."""
+    """Read the scatter of labels, half of the range being 1."""
     if text is None:
         return SPREAD
     if domain is None:
@@ -389,7 +389,7 @@ def read_features(
 
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:
-    """The intrinsic dimension, where there is one."""
+    """Return the intrinsic dimension, where there is one."""
     from labeldp.learners import intrinsic_dimension  # it loads scikit-learn, which a plan without a file does not need
 
     try:

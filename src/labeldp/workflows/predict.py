@@ -77,7 +77,7 @@ def predict_file(
 def _predict_images(
     model: Model, shape: ImageShape, data: str, out: str, id_column: str | None, progress: Progress | None
 ) -> int:
-    """The same for images, which have numbers and no ids."""
+    """Write what a model predicts for each image; images have numbers and no ids."""
     if id_column is not None:
         raise InputError("--id is for tables: images are numbered in their order, from 0")
     if not names_images(data):
@@ -95,14 +95,14 @@ def _predict_images(
 
 
 def _columns(model: Model) -> list[str]:
-    """The names of what is written for each record."""
+    """Return the names of what is written for each record."""
     if isinstance(model.domain, Interval):
         return ["prediction"]
     return ["prediction", *(f"probability_{name}" for name in model.classes)]
 
 
 def _predicted(model: Model, features: Any) -> list[pa.Array]:
-    """What is written for some records, column by column."""
+    """Return what is written for some records, column by column."""
     if isinstance(model.domain, Interval):
         return [pa.array(model.predict(features))]
     probabilities = model.predict_proba(features)

@@ -44,7 +44,7 @@ def verify(path: str) -> Verdict:
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """The certificate of a released file, and whether the file still is what was certified.
+    """Return the certificate of a released file, and whether the file still is what was certified.
 
     Args:
         path: a CSV or Parquet file that `release_file` wrote.

@@ -90,6 +90,11 @@ class HiddenBag:
         if self.weights().stretch > MAX_STRETCH:
             raise InputError("is so small that the released sums give the label away", argument="residual_square")
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as values of JSON."""
+        numbers = {name: float(getattr(self, name)) for name in ("residual_square", "leverage", "cross")}
+        return {**numbers, "label_range": [float(end) for end in self.label_range], "rows": self.rows}
+
     @property
     def _residual(self) -> float:
         """The floor of the residual in units of half the label range, squared, rounded down."""

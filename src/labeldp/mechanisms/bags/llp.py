@@ -161,6 +161,18 @@ class NoisyBags:
                 argument="noisy_fraction",
             )
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as values of JSON."""
+        return {
+            "size": self.size,
+            "stddev": float(self.stddev),
+            "label_range": [float(end) for end in self.label_range],
+            "noisy_fraction": float(self.noisy_fraction),
+            "weights": self.weights,
+            "noisy_set": self.noisy_set,
+            "records": self.records,
+        }
+
     def _check_records(self, records: int) -> None:
         if self.noisy_set != "fixed":
             raise InputError(
