@@ -164,7 +164,7 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
-    """Show a progress line on a terminal; yield a function of a text and a share in [0, 1], None where there is none."""
+    """Show a progress line on a terminal; yield a function of a text and a share in [0, 1], or None."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -384,11 +384,7 @@ class DatasetLedger(NotCopyable):
     @property
     def charges(self) -> tuple[Charge, ...]:
         """Every charge so far, of all revisions, oldest first."""
-        rows = self._store.rows(
-            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id",
-            (self.name,),
-        )
-        return tuple(charge_from(text) for (text,) in rows)
+        return tuple(charge_from(text) for (text,) in self._rows("SELECT charge FROM release"))
 
     @property
     def spent(self) -> PrivacyLoss:
@@ -398,37 +394,36 @@ class DatasetLedger(NotCopyable):
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every release so far, of all revisions, oldest first."""
-        rows = self._store.rows(
-            "SELECT revision, form, step, certificate, created FROM release "
-            "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY id",
-            (self.name,),
-        )
         return tuple(
             Entry(revision, form, step, Certificate.from_json(json.loads(text)), created)
-            for revision, form, step, text, created in rows
+            for revision, form, step, text, created in self._rows(
+                "SELECT revision, form, step, certificate, created FROM release"
+            )
         )
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """Every change of the budget or the declared domain, oldest first."""
-        query = "SELECT what, before, after, why, created FROM change "
-        return tuple(Change(*row) for row in self._of_name(query))
+        rows = self._rows("SELECT what, before, after, why, created FROM change", since=2)
+        return tuple(Change(*row) for row in rows)
 
     @property
     def domains(self) -> tuple[Comparisons, ...]:
         """Every declared domain, oldest first."""
-        query = "SELECT words, passed, refused, created FROM domain "
-        return tuple(Comparisons(*row) for row in self._of_name(query))
+        rows = self._rows("SELECT words, passed, refused, created FROM domain", since=2)
+        return tuple(Comparisons(*row) for row in rows)
 
     @property
     def differences(self) -> int:
         """How often labels were refused because they were not those of before, in all revisions: public."""
-        return sum(times for (times,) in self._of_name("SELECT times FROM difference ", order="revision"))
+        return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision", since=2))
 
-    def _of_name(self, query: str, order: str = "id") -> list[tuple[Any, ...]]:
-        """Return the dataset's rows of a table that ledgers of version 1 do not have."""
-        place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY {order}"
-        return self._store.rows(query + place, (self.name,), since=2)
+    def _rows(
+        self, query: str, where: str = "", *values: str, order: str = "id", since: int = 1
+    ) -> list[tuple[Any, ...]]:
+        """Return what a query finds of this dataset; nothing where the ledger is of a version before `since`."""
+        place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
+        return self._store.rows(f"{query} {place}", (self.name, *values), since=since)
 
     @property
     def randomness(self) -> KeyedRandomness:
@@ -457,7 +452,7 @@ class DatasetLedger(NotCopyable):
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
         declared = domain if isinstance(domain, Declared) else _declared(domain)
-        if (declared.form,) not in self._of_name("SELECT form FROM domain "):
+        if (declared.form,) not in self._rows("SELECT form FROM domain", since=2):
             with self._open() as (connection, dataset):
                 _declare_first(connection, dataset, declared, self._store.path)
         refused: Exception | None = None
@@ -496,8 +491,7 @@ class DatasetLedger(NotCopyable):
 
     def require(self, requests: Sequence[Request]) -> None:
         """Refuse what the budget would not admit together; what was charged under its step, path and loss is found."""
-        query = "SELECT step, charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
-        known = self._store.rows(query + "AND revision = ?", (self.name, self.revision))
+        known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
         check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
 
     def afford(self, mechanism: Any) -> None:
@@ -506,10 +500,7 @@ class DatasetLedger(NotCopyable):
         One that was charged before is let through: it may be found again.
         """
         public = text_of(mechanism.specification())
-        rows = self._store.rows(
-            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) AND revision = ?",
-            (self.name, self.revision),
-        )
+        rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
         here = [charge_from(text) for (text,) in rows]
         if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here):
             check_budget(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
@@ -554,12 +545,8 @@ class DatasetLedger(NotCopyable):
 
         Where the labels are not those of before, that is counted before it is told.
         """
-        rows = self._store.rows(
-            "SELECT charge FROM release WHERE dataset = (SELECT id FROM dataset WHERE name = ?) "
-            "AND revision = ? AND identity = ?",
-            (self.name, self.revision, text_of(request.identity())),
-        )
-        if rows:
+        same = (self.revision, text_of(request.identity()))
+        if rows := self._rows("SELECT charge FROM release", "AND revision = ? AND identity = ?", *same):
             return charge_from(rows[0][0])
         with self._open() as (connection, dataset):
             transaction = LedgerTransaction(connection, dataset, self.revision)
@@ -707,9 +694,7 @@ def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Data
     """Return the dataset of a name, which must be there."""
     found = find_dataset(connection, name)
     if found is None:
-        raise unknown_dataset(
-            path, name, [other for (other,) in connection.execute("SELECT name FROM dataset ORDER BY id")]
-        )
+        raise unknown_dataset(path, name, dataset_names(connection))
     return found
 
 
