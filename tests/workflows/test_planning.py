@@ -192,7 +192,7 @@ def test_a_large_file_is_sampled_by_blocks(tmp_path: Path, monkeypatch: pytest.M
     """Whatever the blocks, the size is the file's, and the dimension nearly the same."""
     table(tmp_path, rows=12_000)
     whole = read_features(str(tmp_path / "rows.csv"), label="y")
-    monkeypatch.setattr(planning_file, "SAMPLE", 2000)
+    monkeypatch.setattr(planning_file, "SAMPLED_ROWS", 2000)
     blocks = read_features(str(tmp_path / "rows.csv"), label="y", block_rows=700)
     assert whole.records == blocks.records == 12_000
     assert whole.intrinsic_dimension == pytest.approx(blocks.intrinsic_dimension, rel=0.1)

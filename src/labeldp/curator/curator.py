@@ -75,8 +75,8 @@ class Fingerprint:
             common = "classes"
         return (
             (scheme, form, self.labels),
-            (ANY, common, self._histogram()),
-            (ANY, ANY, str(int(self._counts.sum()))),
+            (ANY_KIND, common, self._histogram()),
+            (ANY_KIND, ANY_KIND, str(int(self._counts.sum()))),
         )
 
     def _histogram(self) -> str:
@@ -406,7 +406,7 @@ def _scheme(ids: Any) -> str:
     return "integers" if isinstance(ids, np.ndarray) else "texts"
 
 
-ANY = "any"
+ANY_KIND = "any"
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:

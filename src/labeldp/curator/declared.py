@@ -12,7 +12,7 @@ from typing import Any
 from labeldp.mechanisms import Classes, Domain, Interval, Located
 from labeldp.privacy import decimal_text
 
-SHOWN = 10
+SHOWN_CLASSES = 10
 """Of more classes than these, a sentence names the first and the last ones."""
 
 
@@ -145,7 +145,7 @@ def _range_form(content: dict[str, Any]) -> str:
 
 def _listed(names: list[str]) -> str:
     texts = [repr(name) for name in names]
-    return ", ".join(texts if len(texts) <= SHOWN else [*texts[: SHOWN - 2], "…", texts[-1]])
+    return ", ".join(texts if len(texts) <= SHOWN_CLASSES else [*texts[: SHOWN_CLASSES - 2], "…", texts[-1]])
 
 
 def _classes_option(domain: Classes) -> str:
@@ -153,5 +153,5 @@ def _classes_option(domain: Classes) -> str:
     names = [str(name) for name in domain.names]
     if domain.names == tuple(range(domain.size)):
         return f"--classes {domain.size}"
-    plain = len(names) <= SHOWN and all(name.strip() == name and "," not in name and name for name in names)
+    plain = len(names) <= SHOWN_CLASSES and all(name.strip() == name and "," not in name and name for name in names)
     return f"--classes {shlex.quote(','.join(names))}" if plain else "--classes …"

@@ -45,7 +45,7 @@ from labeldp.privacy import (
 
 Encoded = TypeVar("Encoded")
 
-_CHANGED = (
+_OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
     "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
     "Those of other people are a dataset of their own"
@@ -559,7 +559,7 @@ class DatasetLedger(NotCopyable):
         """Open a transaction on the dataset; it is refused where the labels are not those of before."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
-        changed = LedgerError(_CHANGED.format(self._called))
+        changed = LedgerError(_OTHER_LABELS.format(self._called))
         with self._open() as (connection, dataset):
             transaction = LedgerTransaction(connection, dataset, self.revision)
             same = transaction.has_same_labels(request)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
 
-NEEDED = (
+SOURCES_NEEDED = (
     "a NumPy archive (.npz), files of MNIST's format, CIFAR's binary version, or a folder of images for each class, "
     "is needed"
 )
@@ -132,20 +132,20 @@ def names_images(path: str | os.PathLike[str]) -> bool:
 
 
 def _opened(place: Path, label: str) -> ImageData:
-    if parsed(place, place.is_dir, NEEDED):
+    if parse_or_refuse(place, place.is_dir, SOURCES_NEEDED):
         return _open_folder(place, label)
     if not place.is_file():
-        raise InputError(f"no such file or folder: {place}; {NEEDED}")
+        raise InputError(f"no such file or folder: {place}; {SOURCES_NEEDED}")
     if IDX_IMAGES.fullmatch(place.name):
         _require_only(label, place)
         return open_idx(place)
     if place.suffix.lower() == ".npz":
         return open_archive(place, label)
-    raise InputError(f"{place} is not named as a file of images; {NEEDED}")
+    raise InputError(f"{place} is not named as a file of images; {SOURCES_NEEDED}")
 
 
 def _open_folder(folder: Path, label: str) -> ImageData:
-    if parsed(folder, lambda: batches(folder), NEEDED):
+    if parse_or_refuse(folder, lambda: cifar_batches(folder), SOURCES_NEEDED):
         return open_cifar(folder, label)
     _require_only(label, folder)
     sets = image_files(folder)
@@ -194,7 +194,7 @@ def _one_each(labels: NDArray[Any], count: int, source: Path) -> NDArray[Any]:
     return labels.reshape(count).astype(labels.dtype.newbyteorder("="), copy=False)
 
 
-def parsed(what: object, action: Callable[[], Result], needed: str) -> Result:
+def parse_or_refuse(what: object, action: Callable[[], Result], needed: str) -> Result:
     """Return the result of `action`, which reads `what`; hide what a parser says, since it quotes the file."""
     try:
         return action()
@@ -225,9 +225,7 @@ TEST = ("test_{}", "{}_test")
 
 ARCHIVE_NEEDED = "a NumPy archive (.npz) of plain arrays, as numpy.savez writes it, is needed"
 
-SHOWN = 12
-
-OBJECTS = "{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
+SHOWN_ARRAYS = 12
 
 
 def open_archive(path: Path, label: str) -> ImageData:
@@ -270,10 +268,11 @@ def images_of_archive(path: Path) -> NDArray[Any]:
 
 def _unclear(path: Path, label: str) -> InputError:
     names = array_names(path)
-    shown = ", ".join(map(repr, names[:SHOWN])) or "none"
+    shown = ", ".join(map(repr, names[:SHOWN_ARRAYS])) or "none"
+    shown += f" and {len(names) - SHOWN_ARRAYS} more" if len(names) > SHOWN_ARRAYS else ""
     return InputError(
         f"{path} must have one array of images, named {' or '.join(IMAGES)}, and one of labels, named {label!r}, or "
-        f"both as train_… and test_…; it has {shown}{f' and {len(names) - SHOWN} more' if len(names) > SHOWN else ''}"
+        f"both as train_… and test_…; it has {shown}"
     )
 
 
@@ -284,7 +283,7 @@ def array_names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
 
-    return parsed(path, names, ARCHIVE_NEEDED)
+    return parse_or_refuse(path, names, ARCHIVE_NEEDED)
 
 
 def _dtype(stream: IO[bytes]) -> np.dtype[Any]:
@@ -300,14 +299,16 @@ def read_array(path: Path, name: str) -> NDArray[Any]:
     def read() -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
             if _dtype(stream).hasobject:
-                raise InputError(OBJECTS.format(path=path, name=name))
+                raise InputError(
+                    f"{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
+                )
             stream.seek(0)
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
             if stream.read(1):  # the checksum is looked at when the end is reached
                 raise EOFError
             return array
 
-    return parsed(path, read, ARCHIVE_NEEDED)
+    return parse_or_refuse(path, read, ARCHIVE_NEEDED)
 
 
 IDX_IMAGES = re.compile(
@@ -316,7 +317,7 @@ IDX_IMAGES = re.compile(
 
 UNSIGNED_BYTES = 8
 
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def image_files(folder: Path) -> list[Path]:
@@ -369,13 +370,13 @@ def _read(path: Path, dimensions: int) -> NDArray[Any]:
     if path.suffix == ".npz":
         return read_array(path, next(iter(array_names(path)), "arr_0"))
     needed = f"an idx file of unsigned bytes with {dimensions} dimension{'s' * (dimensions > 1)} is needed"
-    return parsed(path, lambda: _read_idx(path, dimensions, needed), needed)
+    return parse_or_refuse(path, lambda: _read_idx(path, dimensions, needed), needed)
 
 
 def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
     """Return the array of an idx file: two zero bytes, type, number of dimensions, sizes (big end first), values."""
     with path.open("rb") as file:
-        zipped = file.read(2) == GZIP
+        zipped = file.read(2) == GZIP_MAGIC
     with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as stream:
         if stream.read(4) != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
             raise InputError(f"{path} does not begin as it should; {needed}")
@@ -387,9 +388,9 @@ def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
     return array
 
 
-SIDE = 32
+CIFAR_SIDE = 32
 
-PIXELS = 3 * SIDE * SIDE
+CIFAR_BYTES = 3 * CIFAR_SIDE * CIFAR_SIDE
 
 LABELS_10 = ("labels",)
 
@@ -397,7 +398,7 @@ LABELS_100 = ("coarse_labels", "labels")
 """The label bytes that stand before the pixels of a record; the fine labels are the usual ones."""
 
 
-def batches(folder: Path) -> list[Path]:
+def cifar_batches(folder: Path) -> list[Path]:
     """Return the training files of a folder with CIFAR, in order; of the Python version one stands for all."""
     names = [path for path in folder.iterdir() if re.fullmatch(r"data_batch_\d+\.bin|train\.bin", path.name)]
     pickles = [path for name in ("data_batch_1", "train") if (path := folder / name).is_file()]
@@ -409,7 +410,7 @@ def open_cifar(folder: Path, label: str) -> ImageData:
 
     The Python version is refused: it consists of pickles, and reading one may run any code.
     """
-    train = batches(folder)
+    train = cifar_batches(folder)
     if not train[0].suffix:
         raise InputError(
             f"{folder} holds CIFAR's Python version, pickles that may run code when they are read; "
@@ -428,13 +429,13 @@ def open_cifar(folder: Path, label: str) -> ImageData:
 
 def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArrays:
     """Return the records of some files, whose labels stand in one of the first columns."""
-    needed = f"a file of records of {columns + PIXELS} bytes is needed"
-    records = [parsed(path, partial(_records, path, columns + PIXELS), needed) for path in files]
+    needed = f"a file of records of {columns + CIFAR_BYTES} bytes is needed"
+    records = [parse_or_refuse(path, partial(_records, path, columns + CIFAR_BYTES), needed) for path in files]
     count = sum(map(len, records))
-    images = np.empty((count, SIDE, SIDE, 3), dtype=np.uint8)
+    images = np.empty((count, CIFAR_SIDE, CIFAR_SIDE, 3), dtype=np.uint8)
     start = 0
     for part in records:
-        planes = part[:, columns:].reshape(-1, 3, SIDE, SIDE)
+        planes = part[:, columns:].reshape(-1, 3, CIFAR_SIDE, CIFAR_SIDE)
         images[start : start + len(part)] = planes.transpose(0, 2, 3, 1)
         start += len(part)
     return labeled_images(images, np.concatenate([part[:, column] for part in records]), files[0].parent)
@@ -474,7 +475,7 @@ def open_image_folder(folder: Path) -> ImageData:
 
 def _folder_part(folder: Path) -> LabeledArrays:
     """Return the images of all class folders. No message names a file: its path holds the label."""
-    files = parsed(folder, lambda: _files(folder), FOLDER_NEEDED)
+    files = parse_or_refuse(folder, lambda: _files(folder), FOLDER_NEEDED)
     if not files:
         raise InputError(
             f"{folder} holds nothing to read: files of MNIST's format, CIFAR's binary version, or folders of PNG or "
@@ -512,5 +513,5 @@ def _pixels(file: Path, folder: Path) -> NDArray[np.uint8]:
             opaque = image.convert("RGBA") if image.mode == "P" else image
             return np.asarray(opaque.convert("L" if image.mode in GRAY else "RGB"))
 
-    size = parsed(folder, lambda: file.stat().st_size, FOLDER_NEEDED)
-    return parsed(f"an image of {size} bytes in {folder}", read, FOLDER_NEEDED)
+    size = parse_or_refuse(folder, lambda: file.stat().st_size, FOLDER_NEEDED)
+    return parse_or_refuse(f"an image of {size} bytes in {folder}", read, FOLDER_NEEDED)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from labeldp.privacy import InputError
-from labeldp.tables.images import LabeledArrays, array_names, parsed, read_array
+from labeldp.tables.images import LabeledArrays, array_names, parse_or_refuse, read_array
 from labeldp.tables.reading import open_table
 
 STARS = (1, 5)
@@ -77,7 +77,7 @@ def load_movielens(path: str | os.PathLike[str], *, seed: int = 0) -> RatingData
 
 
 def _file(path: Path) -> Path:
-    found = [path / f"ratings{suffix}" for suffix in READERS] if parsed(path, path.is_dir, NEEDED) else [path]
+    found = [path / f"ratings{suffix}" for suffix in READERS] if parse_or_refuse(path, path.is_dir, NEEDED) else [path]
     found = [file for file in found if file.is_file()]
     if len(found) != 1 or found[0].suffix not in READERS:
         raise InputError(f"{path}: {NEEDED}" + (", and only one of them" if len(found) > 1 else ""))
@@ -86,7 +86,7 @@ def _file(path: Path) -> Path:
 
 def _columns(file: Path) -> list[NDArray[np.int64]]:
     """Users, movies and ratings of a file, checked."""
-    users, movies, ratings = parsed(file, lambda: READERS[file.suffix](file), NEEDED)
+    users, movies, ratings = parse_or_refuse(file, lambda: READERS[file.suffix](file), NEEDED)
     columns = (users, movies, ratings)
     if len({column.shape for column in columns}) > 1 or ratings.ndim != 1 or len(ratings) < 5:
         raise InputError(f"{file} must hold a user, a movie and a rating in each row, and at least five rows")

@@ -367,7 +367,7 @@ def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
             raise
 
 
-MISSING = 0xFFFFFFFF
+MISSING_LENGTH = 0xFFFFFFFF
 
 
 @final
@@ -399,7 +399,7 @@ class ColumnDigest:
         _, offsets, data = texts.buffers()
         edges = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
         lengths = np.diff(edges).astype("<u4")
-        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = MISSING
+        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = MISSING_LENGTH
         self._lengths.update(lengths.tobytes())
         if data is not None and len(texts):
             self._texts.update(memoryview(data)[edges[0] : edges[-1]])

@@ -59,7 +59,7 @@ BLOCK_CELLS = 1 << 22
 
 COLUMNS = ("round", "expert")
 
-KEPT = 2
+STATE_VERSION = 2
 """The version of what waits in OUT.unfinished."""
 
 
@@ -103,7 +103,7 @@ class OnlineRun:
         """Return a digest of all that is asked for, and of the account that pays."""
         asked = {name: str(value) for name, value in vars(self).items()}
         return hashlib.sha256(
-            json.dumps([KEPT, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
+            json.dumps([STATE_VERSION, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
         ).hexdigest()
 
 
@@ -246,11 +246,11 @@ class RunState:
     def note(self) -> None:
         """Write down which run this is."""
         content = {"request": self.request, "run": self.run, "key": self.key.hex(), "losses": self.losses}
-        _keep(self.folder / RUN, json.dumps(content).encode())
+        _keep(self.folder / RUN_FILE, json.dumps(content).encode())
 
     def load(self) -> dict[str, Any] | None:
         """Return the last state that was kept, or None."""
-        place = self.folder / STATE
+        place = self.folder / STATE_FILE
         return load_state(place.read_bytes()) if place.exists() else None
 
     def keep(self, state: dict[str, Any], actions: Actions) -> None:
@@ -258,24 +258,24 @@ class RunState:
 
         What a run that died kept of actions without their state is overwritten: it never left this folder.
         """
-        handle = os.open(self.folder / ACTIONS, os.O_CREAT | os.O_RDWR, 0o600)
+        handle = os.open(self.folder / ACTIONS_FILE, os.O_CREAT | os.O_RDWR, 0o600)
         with os.fdopen(handle, "r+b") as file:
-            file.seek((state["rounds"] - len(actions)) * KIND.itemsize)
+            file.seek((state["rounds"] - len(actions)) * ACTION_TYPE.itemsize)
             file.truncate()
-            file.write(actions.astype(KIND).tobytes())
+            file.write(actions.astype(ACTION_TYPE).tobytes())
             file.flush()
             os.fsync(file.fileno())
-        _keep(self.folder / STATE, dump_state(state))
+        _keep(self.folder / STATE_FILE, dump_state(state))
 
     def actions(self, rounds: int, block_rows: int) -> Iterator[NDArray[Any]]:
         """Yield the actions of so many rounds, by blocks."""
-        with (self.folder / ACTIONS).open("rb") as file:
+        with (self.folder / ACTIONS_FILE).open("rb") as file:
             for start in range(0, rounds, block_rows):
-                yield np.frombuffer(file.read(min(block_rows, rounds - start) * KIND.itemsize), KIND)
+                yield np.frombuffer(file.read(min(block_rows, rounds - start) * ACTION_TYPE.itemsize), ACTION_TYPE)
 
     def forget(self) -> None:
         """Drop what was played; nothing of it had left."""
-        for name in (STATE, ACTIONS):
+        for name in (STATE_FILE, ACTIONS_FILE):
             (self.folder / name).unlink(missing_ok=True)
 
 
@@ -496,11 +496,11 @@ def _is_number(name: str) -> bool:
     return True
 
 
-RUN, STATE, ACTIONS = "run.json", "state", "actions"
+RUN_FILE, STATE_FILE, ACTIONS_FILE = "run.json", "state", "actions"
 
-KIND = np.dtype("<i4")
+ACTION_TYPE = np.dtype("<i4")
 
-DRAFT = re.compile(rf"\.{re.escape(RUN)}(\.[0-9a-f]+)?\.partial")
+DRAFT_NAME = re.compile(rf"\.{re.escape(RUN_FILE)}(\.[0-9a-f]+)?\.partial")
 """What is left where a run died before its folder said whose it is."""
 
 
@@ -538,14 +538,14 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
 
 def _found(folder: Path, request: str) -> RunState:
     """Return the run that waits here, or a new one, whose name is on disk before it is charged."""
-    place = folder / RUN
+    place = folder / RUN_FILE
     if place.exists():
         waiting = RunState(folder, **json.loads(place.read_text(encoding="utf-8")))
         if waiting.request == request:
             return waiting
         if waiting.losses is not None:
             raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
-    elif any(not DRAFT.fullmatch(left.name) for left in folder.iterdir()):
+    elif any(not DRAFT_NAME.fullmatch(left.name) for left in folder.iterdir()):
         raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
     new = RunState(folder, request, secrets.token_hex(8), secrets.token_hex(32))
     new.note()

@@ -74,3 +74,29 @@ def count(text: Any, name: str, least: int, digits: int) -> int:
         if exact.denominator == 1 and least <= exact <= 10**digits:
             return exact.numerator
     raise InputError(f"must be a whole number from {least} to 10^{digits}, such as 1e5", argument=name)
+
+
+def whole_number(text: Any, name: str) -> int:
+    """Read a whole number from 1 to 2^62, such as 1e6.
+
+    Raises:
+        InputError: something else.
+    """
+    with suppress(InputError):
+        exact = decimal(text, name)
+        if exact.denominator == 1 and 1 <= exact < 1 << 62:
+            return exact.numerator
+    raise InputError("must be a whole number, at least 1, such as 1e6", argument=name)
+
+
+def parts_of(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Split a text at its commas, each part once.
+
+    Raises:
+        InputError: a part is empty, or none of the choices where there are any.
+    """
+    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if any(not part or (choices and part not in choices) for part in parts):
+        allowed = " or ".join(choices) if choices else "numbers"
+        raise InputError(f"must hold {allowed}, separated by commas", argument=name)
+    return parts

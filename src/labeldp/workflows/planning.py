@@ -1,7 +1,6 @@
 """Make_plan, read_features."""
 
 from dataclasses import asdict, dataclass
-from decimal import Decimal, InvalidOperation
 from itertools import product
 from math import ceil, inf, sqrt
 from pathlib import Path
@@ -24,12 +23,12 @@ from labeldp.theory import (
     exponent,
     relative_records,
 )
-from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of
+from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
 
-QUANTILE = 1.6448536269514722
+NORMAL_95 = 1.6448536269514722
 """A normal variable exceeds so many standard deviations in one case of twenty."""
 
-ENOUGH = 0.25
+MAX_SQUARED_ERROR = 0.25
 """A squared error above this leaves little of a function that moves by 1."""
 
 PROMISES = tuple(product(TRUSTS, PROTECTIONS[:2]))
@@ -119,12 +118,12 @@ class Question:
         domain = None if interval is None else domain_of(None, interval, 2)
         assert domain is None or isinstance(domain, Interval)
         return cls(
-            records=_whole(n, "--n", features.records if features else None),
-            dimension=_whole(d, "--d", features.dimension if features else None),
+            records=_size(n, "--n", features.records if features else None),
+            dimension=_size(d, "--d", features.dimension if features else None),
             task=kind,
-            epsilons=tuple(epsilon_of(each) for each in _listed(epsilon, "--epsilon")),
-            trusts=_listed(trust, "--trust", TRUSTS),
-            protections=_listed(protection, "--protection", PROTECTIONS[:2]),
+            epsilons=tuple(epsilon_of(each) for each in parts_of(epsilon, "--epsilon")),
+            trusts=parts_of(trust, "--trust", TRUSTS),
+            protections=parts_of(protection, "--protection", PROTECTIONS[:2]),
             classes=None if classes is None else classes_of(classes).size,
             interval=None if domain is None else (domain.low, domain.high),
             spread=_spread(spread, domain),
@@ -263,9 +262,9 @@ def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRo
         relative_records=_relative(asked, epsilon, trust, protection),
         exponent=exponent(**asked.setting, margin=asked.margin, trust=trust, protection=protection),
         noise=sqrt(noise.added(found.inside, asked.records)) * found.reach * asked.unit,
-        tells_apart=None if numbers else QUANTILE * sqrt(variance),
+        tells_apart=None if numbers else NORMAL_95 * sqrt(variance),
         off_by=sqrt(found.error) * asked.unit if numbers else None,
-        enough=found.error < ENOUGH,
+        enough=found.error < MAX_SQUARED_ERROR,
         model="neighbors" if near else "cells" if labels else "full cells",
         cells=ceil(found.side**-asked.dimension - 1e-6),
         cell_records=found.inside,
@@ -301,28 +300,13 @@ def _task(task: str | None, classes: str | None, interval: str | None, moments: 
     return given[0]
 
 
-def _whole(text: str | None, name: str, known: int | None) -> int:
-    """Read a number of records or columns, such as 1e6."""
-    if text is None:
-        if known is None:
-            raise InputError(f"{name} is missing: state it, or give a file with public features")
-        return known
-    try:
-        value = Decimal(text)
-        if value == value.to_integral_value() and 1 <= value < 1 << 62:
-            return int(value)
-    except (InvalidOperation, ValueError):
-        pass
-    raise InputError(f"{name} must be a whole number, at least 1, such as 1e6")
-
-
-def _listed(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Split a text at its commas, each part once; only choices are taken where there are any."""
-    parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-    wrong = [part for part in parts if not part or (choices and part not in choices)]
-    if wrong:
-        raise InputError(f"{name} must hold {' or '.join(choices) if choices else 'numbers'}, separated by commas")
-    return parts
+def _size(text: str | None, name: str, known: int | None) -> int:
+    """Return a number of records or features that is given as text, else the known one of a file."""
+    if text is not None:
+        return whole_number(text, name)
+    if known is None:
+        raise InputError(f"{name} is missing: state it, or give a file with public features")
+    return known
 
 
 def _spread(text: str | None, domain: Interval | None) -> float:
@@ -337,7 +321,7 @@ def _spread(text: str | None, domain: Interval | None) -> float:
     return value
 
 
-SAMPLE = 100_000
+SAMPLED_ROWS = 100_000
 """So many rows are looked at, drawn from all: enough for kinds of columns and dimensions."""
 
 
@@ -382,7 +366,7 @@ def read_features(
     for batch in table.blocks(used, block_rows=block_rows):
         count += batch.num_rows
         keys = np.concatenate([keys, rng.random(batch.num_rows)])
-        smallest = np.argsort(keys, kind="stable")[:SAMPLE]
+        smallest = np.argsort(keys, kind="stable")[:SAMPLED_ROWS]
         kept, keys = pa.concat_tables([kept, pa.Table.from_batches([batch])]).take(pa.array(smallest)), keys[smallest]
     encoder = TableEncoder.fit(kept)
     return PublicFeatures(Path(path).name, count, encoder.names, _intrinsic(encoder, kept), encoder.notes)
