@@ -120,7 +120,7 @@ def test_more_bags_leave_a_smaller_error_and_no_noise_has_no_promise(
 ) -> None:
     for name, value in {"MADE": 6_000, "BLOCK": 4_000, "LEVELS": (4, 3), "NUMBERS": 3}.items():
         monkeypatch.setattr(aggregation_data, name, value)
-    monkeypatch.setattr(aggregation_runs, "INSTANCES", 2_000)
+    monkeypatch.setattr(aggregation_runs, "MAX_INSTANCES", 2_000)
     monkeypatch.setattr(aggregation_runs, "BATCH", 64)
     grid = AggregationGrid.parse(tables="llp", bag_size="16", bags="20,200", noisy_fraction="0,1", seeds=1)
     results = reproduce_aggregation(grid, out=str(tmp_path / "out"))

@@ -13,47 +13,48 @@ from labeldp.privacy import Budget, Floats, Public, Release
 from labeldp.reproduce.aggregation.data import SPLIT, Problem
 from labeldp.workflows import networks
 
-GRID = 4097
-"""Labels that are declared."""
+GRID_POINTS = 4097
+"""Of the declared labels."""
 
 STDDEV = 1.0
 """Of the noise on one label of NOISY-WTD-LLP, on the natural scale of the labels, as in Appendix K."""
 
-NEARLY_NONE = 1e-3
+SMALLEST_STDDEV = 1e-3
 """The same where the paper adds none."""
 
 BAG_NOISE = 1 / 700
 """Of each sum of WTD-LBA, as a share of the range and for the root of its records: the paper adds none, and then no
 grid of the sums keeps a promise."""
 
-EPOCHS, BATCH, PEAK, PATIENCE, HELD_OUT = 200, 1024, 1e-3, 3, 0.1
-"""Of Appendix K: epochs, records in a step, first rate, and epochs without progress on released bags held out."""
+EPOCHS, BATCH, LEARNING_RATE, PATIENCE, HELD_OUT = 200, 1024, 1e-3, 3, 0.1
+"""Of Appendix K: epochs, records in a step, first learning rate, epochs without progress on the released bags that are
+held out, and their share."""
 
 CENSUS_BATCH = 8192
 """Records in a step on the paper's census."""
 
-INSTANCES = 50_000
+MAX_INSTANCES = 50_000
 """Records that a network without bags learns from, at most."""
 
-LARGEST = 1000.0
+LARGEST_EPSILON = 1000.0
 """Epsilon of labels that are as good as bare: noise of 0.14 % of their range."""
 
 UNPROTECTED = "none: the model is learnt from the labels themselves"
 
 
 def constants() -> dict[str, Any]:
-    """Return what this file fixes for every cell, as results store it."""
+    """Return what this file fixes for every cell, by the names that results store."""
     return {
-        "GRID": GRID,
+        "GRID": GRID_POINTS,
         "STDDEV": STDDEV,
-        "NEARLY_NONE": NEARLY_NONE,
+        "NEARLY_NONE": SMALLEST_STDDEV,
         "BAG_NOISE": BAG_NOISE,
-        "LARGEST": LARGEST,
-        "INSTANCES": INSTANCES,
+        "LARGEST": LARGEST_EPSILON,
+        "INSTANCES": MAX_INSTANCES,
         "EPOCHS": EPOCHS,
         "BATCH": BATCH,
         "CENSUS_BATCH": CENSUS_BATCH,
-        "PEAK": PEAK,
+        "PEAK": LEARNING_RATE,
         "PATIENCE": PATIENCE,
         "HELD_OUT": HELD_OUT,
     }
@@ -99,7 +100,7 @@ class Split:
         """Draw at most so many training records, and test records, by a public seed."""
         order = np.random.default_rng([seed, 1]).permutation(len(problem.labels))
         cut = training_records(problem)
-        chosen, rest = order[: min(most, cut)], order[cut : cut + INSTANCES]
+        chosen, rest = order[: min(most, cut)], order[cut : cut + MAX_INSTANCES]
         rows = [np.column_stack([np.ones(len(part)), problem.features[part]]) for part in (chosen, rest)]
         return cls(rows[0], problem.labels[chosen], rows[1], problem.labels[rest])
 
@@ -121,15 +122,15 @@ def noisy_labels(share: float, size: int) -> int:
 def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
     """Learn from the labels themselves: by least squares, or by the network on bags of one record."""
     if table == "lba":
-        parts = Split.of(problem, training_records(problem), seed)
-        solution = np.linalg.lstsq(parts.features, parts.labels, rcond=None)[0]
-        return Cell({"exact": parts.error(parts.test @ solution)}, None, None, UNPROTECTED, len(parts.labels))
-    parts = Split.of(problem, INSTANCES, seed)
-    count = len(parts.labels)
+        split = Split.of(problem, training_records(problem), seed)
+        solution = np.linalg.lstsq(split.features, split.labels, rcond=None)[0]
+        return Cell({"exact": split.error(split.test @ solution)}, None, None, UNPROTECTED, len(split.labels))
+    split = Split.of(problem, MAX_INSTANCES, seed)
+    count = len(split.labels)
     alone = Public(np.arange(count), why="every record is alone")
-    mechanism = BagSum(1, domain=_domain(problem), bags=alone, epsilon=LARGEST)
-    release = _released(problem, parts, mechanism, np.random.default_rng([seed, 2]))
-    return Cell({"network": _network(problem, parts, release, seed)}, None, None, UNPROTECTED, count)
+    mechanism = BagSum(1, domain=_domain(problem), bags=alone, epsilon=LARGEST_EPSILON)
+    release = _released(problem, split, mechanism, np.random.default_rng([seed, 2]))
+    return Cell({"network": _network(problem, split, release, seed)}, None, None, UNPROTECTED, count)
 
 
 def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
@@ -137,18 +138,18 @@ def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: 
 
     Source: Brahmbhatt, Fig. 1, Table 1 and Appendix K.
     """
-    parts = Split.of(problem, size * bags, seed)
+    split = Split.of(problem, size * bags, seed)
     noise = BAG_NOISE * math.sqrt(size) * (problem.high - problem.low)
-    features = Public(parts.features, why="features are public")
+    features = Public(split.features, why="features are public")
     drawn = random_bags(size * bags, size, seed=seed)
     mechanism = WeightedLBA(size, domain=_domain(problem), bags=drawn, features=features, bag_noise=noise)
-    release = _released(problem, parts, mechanism, rng)
-    exact = fit_bags(parts.features, release).value.predict(parts.test)
-    rows = bag_rows(parts.features, release)
+    release = _released(problem, split, mechanism, rng)
+    exact = fit_bags(split.features, release).value.predict(split.test)
+    rows = bag_rows(split.features, release)
     middle = (problem.low + problem.high) / 2
     sums = rows.sums + middle * rows.features[:, 0]
     coefficients = fit_adam(rows.features, sums, max(1, _batch(problem) // size), seed)
-    errors = {"Adam": parts.error(parts.test @ coefficients), "exact": parts.error(exact)}
+    errors = {"Adam": split.error(split.test @ coefficients), "exact": split.error(exact)}
     return Cell(errors, mechanism.privacy_loss().delta(1.0), None, release.certificate.at(0.5), size * bags)
 
 
@@ -157,12 +158,12 @@ def llp(problem: Problem, size: int, bags: int, share: float, rng: np.random.Gen
 
     Source: Brahmbhatt, Fig. 2, Tables 2 to 6 and Appendix K.
     """
-    parts = Split.of(problem, size * bags, seed)
+    split = Split.of(problem, size * bags, seed)
     noisy = noisy_labels(share, size)
-    stddev, drawn = STDDEV if share else NEARLY_NONE, random_bags(size * bags, size, seed=seed)
+    stddev, drawn = STDDEV if share else SMALLEST_STDDEV, random_bags(size * bags, size, seed=seed)
     mechanism = NoisyWeightedLLP(size, noisy, stddev, domain=_domain(problem), bags=drawn, paper_faithful=True)
-    release = _released(problem, parts, mechanism, rng)
-    errors = {"network": _network(problem, parts, release, seed)}
+    release = _released(problem, split, mechanism, rng)
+    errors = {"network": _network(problem, split, release, seed)}
     if not share:
         return Cell(errors, None, 0.0, "none: noise of a thousandth stands for no noise at all", size * bags)
     delta = mechanism.privacy_loss().delta(1.0)
@@ -170,17 +171,17 @@ def llp(problem: Problem, size: int, bags: int, share: float, rng: np.random.Gen
 
 
 def _domain(problem: Problem) -> Interval:
-    return Interval(problem.low, problem.high, grid=GRID)
+    return Interval(problem.low, problem.high, grid=GRID_POINTS)
 
 
 def _batch(problem: Problem) -> int:
     return CENSUS_BATCH if problem.name == "census" else BATCH
 
 
-def _released(problem: Problem, parts: Split, mechanism: Mechanism, rng: np.random.Generator) -> Release[Any]:
+def _released(problem: Problem, split: Split, mechanism: Mechanism, rng: np.random.Generator) -> Release[Any]:
     """Simulate a release, under a budget that admits nearly everything."""
-    budget = Budget(epsilon=LARGEST, delta=1 - 1e-12)
-    return Curator(parts.labels, domain=_domain(problem), budget=budget).release(mechanism, rng=rng)
+    budget = Budget(epsilon=LARGEST_EPSILON, delta=1 - 1e-12)
+    return Curator(split.labels, domain=_domain(problem), budget=budget).release(mechanism, rng=rng)
 
 
 def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
@@ -204,7 +205,7 @@ def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
     state = np.zeros((3, rows.shape[1]))
     best, kept, waited, step = math.inf, state[0], 0, 0
     for epoch in range(EPOCHS):
-        rate = PEAK * (0.001 + 0.999 * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2)
+        rate = LEARNING_RATE * (0.001 + 0.999 * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2)
         mixed = order.permutation(learnt)
         for first in range(0, len(mixed), batch):
             step += 1
@@ -226,17 +227,17 @@ def _adam(state: Floats, gradient: Floats, rate: float, step: int) -> Floats:
     return np.stack([state[0] - moved, mean, square])
 
 
-def _network(problem: Problem, parts: Split, release: Release[Any], seed: int) -> float:
+def _network(problem: Problem, split: Split, release: Release[Any], seed: int) -> float:
     """Return the test error of the paper's network, trained as the paper says."""
     predictions = networks().appendix_predictions(
-        parts.features[:, 1:],
+        split.features[:, 1:],
         release,
-        parts.test[:, 1:],
+        split.test[:, 1:],
         seed=seed,
         epochs=EPOCHS,
         batch=_batch(problem),
-        peak=PEAK,
+        peak=LEARNING_RATE,
         held_out=HELD_OUT,
         patience=PATIENCE,
     )
-    return parts.error(predictions)
+    return split.error(predictions)
