@@ -1,4 +1,4 @@
-"""DoublingExponential, BetterOfTwo."""
+"""A learner for losses that are independent draws of one law, and one that chooses between two learners."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,8 +14,6 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     as_successive,
-    check_integer,
-    check_loss_neighbors,
     positive_epsilon,
     set_fields,
 )
@@ -25,7 +23,7 @@ from labeldp.sampling import draw_index
 @final
 @dataclass(frozen=True)
 class DoublingState:
-    """Between two rounds: how many there were, the sums of this epoch's losses, secret, and the epoch's expert."""
+    """Between two rounds: their number so far, the sums of this epoch's losses, secret, and the epoch's expert."""
 
     rounds: int
     totals: Integers = field(repr=False)
@@ -38,7 +36,7 @@ class DoublingExponential(Kernel[DoublingState]):
     """Epochs of 1, 2, 4, … rounds; in each, one expert is drawn from e^(-rate · losses of the epoch before) and kept.
 
     Use it when rounds are independent draws of one law: then it is far better than any other learner here. Against
-    losses that were chosen to harm it, its regret may grow as fast as the horizon. It needs no horizon.
+    an adversary its regret may grow as fast as the horizon. It needs no horizon.
 
     Args:
         experts: d, at least 2.
@@ -67,10 +65,8 @@ class DoublingExponential(Kernel[DoublingState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        set_fields(self, experts=check_integer(self.experts, "experts", 2))
-        if self.levels not in TYPE_OF_LEVELS:
-            raise InputError("levels must be 255 or 65535")
-        set_fields(self, epsilon=positive_epsilon(self.epsilon), neighbors=check_loss_neighbors(self.neighbors))
+        self._check_common_fields()
+        set_fields(self, epsilon=positive_epsilon(self.epsilon))
 
     @property
     def rate(self) -> Fraction:
@@ -78,15 +74,13 @@ class DoublingExponential(Kernel[DoublingState]):
         return self.epsilon if self.neighbors is Neighbors.ZERO_OUT else self.epsilon / 2
 
     def init(self, *, rng: Randomness) -> DoublingState:
-        """Any expert, with equal probability."""
+        """Draw any expert, with equal probability."""
         return self._drawn(0, np.zeros(self.experts, dtype=np.int64), as_successive(rng))
 
     def predict(self, state: DoublingState) -> int:
-        """The expert of the coming round; draws nothing."""
         return state.action
 
     def update(self, state: DoublingState, losses: Losses, *, rng: Randomness) -> tuple[DoublingState, Actions]:
-        """The state after more rounds, and what was played in them."""
         rows, randomness = rows_of(losses, self.experts, self.levels), as_successive(rng)
         actions, done = np.empty(len(rows), dtype=np.int64), 0
         while done < len(rows):
@@ -101,18 +95,17 @@ class DoublingExponential(Kernel[DoublingState]):
         return state, actions
 
     def _drawn(self, rounds: int, totals: Integers, rng: Randomness) -> DoublingState:
-        """The first state of an epoch, after one with these sums of losses."""
+        """Draw the first state of an epoch, after one with these sums of losses."""
         return DoublingState(rounds, np.zeros_like(totals), draw_index(totals, self.rate / self.levels, rng=rng))
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
         return PrivacyLoss.pure(self.epsilon) if rounds else PrivacyLoss.zero()
 
 
 @final
 @dataclass(frozen=True)
 class BothState:
-    """The states of both learners and of the one that chooses: secret."""
+    """The states of both learners and of the chooser: secret."""
 
     first: Any
     second: Any
@@ -122,10 +115,10 @@ class BothState:
 @final
 @dataclass(frozen=True)
 class BetterOfTwo(Kernel[BothState]):
-    """Plays what one of two learners plays; a learner on two experts, those two, chooses which, round by round.
+    """Plays what one of two learners plays; a third learner, whose two experts they are, chooses which in each round.
 
-    Use it where one learner is best on kind data and another on bad days, such as `DoublingExponential` and
-    `BatchedDartboard`: the regret is that of the better one, and the chooser's own on top, which is small.
+    Use it where one learner is best on easy losses and another in the worst case, such as `DoublingExponential` and
+    `BatchedDartboard`: the regret is that of the better one plus the chooser's own, which is small.
 
     Args:
         first: any learner.
@@ -165,16 +158,14 @@ class BetterOfTwo(Kernel[BothState]):
             set_fields(self, **{name: getattr(self.first, name)})
 
     def init(self, *, rng: Randomness) -> BothState:
-        """All three before their first round."""
+        """Return all three states before the first round."""
         return BothState(*(one.init(rng=as_successive(rng)) for one in (self.first, self.second, self.chooser)))
 
     def predict(self, state: BothState) -> int:
-        """The expert of the coming round; draws nothing."""
         follows_second = self.chooser.predict(state.chooser)
         return self.second.predict(state.second) if follows_second else self.first.predict(state.first)
 
     def update(self, state: BothState, losses: Losses, *, rng: Randomness) -> tuple[BothState, Actions]:
-        """The state after more rounds, and what was played in them."""
         rows_of(losses, self.experts, self.levels)
         randomness = as_successive(rng)
         first, ones = self.first.update(state.first, losses, rng=randomness)
@@ -184,9 +175,7 @@ class BetterOfTwo(Kernel[BothState]):
         return BothState(first, second, chooser), np.where(choices, others, ones)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
-        of_learners = self.first.privacy_loss(rounds) + self.second.privacy_loss(rounds)
-        return of_learners + self.chooser.privacy_loss(rounds)
+        return self.first.privacy_loss(rounds) + self.second.privacy_loss(rounds) + self.chooser.privacy_loss(rounds)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -195,6 +184,6 @@ class BetterOfTwo(Kernel[BothState]):
 
 
 def _costs(losses: Losses, actions: Actions) -> Actions:
-    """The level of the action of each round."""
+    """Return the level of the action of each round."""
     taken = losses[np.arange(len(actions)), actions]
     return taken.toarray() if hasattr(taken, "toarray") else np.asarray(taken)

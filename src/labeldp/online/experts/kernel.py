@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from labeldp.privacy import InputError, Integers, Neighbors, PrivacyLoss, Randomness, Trust
+from labeldp.privacy import (
+    InputError,
+    Integers,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    Trust,
+    check_integer,
+    check_loss_neighbors,
+    set_fields,
+)
 
 Losses = Any
 """Levels 0 … `levels` of every expert in one or more rounds, shape (rounds, experts): a dense array of unsigned
@@ -21,11 +31,11 @@ S = TypeVar("S")
 
 
 class Kernel(ABC, Generic[S]):
-    """A learner that picks one of several experts in every round, before the losses of that round are seen.
+    """A learner that picks one of several experts in every round, before it sees the losses of that round.
 
-    A kernel is a frozen description; all of it is public. The state, a frozen dataclass of integers, arrays and other
-    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of actions. Nothing
-    in a state was drawn that actions to come will hide behind: `docs/proofs/snapshots.md` rests on it.
+    A kernel is a frozen, public description. Its state is a frozen dataclass of integers, arrays and other states, as
+    secret as the losses: its repr shows sizes only. What is released is the sequence of actions. A state holds no
+    randomness that future actions rely on: `docs/proofs/snapshots.md` depends on this.
 
     Guarantee: an action depends on losses of earlier rounds alone, and its law does not depend on how the rounds
         are divided among calls of `update`.
@@ -38,15 +48,15 @@ class Kernel(ABC, Generic[S]):
 
     @abstractmethod
     def init(self, *, rng: Randomness) -> S:
-        """The state before the first round."""
+        """Return the state before the first round."""
 
     @abstractmethod
     def predict(self, state: S) -> int:
-        """The expert of the coming round; draws nothing."""
+        """Return the expert of the coming round; draws nothing."""
 
     @abstractmethod
     def update(self, state: S, losses: Losses, *, rng: Randomness) -> tuple[S, Actions]:
-        """The state after more rounds, and what was played in them; the first of it is `predict(state)`.
+        """Return the state after more rounds and the actions in them, the first of which is `predict(state)`.
 
         Args:
             losses: checked levels, shape (rounds, experts).
@@ -54,17 +64,22 @@ class Kernel(ABC, Generic[S]):
 
     @abstractmethod
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
+        """Return what all actions up to the one after `rounds` rounds of losses reveal of one round's losses."""
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
+        """What is released, in words."""
         return "the expert that is played in each round"
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee depends on, in words."""
         return ()
+
+    def _check_common_fields(self) -> None:
+        """Check and store `experts`, `levels` and `neighbors`."""
+        experts, neighbors = check_integer(self.experts, "experts", 2), check_loss_neighbors(self.neighbors)
+        set_fields(self, experts=experts, levels=check_top_level(self.levels), neighbors=neighbors)
 
 
 Levels = Any
@@ -242,6 +257,18 @@ def _csr(like: Any, levels: NDArray[Any]) -> Any:
 
 TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
 """How losses in [0, 1] may be counted, and the integers that hold exactly those levels."""
+
+
+def check_top_level(levels: Any) -> int:
+    """Return the level of a loss of 1, which must be 255 or 65535.
+
+    Raises:
+        InputError: another value.
+    """
+    if levels not in TYPE_OF_LEVELS:
+        raise InputError("must be 255 or 65535", argument="levels")
+    return int(levels)
+
 
 BLOCK_ROUNDS = 257
 """Rounds whose levels are surely summed without overflow in integers twice as wide."""

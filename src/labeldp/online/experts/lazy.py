@@ -1,15 +1,15 @@
-"""L2P, BatchedDartboard, MultiplicativeWeights."""
+"""Lazy players: an action is kept for a batch of rounds or longer, by coins that depend on its newest losses."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_loss
-from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, Rows, rows_of
+from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
 from labeldp.privacy import (
     InputError,
     Integers,
@@ -28,19 +28,19 @@ from labeldp.sampling import draw_index, keep_coins
 H = TypeVar("H")
 
 MAX_BATCHES_AHEAD = 4096
-"""No more batches than this are looked at with one set of coins."""
+"""The largest number of batches whose coins are flipped together."""
 
 
 class Measure(Protocol[H]):
-    """Laws nu_1, nu_2, … on points, each a density times the one before; the density is a product over rounds.
+    """Laws nu_1, nu_2, … on points, each of which multiplies the density of the one before by a product over rounds.
 
     ln(nu_{s+1}(x) / nu_s(x)) of unnormalized densities is -`unit` times the sum of `costs` over the rounds of batch s,
     for any batches: it depends on the newest losses alone. Costs are integers, so that coins are exact; where
-    the true log-ratio is not a multiple of `unit`, the rounding belongs to what `bound` covers.
+    the true log-ratio is not a multiple of `unit`, `bound` covers the rounding.
 
-    Losses are whatever has a length and slices of rounds, one row a round: integers, so that sums do not depend
+    Losses are anything with a length and slices of rounds, one row a round, in integers, so that sums do not depend
     on their order. The history is as secret as the losses: a frozen dataclass of integers and arrays, or an array.
-    `play` does not look at `failure` and `distance`: who promises privacy pays for them, for each draw.
+    `play` ignores `failure` and `distance`: the kernel charges them for each draw.
 
     Source: Asi, Assumption 3.1.
     """
@@ -51,7 +51,7 @@ class Measure(Protocol[H]):
 
     @property
     def bound(self) -> int:
-        """No cost differs by more between two points, or between two losses at a point; eta is unit · bound."""
+        """The largest difference of costs between two points, or two losses at a point; eta is unit · bound."""
 
     @property
     def failure(self) -> Fraction:
@@ -59,27 +59,27 @@ class Measure(Protocol[H]):
 
     @property
     def distance(self) -> Fraction:
-        """A draw has the law nu but with this probability, which it adds to delta: 0 where draws are exact."""
+        """The probability that a draw does not have the law nu, added to delta each time: 0 where draws are exact."""
 
     def start(self) -> H:
-        """The history before the first round."""
+        """Return the history before the first round."""
 
     def costs(self, losses: Any, point: Any) -> Integers:
-        """What each round takes off the log-density at a point, in units, shape (rounds,)."""
+        """Return what each round takes off the log-density at a point, in units, shape (rounds,)."""
 
     def add(self, history: H, losses: Any) -> H:
-        """The history after more rounds; the old one stays as it is."""
+        """Return the history after more rounds; the old one is not changed."""
 
     def draw(self, history: H, *, rng: Randomness) -> Any:
-        """A fresh point from nu after this history: an integer, or an array of the measure's shape."""
+        """Draw a fresh point from nu after this history: an integer, or an array of the measure's shape."""
 
 
 class ExpertMeasure(Measure[H], Protocol[H]):
-    """A measure on experts; a round in which nobody loses anything costs all of them the same."""
+    """A measure on experts: a round in which no expert loses anything costs all of them the same."""
 
     @property
     def experts(self) -> int:
-        """How many: points are 0 to experts - 1."""
+        """The number of experts: points are 0 to experts - 1."""
 
     @property
     def levels(self) -> int:
@@ -88,12 +88,12 @@ class ExpertMeasure(Measure[H], Protocol[H]):
 
 @dataclass(frozen=True)
 class LazyState(Generic[H]):
-    """A lazy player between two rounds: as secret as the losses.
+    """The state of a lazy player between two rounds: as secret as the losses.
 
     Attributes:
         points: the point that is played and, for L2P, the reference: shape (1,) or (2,), with one axis more for arrays.
         costs: of each, in the batch that is open, shape (1,) or (2,).
-        rounds: how many there were.
+        rounds: the number of rounds so far.
     """
 
     history: H = field(repr=False)
@@ -103,7 +103,7 @@ class LazyState(Generic[H]):
 
 
 def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
-    """The state before the first round: `chains` independent points from the first law."""
+    """Return the state before the first round: `chains` independent points from the first law."""
     history = measure.start()
     points = np.array([measure.draw(history, rng=as_successive(rng)) for _ in range(chains)])
     return LazyState(history, points, np.zeros(chains, dtype=np.int64), 0)
@@ -112,7 +112,7 @@ def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
 def play(
     measure: Measure[H], batch: int, redraw: Fraction, state: LazyState[H], losses: Any, *, rng: Randomness
 ) -> tuple[LazyState[H], NDArray[Any]]:
-    """The state after more rounds, and the point that was played in each, shape (rounds, …).
+    """Return the state after more rounds, and the point that was played in each, shape (rounds, …).
 
     After each batch the point is kept with probability (1 - redraw) · e^(-unit · cost), where `cost` is the newest
     batch's at the point; with a reference, it is that cost less the reference's plus 2 · batch · bound, or 0
@@ -135,14 +135,14 @@ def play(
 
 
 def _batches_ahead(rate: float) -> int:
-    """How many batches to flip coins for: about twice as many as one point lasts, from public numbers."""
+    """Return how many batches to flip coins for, from public numbers: about twice as many as one point lasts."""
     return min(max(int(2 / rate), 1), MAX_BATCHES_AHEAD)
 
 
 def _stretch(
     measure: Measure[H], batch: int, keep: Fraction, state: LazyState[H], losses: Any, rng: Randomness
 ) -> LazyState[H]:
-    """The state after these rounds, or after the first batch of them behind which something is drawn again."""
+    """Return the state after these rounds, or after the first batch at whose end a point is drawn again."""
     spent = np.array([measure.costs(losses, point) for point in state.points])
     sums = spent.cumsum(axis=1) + state.costs[:, np.newaxis]
     ends = np.arange(batch - 1 - state.rounds % batch, len(losses), batch)
@@ -163,7 +163,7 @@ def _stretch(
 
 
 def _exponents(measure: Measure[H], batch: int, costs: Integers) -> Integers:
-    """What each chain's coin costs after each batch, in units, shape (chains, batches)."""
+    """Return the exponent of each chain's coin after each batch, in units, shape (chains, batches)."""
     if len(costs) == 1:
         return costs
     moved = np.maximum(costs[0] - costs[1] + 2 * batch * measure.bound, 0)
@@ -189,8 +189,7 @@ class MultiplicativeWeightsMeasure:
 
     def __post_init__(self) -> None:
         set_fields(self, experts=check_integer(self.experts, "experts", 2), rate=exact_positive(self.rate, "rate"))
-        if self.levels not in TYPE_OF_LEVELS:
-            raise InputError("levels must be 255 or 65535")
+        check_top_level(self.levels)
 
     @cached_property
     def unit(self) -> Fraction:
@@ -204,37 +203,58 @@ class MultiplicativeWeightsMeasure:
 
     @property
     def failure(self) -> Fraction:
-        """The bound always holds."""
+        """0: the bound always holds."""
         return Fraction(0)
 
     @property
     def distance(self) -> Fraction:
-        """Draws are exact."""
+        """0: draws are exact."""
         return Fraction(0)
 
     def start(self) -> Integers:
-        """Every expert's sum of losses, in levels, shape (experts,)."""
+        """Return every expert's sum of losses, in levels, shape (experts,)."""
         return np.zeros(self.experts, dtype=np.int64)
 
     def costs(self, losses: Rows, point: Any) -> Integers:
-        """An expert's level in each round, shape (rounds,)."""
+        """Return an expert's level in each round, shape (rounds,)."""
         return losses.column(int(point))
 
     def add(self, history: Integers, losses: Rows) -> Integers:
-        """The sums with more rounds."""
+        """Return the sums with more rounds."""
         return history + losses.sums()
 
     def draw(self, history: Integers, *, rng: Randomness) -> int:
-        """An expert with probability proportional to its weight."""
+        """Draw an expert with probability proportional to its weight."""
         return draw_index(history, self.unit, rng=rng)
+
+
+class _LazyKernel(Kernel[LazyState[Any]]):
+    """A lazy player on experts; `play` says how it moves."""
+
+    measure: ExpertMeasure[Any]
+    batch: int
+    redraw: Fraction
+    chains: ClassVar[int]
+    """1, or 2 with a reference."""
+
+    def init(self, *, rng: Randomness) -> LazyState[Any]:
+        """Draw the action, and the reference if there is one, independently from the first law."""
+        return begin(self.measure, self.chains, rng=rng)
+
+    def predict(self, state: LazyState[Any]) -> int:
+        return int(state.points[0])
+
+    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
+        rows = rows_of(losses, self.experts, self.levels)
+        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
 
 
 @final
 @dataclass(frozen=True)
-class L2P(Kernel[LazyState[Any]]):
+class L2P(_LazyKernel):
     """Lazy play with a reference sequence, as it was published, for any measure on experts.
 
-    Use it to compare: for experts the `BatchedDartboard` needs no reference and half of the privacy loss. It is not
+    Use it to compare: on experts `BatchedDartboard` needs no reference and costs half of the privacy loss. It is not
     the method whose regret the paper states: `docs/corrections.md`.
 
     Args:
@@ -255,6 +275,7 @@ class L2P(Kernel[LazyState[Any]]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
     experts: int = field(init=False)
     levels: int = field(init=False)
+    chains = 2
 
     def __post_init__(self) -> None:
         if self.measure.failure:
@@ -268,21 +289,8 @@ class L2P(Kernel[LazyState[Any]]):
             levels=self.measure.levels,
         )
 
-    def init(self, *, rng: Randomness) -> LazyState[Any]:
-        """Action and reference, drawn independently."""
-        return begin(self.measure, 2, rng=rng)
-
-    def predict(self, state: LazyState[Any]) -> int:
-        """The action of the coming round; draws nothing."""
-        return int(state.points[0])
-
-    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
-        """The state after more rounds, and what was played in them."""
-        rows = rows_of(losses, self.experts, self.levels)
-        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
-
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What the actions reveal of one round's losses, both sequences released, and what draws add to delta."""
+        """Return the loss of releasing both sequences, and what inexact draws add to delta."""
         rate, draws = self.measure.unit * self.measure.bound, 2 * (batches_seen(rounds, self.batch) - 1)
         loss = l2p_loss(rate, self.batch, self.redraw, rounds, self.neighbors)
         inexact = min(draws * self.measure.distance, Fraction(1))
@@ -291,8 +299,8 @@ class L2P(Kernel[LazyState[Any]]):
 
 @final
 @dataclass(frozen=True)
-class BatchedDartboard(Kernel[LazyState[Integers]]):
-    """Multiplicative weights that draw seldom: the action is kept with probability (1 - p) · e^(-eta · its loss).
+class BatchedDartboard(_LazyKernel):
+    """Multiplicative weights that rarely draw: the action is kept with probability (1 - p) · e^(-eta · its loss).
 
     The loss is the action's in the newest batch of B rounds; otherwise the action is drawn from the weights of all
     rounds so far. Use it for many experts and losses that nobody can foresee; the regret is at most
@@ -328,12 +336,16 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
     redraw: Fraction
     levels: int = 255
     neighbors: Neighbors = Neighbors.ONE_LOSS
+    measure: MultiplicativeWeightsMeasure = field(init=False, repr=False, compare=False)
+    chains = 1
 
     def __post_init__(self) -> None:
+        measure = MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
         set_fields(
             self,
             batch=check_integer(self.batch, "batch"),
-            rate=self.measure.rate,
+            measure=measure,
+            rate=measure.rate,
             redraw=exact_share(self.redraw, "redraw"),
             neighbors=check_loss_neighbors(self.neighbors),
         )
@@ -355,28 +367,7 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         """Return the exponential mechanism after every batch, p = 1: no action is kept."""
         return cls(experts, batch, rate, Fraction(1), levels, neighbors)
 
-    @cached_property
-    def measure(self) -> MultiplicativeWeightsMeasure:
-        """The weights."""
-        return MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
-
-    def init(self, *, rng: Randomness) -> LazyState[Integers]:
-        """Any expert, with equal probability."""
-        return begin(self.measure, 1, rng=rng)
-
-    def predict(self, state: LazyState[Integers]) -> int:
-        """The expert of the coming round; draws nothing."""
-        return int(state.points[0])
-
-    def update(
-        self, state: LazyState[Integers], losses: Losses, *, rng: Randomness
-    ) -> tuple[LazyState[Integers], Actions]:
-        """The state after more rounds, and what was played in them."""
-        rows = rows_of(losses, self.experts, self.levels)
-        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
-
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
         return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
 
 
@@ -397,7 +388,7 @@ class WeightsState:
 @final
 @dataclass(frozen=True)
 class MultiplicativeWeights(Kernel[WeightsState]):
-    """A fresh draw from multiplicative weights in every round. It promises NOTHING: a baseline of what privacy costs.
+    """A fresh draw from multiplicative weights in every round. It promises NOTHING: a baseline without privacy.
 
     Args:
         experts: d, at least 2.
@@ -424,15 +415,13 @@ class MultiplicativeWeights(Kernel[WeightsState]):
         return MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
 
     def init(self, *, rng: Randomness) -> WeightsState:
-        """Any expert, with equal probability."""
+        """Draw any expert, with equal probability."""
         return self._drawn(self.measure.start(), 0, as_successive(rng))
 
     def predict(self, state: WeightsState) -> int:
-        """The expert of the coming round; draws nothing."""
         return int(state.action)
 
     def update(self, state: WeightsState, losses: Losses, *, rng: Randomness) -> tuple[WeightsState, Actions]:
-        """The state after more rounds, and what was played in them."""
         rows, rng = rows_of(losses, self.experts, self.levels), as_successive(rng)
         played = np.empty(len(rows), dtype=np.int64)
         for t in range(len(rows)):
@@ -441,14 +430,14 @@ class MultiplicativeWeights(Kernel[WeightsState]):
         return state, played
 
     def _drawn(self, totals: Integers, rounds: int, rng: Randomness) -> WeightsState:
-        """The state after these losses, with the next action."""
+        """Draw the next action and return the state after these losses."""
         return WeightsState(totals, np.array(self.measure.draw(totals, rng=rng)), rounds)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """Anything may be revealed."""
+        """Return delta = 1: anything may be revealed."""
         return PrivacyLoss.failure(1)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """That there is nothing to rely on."""
+        """Say that nothing is promised."""
         return ("nothing is protected: these draws are no private mechanism",)

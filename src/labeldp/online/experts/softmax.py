@@ -1,4 +1,4 @@
-"""Experts by noisy sums of losses: a fresh draw in every round, from weights that the noise has already paid for."""
+"""Experts by noisy sums of losses: a fresh draw in every round from weights on sums that were already released."""
 
 import math
 from abc import abstractmethod
@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
+from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
 from labeldp.online.noisy_sums import HasRounds, NoisySums, SumsState, ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
 from labeldp.privacy import (
@@ -21,7 +21,6 @@ from labeldp.privacy import (
     Randomness,
     as_successive,
     check_integer,
-    check_loss_neighbors,
     exact_positive,
     set_fields,
 )
@@ -30,7 +29,7 @@ from labeldp.sampling import fresh_words
 S = TypeVar("S", bound=HasRounds)
 
 BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
-"""Losses that are looked at together, and rounds at least."""
+"""How many losses are processed together, but at least so many rounds."""
 
 
 @final
@@ -45,9 +44,9 @@ class SoftmaxState(Generic[S]):
 class NoisySoftmax(Kernel[SoftmaxState[S]]):
     """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
 
-    The noisy sums are what is protected; draws from them, fresh in every round, cost nothing. Gaussian noise whose
-    standard deviation in a sum rises to s and never falls makes the regret's bound ln d / rate + rate · (T/8 + s^2/2):
-    `docs/proofs/online.md`, equation (9).
+    The noisy sums are charged; draws from them cost nothing. With Gaussian noise whose standard deviation in a sum
+    never falls and reaches s, regret is at most ln d / rate + rate · (T/8 + s^2/2): `docs/proofs/online.md`, equation
+    (9).
     """
 
     horizon: int
@@ -59,16 +58,15 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         """The noisy sums of losses, in units of 1."""
 
     def init(self, *, rng: Randomness) -> SoftmaxState[S]:
-        """Any expert, with equal probability."""
+        """Draw any expert, with equal probability."""
         start = np.zeros((1, self.experts))
         return SoftmaxState(self.sums.init(), int(softmax_draws(start, 0.0, rng=as_successive(rng))[0]))
 
     def predict(self, state: SoftmaxState[S]) -> int:
-        """The expert of the coming round; draws nothing."""
         return state.action
 
     def update(self, state: SoftmaxState[S], losses: Losses, *, rng: Randomness) -> tuple[SoftmaxState[S], Actions]:
-        """The state after more rounds, and what was played in them.
+        """Return the state after more rounds, and the actions in them.
 
         Raises:
             InputError: more rounds than the horizon, or losses that are no levels.
@@ -86,23 +84,19 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         return SoftmaxState(within, int(actions[-1])), actions[:-1]
 
     def _step(self, state: S, vectors: NDArray[Any], rng: Randomness) -> tuple[S, Floats]:
-        """The state of the sums after more rounds, and the sums that experts are drawn by."""
+        """Return the state of the sums after more rounds, and the sums that weights are made of."""
         return self.sums.step(state, vectors, rng=rng)
 
-    def _check(self) -> None:
-        """Refuse public parameters out of range, and keep the others exactly as they were written."""
-        set_fields(
-            self, experts=check_integer(self.experts, "experts", 2), horizon=check_integer(self.horizon, "horizon")
-        )
-        if self.levels not in TYPE_OF_LEVELS:
-            raise InputError("levels must be 255 or 65535")
-        set_fields(self, rate=exact_positive(self.rate, "rate"), neighbors=check_loss_neighbors(self.neighbors))
+    def _check_fields(self) -> None:
+        """Check and store the fields that both kernels have."""
+        self._check_common_fields()
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), rate=exact_positive(self.rate, "rate"))
 
 
 def softmax_draws(sums: Floats, rate: float, *, rng: Randomness) -> Actions:
-    """An index for each row, with probability proportional to e^(-rate · sum), shape (rounds,).
+    """Draw an index for each row, with probability proportional to e^(-rate · sum), shape (rounds,).
 
-    In doubles, which is enough for values that are released already.
+    Doubles suffice: the sums were released already.
     """
     weights = sums - sums.min(axis=1, keepdims=True)
     weights *= -rate
@@ -115,10 +109,10 @@ def softmax_draws(sums: Floats, rate: float, *, rng: Randomness) -> Actions:
 @final
 @dataclass(frozen=True)
 class MatrixFactorization(NoisySoftmax[SumsState]):
-    """Multiplicative weights on sums whose Gaussian noise is correlated over rounds, near the best way to do so.
+    """Multiplicative weights on sums whose Gaussian noise is correlated over rounds, nearly in the best way.
 
-    Use it for up to about a thousand experts, more where the horizon is long: the noise grows with the square root of
-    their number, but hardly with the horizon. Memory: about 35 numbers for an expert.
+    Use it for up to about a thousand experts, more for a long horizon: the noise grows with the square root of their
+    number, but hardly with the horizon. Memory: about 35 numbers per expert.
 
     Args:
         experts: d, at least 2.
@@ -154,7 +148,7 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_fields()
         set_fields(self, stddev=self.sums.stddev)
 
     @cached_property
@@ -163,7 +157,6 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
         return ToeplitzSums(self.horizon, self.experts, self.stddev)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
         return self.sums.privacy_loss(math.sqrt(self.experts), min(rounds, self.horizon))
 
 
@@ -200,7 +193,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        self._check()
+        self._check_fields()
         if (self.epsilon is None) == (self.stddev is None):
             raise InputError("give one of epsilon, for Laplace noise, and stddev, for Gaussian noise")
         if self.epsilon is not None:
@@ -216,11 +209,10 @@ class TreeNoise(NoisySoftmax[TreeState]):
         return LaplaceTree(self.horizon, self.experts, share, self.levels)
 
     def _step(self, state: TreeState, vectors: NDArray[Any], rng: Randomness) -> tuple[TreeState, Floats]:
-        """The state of the sums after more rounds, and the sums with noise for the nodes that they lack."""
+        """Return the state of the sums after more rounds, and the sums with noise for the nodes that they lack."""
         after, sums = self.sums.step(state, vectors, rng=rng)
         return after, self.sums.evened(sums, after.rounds, rng=rng)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all actions that may be seen after the losses of so many rounds reveal of one round's losses."""
         reach = self.experts if self.stddev is None else math.sqrt(self.experts)
         return self.sums.privacy_loss(reach, min(rounds, self.horizon))
