@@ -41,7 +41,18 @@ def online() -> None:
     """Decide every round, in private: which of several experts to follow, before their losses are seen."""
 
 
-@online.command("plan", epilog=EXAMPLES)
+class _PlanCommand(click.Command):
+    """A command whose help ends with a line on each method, imported when the help is shown."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from labeldp.online import METHODS
+
+        super().format_options(ctx, formatter)
+        with formatter.section("Methods"):
+            formatter.write_dl([(name, method.help) for name, method in METHODS.items()])
+
+
+@online.command("plan", cls=_PlanCommand, epilog=EXAMPLES)
 @click.option("--horizon", required=True, metavar="NUMBER", help="How many rounds will be played, such as 1e6.")
 @click.option("--experts", required=True, metavar="NUMBER", help="How many experts there are to follow.")
 @online_options
@@ -137,7 +148,7 @@ def online_plan_lines(plan: ExpertsPlan) -> list[str]:
 
     promise = f"epsilon = {decimal_text(float(plan.epsilon))} and delta = {decimal_text(float(plan.delta))}"
     asked = f"{plan.experts:,} experts, {plan.horizon:,} rounds, {promise}, where {plan.neighbors.value}."
-    lines = [asked, "", *_parameters(plan)]
+    lines = [asked, "", f"Method: {plan.method}, {plan.parameters}."]
     lines += [
         f"Expected regret: at most {most(plan.regret_bound)}, {plan.holds}. Without privacy: at most "
         f"{most(plan.nonprivate_bound)}.",
@@ -149,21 +160,6 @@ def online_plan_lines(plan: ExpertsPlan) -> list[str]:
     return [*lines, *align_columns(rows), "", *(wrapped for note in _notes(plan) for wrapped in wrap(note, WIDTH))]
 
 
-def _parameters(plan: ExpertsPlan) -> list[str]:
-    """Return what the learner is, with its numbers."""
-    from labeldp.privacy import rounded_up_text
-
-    if plan.stddev is not None:
-        noise = f"noise of standard deviation {rounded_up_text(plan.stddev)}"
-        return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}, {noise}."]
-    if plan.method == "doubling":
-        return [f"Method: {plan.method}, rate eta = {float(plan.rate):.6g}: one draw for each of 1, 2, 4, … rounds."]
-    return [
-        f"Method: {plan.method}, batches of B = {plan.batch:,} rounds, rate eta = {float(plan.rate):.6g}, redraw "
-        f"probability p = {float(plan.redraw):.6g}."
-    ]
-
-
 def _amount(number: float) -> str:
     """Return a bound in whole numbers, rounded up; small ones in three digits."""
     from labeldp.privacy import rounded_up_text
@@ -173,15 +169,14 @@ def _amount(number: float) -> str:
 
 def _notes(plan: ExpertsPlan) -> list[str]:
     """Return what the numbers mean, and where they mean little."""
+    from labeldp.online import METHODS
+
     notes = [
         "Regret is what is lost beyond the expert that is best over all rounds, with losses in [0, 1], in the mean "
         "over its own draws, for losses that do not follow what is played. Privacy holds for losses that do, too."
     ]
-    if "doubling" in {plan.method, *(each.method for each in plan.alternatives)}:
-        notes.append(
-            "The bound of doubling is against the expert that is best on average, where all rounds are independent "
-            "draws of one law. Where they are not, its regret can grow as fast as the number of rounds."
-        )
+    methods = (plan.method, *(each.method for each in plan.alternatives))
+    notes += [METHODS[name].caution for name in methods if METHODS[name].caution]
     if plan.rounding_bound > plan.regret_bound / 100:
         finer = "" if plan.loss_bits == 16 else f"; with --loss-bits 16, {_amount(plan.horizon / 65535)}"
         notes.append(

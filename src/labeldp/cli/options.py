@@ -121,6 +121,16 @@ bag_options = add_options(
 """The options of mechanisms on bags; None where they were not given."""
 
 
+class _MethodOption(click.Option):
+    """The option whose help lists the online methods: they are imported when the help is shown."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        from labeldp.online import METHODS
+
+        self.help = f"auto takes the smallest bound that holds for any losses. Or: {', '.join(METHODS)}."
+        return super().get_help_record(ctx)
+
+
 def online_options(command: Any) -> Any:
     """Add the options of a learner of rounds, whether it is planned or played."""
     options = [
@@ -133,8 +143,7 @@ def online_options(command: Any) -> Any:
             default="auto",
             show_default=True,
             metavar="NAME",
-            help="auto takes the smallest bound that holds for any losses. Or: dartboard, matrix-factorization, tree, "
-            "redraw, shrinking-dartboard, l2p, doubling, better-of-two.",
+            cls=_MethodOption,
         ),
         click.option(
             "--neighbors",

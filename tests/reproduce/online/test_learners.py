@@ -9,9 +9,11 @@ from labeldp.online import Gap, measured_regret
 from labeldp.online.experts.accounting import theorem_3_2_epsilon
 from labeldp.online.experts.planning import METHODS
 from labeldp.privacy import as_randomness
-from labeldp.reproduce.online.learners import BETTER, BLIND, DELTA, FREE, PRINTED, Learner, chosen, learners, printed
+from labeldp.reproduce.online.learners import BLIND, DELTA, FREE, PRINTED, Learner, chosen, learners, printed
 
 EXPERTS, ROUNDS, EPSILON, PLAYS = 4, 200, 8.0, 100
+
+BETTER = "better-of-two"
 
 LOSSES = Gap(ROUNDS, EXPERTS, 1, 0.3)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.experts.kernel import Actions, Kernel
+from labeldp.online.experts.softmax import MatrixFactorization, NoisySoftmax, TreeNoise
 from labeldp.privacy import InputError, Randomness
 
 F = TypeVar("F", bound=np.floating[Any])
@@ -69,6 +70,43 @@ def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> 
     every = np.concatenate(actions)
     switches = int(np.count_nonzero(np.diff(every)))
     return Regret(len(every), loss / kernel.levels, float(totals.min()) / kernel.levels, switches)
+
+
+MeanRegret = Callable[[Blocks, int], Regret]
+"""The mean regret over a learner's coins on losses fixed in advance, from blocks of them and a seed for the noise."""
+
+
+def weights_regret(rate: float, batch: int) -> MeanRegret:
+    """Return the mean regret of multiplicative weights in batches."""
+    return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
+
+
+def doubling_regret(rate: float) -> MeanRegret:
+    """Return the mean regret of one draw for each epoch of doubling length."""
+    return lambda blocks, seed: expected_doubling(blocks, rate=rate)
+
+
+def correlated_softmax_regret(kernel: MatrixFactorization) -> MeanRegret:
+    """Return the mean regret of weights on sums with correlated noise.
+
+    The noise grows as for the square root of the matrix of sums, to which the factor is close: within 2 %.
+    """
+    k = np.arange(1, kernel.horizon)
+    squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
+    return _softmax_regret(kernel, lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1]))
+
+
+def tree_softmax_regret(kernel: TreeNoise) -> MeanRegret:
+    """Return the mean regret of weights on sums with a tree's noise, the same in every round but the first.
+
+    In the first round all experts are alike, and noise changes nothing.
+    """
+    return _softmax_regret(kernel, lambda rounds: np.full(len(rounds), kernel.sums.deviation))
+
+
+def _softmax_regret(kernel: NoisySoftmax[Any], deviation: Callable[[NDArray[np.intp]], Totals]) -> MeanRegret:
+    rate = float(kernel.rate)
+    return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=deviation, seed=seed)
 
 
 def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int = 255) -> Regret:

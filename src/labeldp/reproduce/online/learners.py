@@ -8,39 +8,28 @@ from math import log, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeldp.online import (
     METHODS,
-    Blocks,
     ExpertsPlan,
     Kernel,
-    MatrixFactorization,
     MultiplicativeWeights,
-    Regret,
-    TreeNoise,
-    expected_doubling,
-    expected_softmax,
-    expected_weights,
     mw_regret_bound,
     nonprivate_bound,
     plan_experts,
     theorem_3_2_epsilon,
 )
+from labeldp.online.experts.regret import MeanRegret, weights_regret
 
 DELTA = 1e-6
-FREE, PRINTED, BLIND, BETTER = "multiplicative-weights", "l2p-printed", "blind", "better-of-two"
-"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random; and the one
-planned method whose regret is not computed but played."""
+FREE, PRINTED, BLIND = "multiplicative-weights", "l2p-printed", "blind"
+"""Without privacy; Algorithm 1 by the formula of Theorem 3.2, which is not proven; any expert, at random."""
 
 ANY = "for any losses"
 """Losses for which a bound of the worst case holds."""
 
 REDRAWS = np.geomspace(1e-6, 0.999, 400)
 """Probabilities of a redraw that are tried with Theorem 3.2."""
-
-Expected = Callable[[Blocks, int], Regret]
-Deviation = Callable[[NDArray[np.intp]], NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +50,7 @@ class Learner:
     bound: float
     holds: str
     parameters: dict[str, Any]
-    expected: Expected | None = field(repr=False)
+    expected: MeanRegret | None = field(repr=False)
     kernel: Callable[[], Kernel[Any]] | None = field(default=None, repr=False)
 
 
@@ -69,7 +58,7 @@ class Learner:
 def learners(experts: int, rounds: int, epsilon: float) -> tuple[Learner, ...]:
     """Return every learner with these experts for so many rounds; delta is `DELTA`, neighbors replace one round."""
     plans = [plan_experts(experts, rounds, epsilon, DELTA, method=name) for name in METHODS]
-    blind = Learner(BLIND, float(rounds), ANY, {}, _weights(0.0, rounds))
+    blind = Learner(BLIND, float(rounds), ANY, {}, weights_regret(0.0, rounds))
     own = map(_planned, plans)
     return (_free(experts, rounds), *own, printed(experts, rounds, epsilon), blind)
 
@@ -84,58 +73,13 @@ def _free(experts: int, rounds: int) -> Learner:
     """Return multiplicative weights at their best rate."""
     rate = sqrt(8 * log(experts) / rounds)
     kernel = partial(MultiplicativeWeights, experts, Fraction(rate))
-    return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, _weights(rate, 1), kernel)
+    return Learner(FREE, nonprivate_bound(experts, rounds), ANY, {"eta": rate}, weights_regret(rate, 1), kernel)
 
 
 def _planned(plan: ExpertsPlan) -> Learner:
     """Return a learner as it was planned."""
     parameters = {"B": plan.batch, "eta": float(plan.rate), "p": float(plan.redraw), "stddev": plan.stddev}
-    expected = None if plan.method == BETTER else _EXPECTED.get(plan.method, _lazy)(plan)
-    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, expected, plan.kernel)
-
-
-def _weights(rate: float, batch: int) -> Expected:
-    """Expect by the marginals of multiplicative weights in batches."""
-    return lambda blocks, seed: expected_weights(blocks, rate=rate, batch=batch)
-
-
-def _lazy(plan: ExpertsPlan) -> Expected:
-    """Expect of a learner whose marginals are those of multiplicative weights."""
-    return _weights(float(plan.rate), plan.batch)
-
-
-def _doubling(plan: ExpertsPlan) -> Expected:
-    """Expect of a draw for each epoch."""
-    return lambda blocks, seed: expected_doubling(blocks, rate=float(plan.rate))
-
-
-def _noisy(deviation: Callable[[Any], Deviation]) -> Callable[[ExpertsPlan], Expected]:
-    """Expect of weights on sums with noise, whose deviation in every round is told from the kernel."""
-
-    def expected(plan: ExpertsPlan) -> Expected:
-        rate, found = float(plan.rate), deviation(plan.kernel())
-        return lambda blocks, seed: expected_softmax(blocks, rate=rate, deviation=found, seed=seed)
-
-    return expected
-
-
-def _correlated(kernel: MatrixFactorization) -> Deviation:
-    """Return a deviation that grows as for the square root of the matrix of sums; the factor is within 2 % of it."""
-    k = np.arange(1, kernel.horizon)
-    squares = np.cumsum(np.r_[0.0, 1.0, np.cumprod((2 * k - 1) / (2 * k)) ** 2])
-    return lambda rounds: kernel.sums.deviation * np.sqrt(squares[rounds] / squares[-1])
-
-
-def _tree(kernel: TreeNoise) -> Deviation:
-    """Return the same deviation in every round; in the first, where experts are alike, it changes nothing."""
-    return lambda rounds: np.full(len(rounds), kernel.sums.deviation)
-
-
-_EXPECTED: dict[str, Callable[[ExpertsPlan], Expected]] = {
-    "doubling": _doubling,
-    "matrix-factorization": _noisy(_correlated),
-    "tree": _noisy(_tree),
-}
+    return Learner(plan.method, plan.regret_bound, plan.holds, parameters, plan.mean_regret(), plan.kernel)
 
 
 def printed(experts: int, rounds: int, epsilon: float) -> Learner:
@@ -145,7 +89,7 @@ def printed(experts: int, rounds: int, epsilon: float) -> Learner:
     assert theorem_3_2_epsilon(rate, batch, redraw, rounds, DELTA) <= epsilon
     parameters = {"B": batch, "eta": rate, "p": redraw, "stddev": None}
     bound = mw_regret_bound(experts, rounds, rate, batch)
-    return Learner(PRINTED, bound, "for any losses; its privacy is unproven", parameters, _weights(rate, batch))
+    return Learner(PRINTED, bound, "for any losses; its privacy is unproven", parameters, weights_regret(rate, batch))
 
 
 def _largest_rate(experts: int, rounds: int, epsilon: float, batch: int) -> tuple[int, float, float]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
 
+from labeldp.online import METHODS
 from labeldp.report import fixed
 from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.online.run import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
@@ -180,7 +181,7 @@ SHOWN = {
         "redraw",
         "shrinking-dartboard",
         "tree",
-        "better-of-two",
+        *METHODS,
     )
 }
 """Learners and their names in figures."""
