@@ -56,6 +56,7 @@ from .experts.regret import Blocks as Blocks
 from .experts.regret import Epochs as Epochs
 from .experts.regret import Gap as Gap
 from .experts.regret import LossSequence as LossSequence
+from .experts.regret import MeanRegret as MeanRegret
 from .experts.regret import Regret as Regret
 from .experts.regret import Shift as Shift
 from .experts.regret import Trap as Trap
@@ -63,6 +64,7 @@ from .experts.regret import expected_doubling as expected_doubling
 from .experts.regret import expected_softmax as expected_softmax
 from .experts.regret import expected_weights as expected_weights
 from .experts.regret import measured_regret as measured_regret
+from .experts.regret import weights_regret as weights_regret
 from .experts.snapshots import dump_state as dump_state
 from .experts.snapshots import freeze as freeze
 from .experts.snapshots import load_state as load_state

@@ -1,5 +1,6 @@
-"""What a learner asks of a ledger: all of its rounds before the first action, and who goes on from a snapshot."""
+"""Charging: a ledger is charged for all rounds before the first action, and records who continues from a snapshot."""
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,16 +9,22 @@ from typing import Any, Generic, Protocol, TypeVar, final
 import numpy as np
 
 from labeldp.privacy import (
+    Budget,
     Certificate,
     Charge,
     InputError,
+    Ledger,
     LedgerLike,
     Neighbors,
+    OwnProcess,
     Path,
     PrivacyLoss,
     Randomness,
+    RandomSource,
     Request,
+    SystemRandomness,
     Trust,
+    as_successive,
     decimal,
 )
 
@@ -26,22 +33,41 @@ MECHANISM_NAME = "PrivateExperts"
 CLAIM_NAME = "going on from a snapshot"
 
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
-"""Traces of losses for a durable ledger: there are none when a learner is charged before the first round."""
+"""Traces of losses for a durable ledger where the losses are not known when the learner is charged."""
 
 
 class OnlineLedger(LedgerLike, Protocol):
-    """What a learner needs of a ledger: that of a curator, and the charges so far."""
+    """What a learner needs of a ledger: what a curator needs, and the charges so far."""
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """Every charge so far, oldest first."""
 
 
-def checked_ledger(ledger: OnlineLedger) -> OnlineLedger:
-    """A ledger, and not the budget of one."""
-    if not callable(getattr(ledger, "draw", None)):
-        raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
-    return ledger
+class ChargedLearner(OwnProcess):
+    """Base of the learners that are charged to a ledger before they play; each belongs to the process that made it."""
+
+    _uncopied = "a learner cannot be copied or pickled: two of them would each release the same losses"
+    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+
+    def _begin(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
+        """Take randomness and ledger: fresh randomness and a new ledger with this budget where there is none."""
+        self._rng = as_successive(SystemRandomness() if rng is None else rng)
+        self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
+        if not callable(getattr(self._ledger, "draw", None)):
+            raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
+        self._lock, self._rounds = threading.Lock(), 0
+        self._belong()
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds that were played."""
+        return self._rounds
+
+    @property
+    def ledger(self) -> Any:
+        """The ledger that the horizon was charged to."""
+        return self._ledger
 
 
 class ChargeableKernel(Protocol):
@@ -53,7 +79,7 @@ class ChargeableKernel(Protocol):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
+        """What is released, in words."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -75,11 +101,11 @@ class RoundsMechanism(Generic[K]):
 
     Args:
         kernel: the learner; public.
-        rounds: how many it will play.
-        plan: the public plan that it came from, plain JSON values.
-        run: names the learner. One run is charged once for its rounds.
-        traces: of all losses where they are known beforehand, each (kind of ids, kind of losses, keyed digest); secret.
-        name: of the mechanism in the ledger.
+        rounds: how many rounds it will play.
+        plan: the public plan that it came from, as plain JSON values.
+        run: the name of the learner. One run is charged once for its rounds.
+        traces: for all losses, if they are known beforehand: (kind of ids, kind of losses, keyed digest) each; secret.
+        name: the name of the mechanism in the ledger.
     """
 
     kernel: K
@@ -98,7 +124,7 @@ class RoundsMechanism(Generic[K]):
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
+        """What is released, in words."""
         return f"{self.kernel.published}, for at most {self.rounds:,} rounds"
 
     @property
@@ -108,23 +134,23 @@ class RoundsMechanism(Generic[K]):
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """What all actions reveal: the last of them depends on the losses of the rounds before it."""
+        """The loss of all actions: the last one depends on the losses of the rounds before it."""
         return self.kernel.privacy_loss(self.rounds - 1)
 
     def spent(self, rounds: int) -> PrivacyLoss:
-        """What was revealed once the losses of so many rounds were seen and the next action is known."""
+        """Return the loss after `rounds` rounds of losses, the next action included."""
         return self.kernel.privacy_loss(min(rounds, self.rounds - 1))
 
     def arrays(self) -> None:
-        """None: a learner has no array with a row for each record."""
+        """Return None: a learner has no array with a row for each record."""
 
     def specification(self) -> dict[str, Any]:
-        """All of it that is public, as plain JSON values; equal for equal learners."""
+        """Return everything public as plain JSON values, equal for equal learners."""
         delta = str(decimal(self.plan["delta"], "delta"))
         return {"mechanism": self.name, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
 
     def pay(self, ledger: LedgerLike, rng: Randomness, path: Path = ()) -> Certificate:
-        """Charge all rounds; a durable ledger charges the rounds of one run once.
+        """Charge all rounds and return the certificate; a durable ledger charges the rounds of one run once.
 
         Raises:
             BudgetExceeded: nothing was charged.
@@ -133,7 +159,7 @@ class RoundsMechanism(Generic[K]):
         return ledger.draw(request, self, lambda: np.zeros(0, np.uint8)).certificate  # actions come one by one
 
     def receipt(self, charge: Charge, rng: Randomness, dataset: str) -> Certificate:
-        """The certificate of a charge that was paid before."""
+        """Return the certificate of a charge that was paid before."""
         return self._request(rng, charge.path).certificate(charge, self, dataset)
 
     def _request(self, rng: Randomness, path: Path) -> Request:
@@ -149,10 +175,10 @@ class RoundsMechanism(Generic[K]):
 
 
 def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owner: bytes) -> bool:
-    """Take, in a durable ledger, the one right to go on from the state after so many rounds of a run.
+    """Claim in a durable ledger the right to continue from the state after `rounds` rounds of a run.
 
     Returns:
-        False where another owner has it, in whatever process. A ledger in memory knows of no other process: True.
+        False if another owner has it, in any process. A ledger in memory knows no other process: True.
     """
     if ledger.digest_key is None:
         return True
@@ -162,5 +188,5 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owne
 
 
 def claimed(run: str, rounds: int) -> dict[str, Any]:
-    """What a ledger holds once somebody went on from the state after so many rounds of a run."""
+    """Return what a ledger records once somebody continued from the state after `rounds` rounds of a run."""
     return {"mechanism": CLAIM_NAME, "run": run, "rounds": rounds}

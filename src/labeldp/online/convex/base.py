@@ -55,41 +55,44 @@ class Body(ABC):
         """The nearest point of the body for each of them, relative to the center, shape as given."""
 
 
-@final
-@dataclass(frozen=True)
-class Space(Body):
-    """All points.
-
-    Args:
-        dimension: at least 1.
-        radius: how far from zero a learner tries to be good: it sets rates, and points may lie outside.
-    """
-
-    dimension: int
-    radius: float
+class _CenteredBody(Body):
+    """A body around zero with a dimension and a radius."""
 
     def __post_init__(self) -> None:
-        _check_size(self.dimension)
-        set_fields(self, radius=real(self.radius, "radius"))
+        set_fields(self, dimension=_check_dimension(self.dimension), radius=real(self.radius, "radius"))
 
     @property
     def center(self) -> Floats:
         """Zero."""
         return np.zeros(self.dimension)
 
+
+@final
+@dataclass(frozen=True)
+class Space(_CenteredBody):
+    """All points.
+
+    Args:
+        dimension: at least 1.
+        radius: the distance from zero within which regret is bounded. It sets rates; points may lie outside.
+    """
+
+    dimension: int
+    radius: float
+
     @property
     def bounded(self) -> bool:
-        """Never."""
+        """False."""
         return False
 
     def project(self, points: Floats) -> Floats:
-        """The points themselves."""
+        """Return the points themselves."""
         return points
 
 
 @final
 @dataclass(frozen=True)
-class Ball(Body):
+class Ball(_CenteredBody):
     """The points within `radius` of zero.
 
     Args:
@@ -100,17 +103,8 @@ class Ball(Body):
     dimension: int
     radius: float
 
-    def __post_init__(self) -> None:
-        _check_size(self.dimension)
-        set_fields(self, radius=real(self.radius, "radius"))
-
-    @property
-    def center(self) -> Floats:
-        """Zero."""
-        return np.zeros(self.dimension)
-
     def project(self, points: Floats) -> Floats:
-        """Longer points are scaled down to `radius`."""
+        """Return the points, longer ones scaled down to `radius`."""
         norms = np.linalg.norm(points, axis=-1, keepdims=True)
         return np.asarray(points * (self.radius / np.maximum(norms, self.radius)))
 
@@ -131,7 +125,7 @@ class Box(Body):
         for name in ("low", "high"):
             ends = finite_array(getattr(self, name), name, 1)
             set_fields(self, **{name: tuple(float(end) for end in ends)})
-        _check_size(len(self.low))
+        _check_dimension(len(self.low))
         if len(self.low) != len(self.high) or any(a >= b for a, b in zip(self.low, self.high, strict=True)):
             raise InputError("low and high must be as long as each other, low below high in every coordinate")
 
@@ -284,6 +278,9 @@ def real(value: Any, name: str) -> float:
     return number
 
 
-def _check_size(dimension: Any) -> None:
-    if check_integer(dimension, "dimension") > MAX_DIMENSION:
+def _check_dimension(dimension: Any) -> int:
+    """Return a dimension from 1 to `MAX_DIMENSION`."""
+    dimension = check_integer(dimension, "dimension")
+    if dimension > MAX_DIMENSION:
         raise InputError(f"dimension must be at most {MAX_DIMENSION:,}")
+    return dimension

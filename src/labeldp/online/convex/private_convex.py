@@ -1,12 +1,11 @@
-"""The stateful face of private learning from convex losses: a plan, a ledger, and one point after another."""
+"""`PrivateOnlineConvex`: private learning from convex losses, with a plan and a ledger."""
 
 import secrets
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, final
 
-from labeldp.online.charging import OnlineLedger, RoundsMechanism, checked_ledger
+from labeldp.online.charging import ChargedLearner, OnlineLedger, RoundsMechanism
 from labeldp.online.convex.base import Body, checked_gradients, finite_array
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.planning import ConvexPlan, plan_convex
@@ -16,26 +15,21 @@ from labeldp.privacy import (
     Certificate,
     Floats,
     InputError,
-    Ledger,
     PrivacyLoss,
     RandomnessKind,
     RandomSource,
-    SingleProcess,
-    SystemRandomness,
-    as_successive,
 )
 
 Gradient = Callable[[Floats], Any]
 
 
 @final
-class PrivateOnlineConvex(SingleProcess):
-    """Plays a point in every round, before the convex loss of that round is seen, in private.
+class PrivateOnlineConvex(ChargedLearner):
+    """Privately plays a point in every round, before it sees the convex loss of that round.
 
-    The plan is made, and the whole horizon charged, before the first point; both depend on the arguments alone. What is
-    released is the sequence of points. Everything else is as secret as the losses.
-
-    The horizon must be known, and there are no snapshots: a learner lives as long as its process.
+    The plan is made and the whole horizon charged before the first point, both from the arguments alone. Only the
+    sequence of points is released; everything else is as secret as the losses. There are no snapshots: a learner lives
+    as long as its process.
 
     Args:
         body: where points lie: `Space`, `Box` or `Ball`.
@@ -69,11 +63,10 @@ class PrivateOnlineConvex(SingleProcess):
         True
     """
 
-    _why_no_copy = (
-        "a learner cannot be copied or pickled: two of them would each release the same losses. There are no snapshots "
-        "of PrivateOnlineConvex, so that it lives as long as its process"
+    _uncopied = (
+        f"{ChargedLearner._uncopied}. There are no snapshots of PrivateOnlineConvex, so that it lives as long as its "
+        "process"
     )
-    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def __init__(
         self,
@@ -94,46 +87,33 @@ class PrivateOnlineConvex(SingleProcess):
     ) -> None:
         self._plan = plan_convex(body, horizon, epsilon, delta, lipschitz, method, losses, neighbors, sampler)
         self._kernel, self._clip = self._plan.kernel, clip
-        self._rng = as_successive(SystemRandomness() if rng is None else rng)
-        self._ledger = checked_ledger(Ledger(Budget(epsilon, delta), dataset) if ledger is None else ledger)
+        self._begin(rng, ledger, Budget(epsilon, delta), dataset)
         plan = self._plan.to_json()
         self._mechanism = RoundsMechanism(self._kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
         self._receipt = self._mechanism.pay(self._ledger, self._rng)
-        self._lock, self._rounds = threading.Lock(), 0
-        self._claim_process()
         self._state = self._kernel.init(rng=self._rng)
 
     @property
     def plan(self) -> ConvexPlan:
-        """Method and parameters, the regret bound and alternatives."""
+        """The method, its parameters, its regret bound and alternatives."""
         return self._plan
 
     @property
-    def rounds(self) -> int:
-        """How many rounds were played."""
-        return self._rounds
-
-    @property
-    def ledger(self) -> Any:
-        """The ledger that the horizon was charged to."""
-        return self._ledger
-
-    @property
     def certificate(self) -> Certificate:
-        """The receipt of what was charged: it covers all rounds of the horizon."""
+        """The certificate of the charge: it covers all rounds of the horizon."""
         simulated = self._rng.kind is RandomnessKind.SIMULATION
         return replace(self._receipt, randomness=self._rng.kind) if simulated else self._receipt
 
     @property
     def spent(self) -> PrivacyLoss:
-        """What the points so far, the coming one among them, reveal of one round: a function of their number alone.
+        """The loss of the points so far and the next one: it depends on their number alone.
 
-        It holds for a number of rounds that was fixed in advance; who stops by what was seen relies on the certificate.
+        It holds for a number of rounds fixed in advance; if what was seen decides when to stop, use the certificate.
         """
         return self._mechanism.spent(self._rounds)
 
     def predict(self) -> Floats:
-        """The point of the coming round, shape (dimension,). It draws nothing: asked again, it is the same.
+        """Return the point of the coming round, shape (dimension,). It draws nothing and stays the same until `update`.
 
         Raises:
             InputError: the horizon is over.
@@ -143,7 +123,7 @@ class PrivateOnlineConvex(SingleProcess):
         return self._kernel.predict(self._state).copy()
 
     def update(self, gradients: Any) -> Floats:
-        """Take in the losses of one or more rounds, and play them.
+        """Play one or more rounds and learn from their losses.
 
         Args:
             gradients: of the losses, shape (dimension,) for one round or (rounds, dimension) for several linear ones;
@@ -165,7 +145,7 @@ class PrivateOnlineConvex(SingleProcess):
         return points
 
     def _checked(self, gradients: Any) -> Any:
-        """What the kernel takes: rows, or the losses of a sampler."""
+        """Return what the kernel takes: rows of gradients, or the losses of a sampler."""
         if isinstance(self._kernel, SampledWeights):
             return list(gradients)
         if callable(gradients):

@@ -1,14 +1,13 @@
 """PrivateExperts, NamedExperts."""
 
 import secrets
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
-from labeldp.online.charging import CLAIM_NAME, OnlineLedger, RoundsMechanism, checked_ledger, claim, claimed
+from labeldp.online.charging import CLAIM_NAME, ChargedLearner, OnlineLedger, RoundsMechanism, claim, claimed
 from labeldp.online.convex.base import finite_array
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, check_levels, paired, quantize
 from labeldp.online.experts.planning import ExpertsPlan
@@ -17,16 +16,10 @@ from labeldp.privacy import (
     Budget,
     Certificate,
     InputError,
-    Ledger,
     PrivacyLoss,
-    Randomness,
     RandomnessKind,
     RandomSource,
-    SingleProcess,
-    SystemRandomness,
-    as_successive,
     decimal,
-    float_below,
     total_loss,
 )
 
@@ -39,7 +32,7 @@ _USED = (
 
 
 @final
-class PrivateExperts(SingleProcess):
+class PrivateExperts(ChargedLearner):
     """Picks one of d experts in every round, before the losses of that round are seen, in private.
 
     The plan is made, and the whole horizon charged, before the first action; both depend on the arguments alone. What
@@ -77,11 +70,7 @@ class PrivateExperts(SingleProcess):
         (1000, True, True)
     """
 
-    _why_no_copy = (
-        "a learner cannot be copied or pickled: two of them would each release the same losses. "
-        "Use state_dict() and PrivateExperts.from_state_dict"
-    )
-    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
+    _uncopied = f"{ChargedLearner._uncopied}. Use state_dict() and PrivateExperts.from_state_dict"
 
     def __init__(
         self,
@@ -98,39 +87,24 @@ class PrivateExperts(SingleProcess):
         dataset: str = "losses",
     ) -> None:
         budget = Budget(epsilon, delta)
-        exact = (float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta")))
-        settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
-        self._begin(
-            settings,
-            as_successive(SystemRandomness() if rng is None else rng),
-            Ledger(budget, dataset) if ledger is None else ledger,
-            secrets.token_hex(8),
-        )
+        exact = (float_within(decimal(epsilon, "epsilon")), float_within(decimal(delta, "delta")))
+        self._settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
+        self._start(secrets.token_hex(8), rng, ledger, budget, dataset)
         self._epoch = self._opened(0)
 
-    def _begin(self, settings: Settings, rng: Randomness, ledger: OnlineLedger, run: str) -> None:
-        """What a new learner and one that goes on have in common."""
-        self._settings, self._rng, self._ledger, self._run = settings, rng, checked_ledger(ledger), run
-        self._simulated = rng.kind is RandomnessKind.SIMULATION
-        self._lock = threading.Lock()
-        self._claim_process()
-        self._rounds, self._snapped, self._owner = 0, False, secrets.token_bytes(16)
+    def _start(
+        self, run: str, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str
+    ) -> None:
+        """Set what a new learner and one from a snapshot have in common."""
+        self._begin(rng, ledger, budget, dataset)
+        self._run, self._simulated = run, self._rng.kind is RandomnessKind.SIMULATION
+        self._snapped, self._owner = False, secrets.token_bytes(16)
         self._receipts: dict[int, Certificate] = {}
 
     @property
     def plan(self) -> ExpertsPlan:
         """Method and parameters, regret bound and alternatives; where there is no horizon, of the epoch at hand."""
         return self._epoch.plan
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds were played."""
-        return self._rounds
-
-    @property
-    def ledger(self) -> Any:
-        """The ledger that the horizon was charged to."""
-        return self._ledger
 
     @property
     def certificate(self) -> Certificate:
@@ -230,11 +204,9 @@ class PrivateExperts(SingleProcess):
         snapshot, learner = Snapshot.from_dict(state), cls.__new__(cls)
         if pay and ledger is None:
             raise InputError("ledger must be given with pay=True: the one that was charged for the first release")
-        settings, run = snapshot.settings, secrets.token_hex(8) if pay else snapshot.run
-        new = Ledger(Budget(settings.epsilon, settings.delta), snapshot.dataset)
-        learner._begin(
-            settings, as_successive(SystemRandomness() if rng is None else rng), new if ledger is None else ledger, run
-        )
+        settings = learner._settings = snapshot.settings
+        run, budget = secrets.token_hex(8) if pay else snapshot.run, Budget(settings.epsilon, settings.delta)
+        learner._start(run, rng, ledger, budget, snapshot.dataset)
         learner._simulated |= snapshot.simulated
         learner._rounds, learner._snapped = snapshot.rounds, not pay
         if not pay:

@@ -13,13 +13,14 @@ from labeldp.online import (
     METHODS,
     ExpertsPlan,
     Kernel,
+    MeanRegret,
     MultiplicativeWeights,
     mw_regret_bound,
     nonprivate_bound,
     plan_experts,
     theorem_3_2_epsilon,
+    weights_regret,
 )
-from labeldp.online.experts.regret import MeanRegret, weights_regret
 
 DELTA = 1e-6
 FREE, PRINTED, BLIND = "multiplicative-weights", "l2p-printed", "blind"
