@@ -1,4 +1,4 @@
-"""Convex losses, round by round: where points may lie, what a learner of them is, and which gradients it takes."""
+"""Convex losses, round by round: bodies that hold the points, the kernel of a learner, and checked gradients."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,15 +16,16 @@ from labeldp.privacy import (
     Randomness,
     Trust,
     check_integer,
+    check_loss_neighbors,
     exact_positive,
     set_fields,
 )
 
 GRADIENT_BITS = 22
-"""Gradients are counted in units of lipschitz / 2**GRADIENT_BITS, so that their sums are exact in any order."""
+"""Gradients are rounded to units of lipschitz / 2**GRADIENT_BITS, so that their sums are exact in any order."""
 
 NORM_SLACK = 2.0**-30
-"""Relative excess of a norm that is taken for rounding; every loss below is that of gradients so much longer."""
+"""Relative excess of a norm that counts as rounding; privacy losses are computed for gradients that much longer."""
 
 MAX_DIMENSION = 1 << 20
 
@@ -32,10 +33,7 @@ S = TypeVar("S")
 
 
 class Body(ABC):
-    """A convex set of points, shape (dimension,): all of it is public.
-
-    Learners work with points relative to its `center`.
-    """
+    """A public convex set of points of shape (dimension,). Learners work with points relative to its `center`."""
 
     dimension: int
     radius: float
@@ -47,12 +45,12 @@ class Body(ABC):
 
     @property
     def bounded(self) -> bool:
-        """True where no point is further than `radius` from the center."""
+        """Whether no point is further than `radius` from the center."""
         return True
 
     @abstractmethod
     def project(self, points: Floats) -> Floats:
-        """The nearest point of the body for each of them, relative to the center, shape as given."""
+        """Return the nearest point of the body for each point, all relative to the center, shape as given."""
 
 
 class _CenteredBody(Body):
@@ -155,10 +153,10 @@ class Box(Body):
 
 
 class ConvexKernel(ABC, Generic[S]):
-    """A learner that picks a point of a body in every round, before the convex loss of that round is seen.
+    """A learner that picks a point of a body in every round, before it sees the convex loss of that round.
 
-    A kernel is a frozen description; all of it is public. The state, a frozen dataclass of integers, arrays and other
-    states, is as secret as the losses: its repr shows sizes only. What is released is the sequence of points.
+    A kernel is a frozen, public description. Its state is a frozen dataclass of integers, arrays and other states, as
+    secret as the losses: its repr shows sizes only. What is released is the sequence of points.
 
     Attributes:
         lipschitz: no gradient is longer, in Euclidean length.
@@ -174,29 +172,29 @@ class ConvexKernel(ABC, Generic[S]):
 
     @abstractmethod
     def init(self, *, rng: Randomness) -> S:
-        """The state before the first round."""
+        """Return the state before the first round."""
 
     @abstractmethod
     def predict(self, state: S) -> Floats:
-        """The point of the coming round, shape (dimension,); draws nothing."""
+        """Return the point of the coming round, shape (dimension,); draws nothing."""
 
     @abstractmethod
     def update(self, state: S, gradients: Any, *, rng: Randomness) -> tuple[S, Floats]:
-        """The state after more rounds, and the points that were played in them; the first of them is `predict(state)`.
+        """Return the state after more rounds and the points in them, the first of which is `predict(state)`.
 
         Args:
-            gradients: of each round's loss at the point that was played in it, shape (rounds, dimension), as
-                `checked_gradients` gives them. Several rounds at once are for linear losses, whose gradients depend
-                on no point.
+            gradients: the gradient of each round's loss at the point that was played, shape (rounds, dimension), as
+                `checked_gradients` returns them. Several rounds at once are for linear losses, whose gradients do
+                not depend on the point.
         """
 
     @abstractmethod
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What all points that may be seen after the losses of so many rounds reveal of one round's loss."""
+        """Return what all points up to the one after `rounds` rounds of losses reveal of one round's loss."""
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
+        """What is released, in words."""
         return "the point that is played in each round"
 
     @property
@@ -215,20 +213,26 @@ class ConvexKernel(ABC, Generic[S]):
         if done + more > self.horizon:
             raise InputError(f"there are more rounds than the horizon of {self.horizon:,}: plan for more of them")
 
+    def _check_common_fields(self, *positive: str) -> None:
+        """Check and store `horizon`, `neighbors` and the fields named, which must be positive numbers."""
+        numbers = {name: real(getattr(self, name), name) for name in positive}
+        neighbors = check_loss_neighbors(self.neighbors)
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), neighbors=neighbors, **numbers)
+
     @property
     def sensitivity(self) -> float:
-        """How far apart one round's gradients may be in neighboring sequences: 2 L, or L where one of them is zero."""
+        """The largest distance of one round's gradients in neighboring sequences: 2 L, or L if one is zero."""
         swing = 1 if self.neighbors is Neighbors.ZERO_OUT else 2
         return swing * self.lipschitz * (1 + NORM_SLACK)
 
 
 def checked_gradients(gradients: Any, dimension: int, lipschitz: float, *, clip: bool = False) -> Floats:
-    """Gradients of one round or of many, shape (rounds, dimension), none longer than `lipschitz`.
+    """Return gradients of one round or of many, shape (rounds, dimension), none longer than `lipschitz`.
 
     Args:
         gradients: shape (dimension,) or (rounds, dimension).
-        clip: scale longer ones down instead of refusing them. They are no longer gradients of a convex loss then, and
-            no bound of regret holds.
+        clip: scale longer ones down instead of refusing them. Then they are no gradients of a convex loss, and no
+            regret bound holds.
 
     Raises:
         InputError: another shape, not finite, or longer than `lipschitz`. The message does not say where.
@@ -247,12 +251,12 @@ def checked_gradients(gradients: Any, dimension: int, lipschitz: float, *, clip:
 
 
 def gradient_units(gradients: Floats, lipschitz: float) -> Integers:
-    """Checked gradients in units of lipschitz / 2**GRADIENT_BITS, rounded towards zero: none becomes longer."""
+    """Return gradients in units of lipschitz / 2**GRADIENT_BITS, rounded towards zero: none becomes longer."""
     return np.trunc(gradients * (2.0**GRADIENT_BITS / lipschitz)).astype(np.int64)
 
 
 def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
-    """Numbers as doubles.
+    """Return numbers as an array of doubles.
 
     Raises:
         InputError: not numbers, not finite, or of another number of axes.
@@ -267,7 +271,7 @@ def finite_array(values: Any, name: str, *dimensions: int) -> Floats:
 
 
 def real(value: Any, name: str) -> float:
-    """A positive number as a double.
+    """Return a positive number as a double.
 
     Raises:
         InputError: another value, or one beyond doubles.

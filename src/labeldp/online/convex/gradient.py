@@ -1,4 +1,4 @@
-"""NoisyLeader (DP-FTRL), OnlineGradientDescent."""
+"""Leaders on noisy sums of gradients (DP-FTRL), their regret, and gradient descent without privacy."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,7 +15,6 @@ from labeldp.privacy import (
     Neighbors,
     PrivacyLoss,
     Randomness,
-    check_integer,
     check_loss_neighbors,
     set_fields,
 )
@@ -40,9 +39,9 @@ class LeaderState(Generic[S]):
 class NoisyLeader(ConvexKernel[LeaderState[Any]]):
     """Plays the projection of center - rate · (sum of all gradients, under noise): DP-FTRL.
 
-    Gradients may be those of any convex loss at the point that was played. The noisy sums are what is protected;
-    points follow from them. With `ToeplitzSums` the noise hardly grows with the horizon; with `GaussianTree`, the older
-    way, it is several times as large.
+    Gradients may be those of any convex loss at the point that was played. The noisy sums are charged; points follow
+    from them. With `ToeplitzSums` the noise hardly grows with the horizon; with `GaussianTree`, the older method, it is
+    several times as large.
 
     Args:
         body: where points lie.
@@ -75,9 +74,8 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        for name in ("lipschitz", "rate"):
-            set_fields(self, **{name: real(getattr(self, name), name)})
-        set_fields(self, neighbors=check_loss_neighbors(self.neighbors))
+        numbers = {name: real(getattr(self, name), name) for name in ("lipschitz", "rate")}
+        set_fields(self, neighbors=check_loss_neighbors(self.neighbors), **numbers)
         if self.sums.width != self.body.dimension:
             raise InputError(f"sums must have a width of {self.body.dimension}, the dimension of the body")
         if isinstance(self.sums, LaplaceTree):
@@ -89,15 +87,13 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         return self.sums.horizon
 
     def init(self, *, rng: Randomness) -> LeaderState[Any]:
-        """The center."""
+        """Return a state that plays the center first."""
         return LeaderState(self.sums.init(), self.body.center)
 
     def predict(self, state: LeaderState[Any]) -> Floats:
-        """The point of the coming round; draws nothing."""
         return state.point
 
     def update(self, state: LeaderState[Any], gradients: Any, *, rng: Randomness) -> tuple[LeaderState[Any], Floats]:
-        """The state after more rounds, and what was played in them, shape (rounds, dimension)."""
         self.check_rounds(state.sums.rounds, len(gradients))
         vectors = np.clip(gradients / self.lipschitz, -1, 1)
         within, sums = self.sums.step(state.sums, vectors, rng=rng)
@@ -108,15 +104,15 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         return np.asarray(self.body.center + self.body.project(-self.rate * self.lipschitz * sums))
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What the points after so many rounds reveal of one: the sums so far, and no less."""
+        """Return the loss of the sums so far."""
         return self.sums.privacy_loss(self.sensitivity / self.lipschitz * (1 + 2.0**-50), rounds)
 
 
 def linear_regret(body: Body, horizon: int, lipschitz: float, rate: float, deviation: float) -> float:
-    """Expected regret on linear losses that do not follow the points, against any point that is fixed beforehand.
+    """Return a bound of expected regret on linear losses that do not depend on the points, against any fixed point.
 
-    R² / (2 rate) + (rate / 2) (T L² + d s²), where s is the standard deviation of the last sum's noise: it holds where
-    no sum has less noise than the one before.
+    R² / (2 rate) + (rate / 2) (T L² + d s²), where s is the standard deviation of the last sum's noise: it holds if no
+    sum has less noise than the one before.
 
     Args:
         deviation: s, of a sum of gradients.
@@ -128,12 +124,12 @@ def linear_regret(body: Body, horizon: int, lipschitz: float, rate: float, devia
 
 
 def linear_rate(body: Body, horizon: int, lipschitz: float, deviation: float) -> float:
-    """The rate with the least `linear_regret`, which is then R sqrt(T L² + d s²)."""
+    """Return the rate with the least `linear_regret`, which is then R sqrt(T L² + d s²)."""
     return body.radius / math.hypot(math.sqrt(horizon) * lipschitz, math.sqrt(body.dimension) * deviation)
 
 
 def convex_regret(body: Body, horizon: int, lipschitz: float, rate: float, deviation: float) -> float:
-    """Expected regret on convex losses, whatever they follow, against any point that is fixed beforehand.
+    """Return a bound of expected regret on convex losses that may depend on the points, against any fixed point.
 
     R² / (2 rate) + (rate / 2) T L (L + 2 s sqrt d), where s is the largest standard deviation of a sum's noise.
 
@@ -144,7 +140,7 @@ def convex_regret(body: Body, horizon: int, lipschitz: float, rate: float, devia
 
 
 def convex_rate(body: Body, horizon: int, lipschitz: float, deviation: float) -> float:
-    """The rate with the least `convex_regret`, which is then R sqrt(T L (L + 2 s sqrt d))."""
+    """Return the rate with the least `convex_regret`, which is then R sqrt(T L (L + 2 s sqrt d))."""
     slope = lipschitz * (lipschitz + 2 * deviation * math.sqrt(body.dimension))
     return body.radius / math.sqrt(horizon * slope)
 
@@ -152,7 +148,7 @@ def convex_rate(body: Body, horizon: int, lipschitz: float, deviation: float) ->
 @final
 @dataclass(frozen=True)
 class DescentState:
-    """The point of the coming round, relative to the center, and how many rounds there were."""
+    """The point of the coming round, relative to the center, and the number of rounds so far."""
 
     point: Floats = field(repr=False)
     rounds: int
@@ -181,20 +177,18 @@ class OnlineGradientDescent(ConvexKernel[DescentState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        set_fields(self, horizon=check_integer(self.horizon, "horizon"), lipschitz=real(self.lipschitz, "lipschitz"))
+        self._check_common_fields("lipschitz")
         best = self.body.radius / (self.lipschitz * math.sqrt(self.horizon))
         set_fields(self, rate=real(self.rate, "rate") if self.rate else best)
 
     def init(self, *, rng: Randomness) -> DescentState:
-        """The center."""
+        """Return a state that plays the center first."""
         return DescentState(np.zeros(self.body.dimension), 0)
 
     def predict(self, state: DescentState) -> Floats:
-        """The point of the coming round; draws nothing."""
         return np.asarray(self.body.center + state.point)
 
     def update(self, state: DescentState, gradients: Any, *, rng: Randomness) -> tuple[DescentState, Floats]:
-        """The state after more rounds, and what was played in them."""
         self.check_rounds(state.rounds, len(gradients))
         played = np.empty(np.shape(gradients))
         point = state.point
@@ -204,10 +198,10 @@ class OnlineGradientDescent(ConvexKernel[DescentState]):
         return DescentState(point, state.rounds + len(gradients)), self.body.center + played
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """Anything may be revealed."""
+        """Return delta = 1: anything may be revealed."""
         return PrivacyLoss.failure(1)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """That there is nothing to rely on."""
+        """Say that nothing is promised."""
         return ("nothing is protected: gradient descent adds no noise",)

@@ -1,10 +1,10 @@
-"""Which learner of convex losses to take, and with which parameters: before any data."""
+"""Plans for learners of convex losses: the methods, their parameters and their bounds of regret."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom, norm
@@ -35,11 +35,8 @@ from labeldp.privacy import (
     smallest_positive,
 )
 
-CONVEX_METHODS = ("matrix-factorization", "tree", "redraw", "dartboard", "l2p", "sampler")
-"""Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""
-
 DELTA_PARTS = 16
-"""A sixteenth of delta is kept for draws that are not exact, and for many of them."""
+"""One part of delta in so many is kept for inexact draws and for unusually many draws."""
 
 BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
@@ -68,7 +65,7 @@ class ConvexPlan:
         return f"ConvexPlan({self.method!r}, horizon={self.horizon}, {promise}, regret_bound={self.regret_bound:.6g})"
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the plan as plain JSON values."""
         kernel = self.kernel
         names = ("beta", "strength", "batch", "redraw", "rate", "reference", "lipschitz")
         parameters = {name: getattr(kernel, name) for name in names if hasattr(kernel, name)}
@@ -90,7 +87,7 @@ class ConvexPlan:
 
 @dataclass(frozen=True)
 class _Question:
-    """What a plan is asked for, checked."""
+    """The checked arguments of a plan."""
 
     body: Body
     horizon: int
@@ -103,7 +100,7 @@ class _Question:
 
     @property
     def reach(self) -> float:
-        """How far apart one round's gradients may be, in units of `lipschitz`."""
+        """The largest distance of one round's gradients in neighboring sequences, in units of `lipschitz`."""
         return (2 if self.neighbors is NEIGHBORS["replace"] else 1) * (1 + NORM_SLACK)
 
 
@@ -118,7 +115,7 @@ def plan_convex(
     neighbors: str = "replace",
     sampler: Sampler | None = None,
 ) -> ConvexPlan:
-    """The learner with the least bound of regret, or of one method the parameters with the least.
+    """Return the method with the smallest regret bound, or one by name, with the parameters that minimize its bound.
 
     Args:
         body: where points lie: `Space`, `Box` or `Ball`.
@@ -177,7 +174,7 @@ def _checked(
 
 
 def _plan(question: _Question, method: str, bound: float, kernel: ConvexKernel[Any]) -> ConvexPlan:
-    """A plan, once its promise was checked, and with nothing better than doing nothing left out."""
+    """Return a plan after checking its promise; its bound is at most that of playing any points."""
     if not kernel.privacy_loss(question.horizon).within(question.epsilon, question.delta):
         raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
     size = question.lipschitz * question.body.radius
@@ -187,7 +184,7 @@ def _plan(question: _Question, method: str, bound: float, kernel: ConvexKernel[A
 
 
 def _noisy(question: _Question, method: str) -> ConvexPlan:
-    """Noise on sums of gradients. The tree's noise is not monotone in time, which the bound for linear losses needs."""
+    """Plan noise on sums of gradients. The bound for linear losses needs noise that never falls, unlike a tree's."""
     sums = _sums(question, method)
     linear = question.linear and method != "tree"
     regret, rate = (linear_regret, linear_rate) if linear else (convex_regret, convex_rate)
@@ -199,7 +196,7 @@ def _noisy(question: _Question, method: str) -> ConvexPlan:
 
 
 def _sums(question: _Question, method: str) -> NoisySums[Any]:
-    """The noisy sums with the least noise."""
+    """Return the noisy sums with the least noise."""
     size, reach = (question.horizon, question.body.dimension), question.reach * (1 + 2.0**-40)
     if method == "matrix-factorization":
         return ToeplitzSums(*size, toeplitz_stddev(*size, reach, question.epsilon, question.delta))
@@ -222,7 +219,7 @@ def _least(keeps: Callable[[float], bool], refusal: str) -> float:
 
 
 def _redrawn(question: _Question, method: str) -> ConvexPlan:
-    """A draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
+    """Plan a draw after every batch: the Gaussian loss of all draws together fixes beta / strength."""
     failure, sampler = _failure(question, method), question.sampler
     mu = gaussian_mu(question.epsilon, question.delta * (1 - Fraction(1, DELTA_PARTS)))
     batches = BATCH_SIZES[question.horizon >= BATCH_SIZES]
@@ -238,15 +235,17 @@ def _redrawn(question: _Question, method: str) -> ConvexPlan:
     at, which = np.unravel_index(bounds.argmin(), bounds.shape)
     strength = float(strengths[at, 0])
     size = (question.body, question.horizon, question.lipschitz, float(ratio[which]) * strength, strength)
-    batch, kernel = int(batches[which]), cast(ConvexKernel[Any] | None, None)
-    if sampler is not None:
+    batch = int(batches[which])
+    kernel: ConvexKernel[Any]
+    if sampler is None:
+        kernel = RegularizedWeights(*size, batch, neighbors=question.neighbors)
+    else:
         kernel = SampledWeights(*size, batch, sampler, float(question.epsilon), question.neighbors)
-    kernel = kernel or RegularizedWeights(*size, batch, neighbors=question.neighbors)
     return _plan(question, method, float(bounds.min()), kernel)
 
 
 def _failure(question: _Question, method: str) -> Fraction:
-    """What one draw adds to delta."""
+    """Return what one draw adds to delta."""
     if method == "sampler":
         if getattr(question.sampler, "distance", None) is None:
             raise InputError(NEEDS_SAMPLER)
@@ -258,19 +257,19 @@ def _failure(question: _Question, method: str) -> Fraction:
 
 
 def _strengths(question: _Question) -> Floats:
-    """Strengths of regularization around that without privacy."""
+    """Return strengths of regularization from that without privacy upwards."""
     plain = question.lipschitz * math.sqrt(question.horizon) / (2 * question.body.radius)
     return plain * np.geomspace(1, 1e5, 501)
 
 
 def _bounds(question: _Question, beta: Any, strength: Any, batch: Any) -> Floats:
-    """`regularized_regret`, of arrays."""
+    """Return `regularized_regret` of arrays."""
     sizes = question.body, question.horizon, question.lipschitz
     return np.vectorize(lambda b, s, n: regularized_regret(*sizes, b, s, n))(beta, strength, batch)
 
 
 def _lazy(question: _Question, method: str) -> ConvexPlan:
-    """Draws now and then: epsilon is split between the coin, taken at its worst, and all draws."""
+    """Plan lazy draws: epsilon is split between the worst coin and all draws."""
     if not (question.linear and question.body.bounded):
         raise InputError(
             NEEDS_SAMPLER if question.body.bounded else "points must be bounded for lazy draws: see redraw"
@@ -300,13 +299,13 @@ def _lazy(question: _Question, method: str) -> ConvexPlan:
 
 
 def _grid(question: _Question) -> tuple[Any, Any, Any]:
-    """Batches, shares of redraws, and rates beta · 2 L R that are tried."""
+    """Return the batches, redraw probabilities and rates beta · 2 L R to try."""
     batches = 2 ** np.arange(0, question.horizon.bit_length())
     return batches, 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
 
 
 def _mus(question: _Question, epsilons: Floats) -> Floats:
-    """For each epsilon a Gaussian loss, nearly the best, that keeps it and most of delta; 0 where there is none."""
+    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 where there is none."""
     delta = float(question.delta) * (1 - 2 / DELTA_PARTS)
     mus = np.geomspace(1e-6, 60, 4000)
     reached = np.array([_epsilon_of(mu, delta) for mu in mus])
@@ -315,7 +314,7 @@ def _mus(question: _Question, epsilons: Floats) -> Floats:
 
 
 def _epsilon_of(mu: float, delta: float) -> float:
-    """An epsilon that a Gaussian loss keeps, a little too large: mu²/2 + mu times a normal quantile."""
+    """Return an upper bound of a Gaussian loss's epsilon: mu²/2 + mu times a normal quantile."""
     return float(mu**2 / 2 + mu * norm.isf(delta))
 
 
@@ -327,3 +326,6 @@ _METHODS: dict[str, Callable[[_Question, str], ConvexPlan]] = {
     "l2p": _lazy,
     "sampler": _redrawn,
 }
+
+CONVEX_METHODS = tuple(_METHODS)
+"""Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""

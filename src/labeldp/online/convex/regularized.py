@@ -1,4 +1,4 @@
-"""RegularizedWeights, SampledWeights."""
+"""Points drawn from regularized multiplicative weights, of linear losses and, by a sampler, of convex ones."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any, Protocol, final
 import numpy as np
 from scipy.stats import binom
 
-from labeldp.online.convex.base import GRADIENT_BITS, Body, ConvexKernel, finite_array, gradient_units, real
+from labeldp.online.convex.base import GRADIENT_BITS, Body, ConvexKernel, finite_array, gradient_units
 from labeldp.online.convex.points import draw_failure, draw_point, grid_step
 from labeldp.online.experts.lazy import LazyState, begin, play
 from labeldp.privacy import (
@@ -22,7 +22,6 @@ from labeldp.privacy import (
     Randomness,
     as_successive,
     check_integer,
-    check_loss_neighbors,
     decimal,
     decimal_text,
     exact_share,
@@ -31,13 +30,13 @@ from labeldp.privacy import (
 )
 
 COST_BITS = 30
-"""A round's cost at a point has about so many bits; what they miss is covered by `bound`."""
+"""About how many bits a round's cost at a point has; `bound` covers what they miss."""
 
 
 @final
 @dataclass(frozen=True)
 class LinearMeasure:
-    """Points with density e^(-beta (sum of linear losses + strength |x|^2)) on a body, for `play` of lazy players.
+    """Points with density e^(-beta (sum of linear losses + strength |x|^2)) on a body: a measure for lazy play.
 
     Losses are gradients in units of lipschitz / 2**GRADIENT_BITS, points are in steps of `step` from the body's center.
 
@@ -57,7 +56,7 @@ class LinearMeasure:
 
     @cached_property
     def curvature(self) -> float:
-        """Of the law's exponent: without a body it is normal with variance 1 / (2 curvature)."""
+        """The curvature of the law's exponent: without a body it is normal with variance 1 / (2 curvature)."""
         return self.beta * self.strength
 
     @cached_property
@@ -67,7 +66,7 @@ class LinearMeasure:
 
     @property
     def _reach(self) -> int:
-        """No product of a gradient and a point, in their units, is larger."""
+        """The largest product of a gradient and a point, in their units."""
         return (1 << GRADIENT_BITS) * (math.ceil(self.body.radius / self.step) + self.body.dimension)
 
     @property
@@ -82,35 +81,35 @@ class LinearMeasure:
 
     @property
     def bound(self) -> int:
-        """No costs differ by more: 2 · lipschitz · radius, and a unit for rounding. Without a body there is none."""
+        """The largest difference of costs: 2 · lipschitz · radius, and one for rounding; 0 if unbounded."""
         return 2 * (self._reach >> self._shift) + 2 if self.body.bounded else 0
 
     @property
     def failure(self) -> Fraction:
-        """The bound always holds."""
+        """0: the bound always holds."""
         return Fraction(0)
 
     @property
     def distance(self) -> Fraction:
-        """The law that is drawn is the exact one but with this probability."""
+        """The probability that a draw does not have the exact law."""
         return draw_failure(self.body)
 
     def start(self) -> Integers:
-        """The sum of the gradients, in units, shape (dimension,)."""
+        """Return the sum of the gradients, in units, shape (dimension,)."""
         return np.zeros(self.body.dimension, dtype=np.int64)
 
     def costs(self, losses: Integers, point: Any) -> Integers:
-        """The loss of each round at a point, and as much again as makes none negative, shape (rounds,)."""
+        """Return the loss of each round at a point, shifted so that none is negative, shape (rounds,)."""
         if not self.body.bounded:
             return np.zeros(len(losses), dtype=np.int64)
         return np.asarray(((losses @ point) >> self._shift) + self.bound // 2)
 
     def add(self, history: Integers, losses: Integers) -> Integers:
-        """The sum with more rounds."""
+        """Return the sum with more rounds."""
         return np.asarray(history + losses.sum(axis=0))
 
     def draw(self, history: Integers, *, rng: Randomness) -> Integers:
-        """A fresh point, in steps."""
+        """Draw a fresh point, in steps."""
         center = history * (-self.lipschitz / (1 << GRADIENT_BITS) / (2 * self.strength))
         return draw_point(self.body, np.asarray(center, dtype=np.float64), self.curvature, self.step, rng=rng)
 
@@ -121,8 +120,8 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     """Draws a point from regularized multiplicative weights on linear losses, and keeps it for a batch or longer.
 
     Use it as a reference: noise on sums of gradients, `NoisyLeader`, has a far smaller regret. With redraw = 1 a point
-    is drawn after every batch. With less the point is kept by coins that read the newest batch alone, and with
-    `reference` by those of Algorithm 1. A bounded body bounds these coins for certain; without one they are refused.
+    is drawn after every batch. With less, coins that read the newest batch alone decide whether the point is kept; with
+    `reference` these are the coins of Algorithm 1. They need a bounded body.
 
     Args:
         body: where points lie.
@@ -132,7 +131,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         strength: of the regularization strength · |x - center|², positive.
         batch: rounds that are played with one point, at least 1.
         redraw: the probability of a draw whatever the losses were, in (0, 1], exact.
-        reference: play Algorithm 1 with its second sequence; otherwise, the dartboard.
+        reference: play Algorithm 1 with its second sequence instead of the dartboard.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
         tail: with redraw < 1, what the number of draws may add to delta.
 
@@ -155,10 +154,8 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     tail: float = 2.0**-40
 
     def __post_init__(self) -> None:
-        set_fields(self, horizon=check_integer(self.horizon, "horizon"), batch=check_integer(self.batch, "batch"))
-        for name in ("lipschitz", "beta", "strength"):
-            set_fields(self, **{name: real(getattr(self, name), name)})
-        set_fields(self, redraw=exact_share(self.redraw, "redraw"), neighbors=check_loss_neighbors(self.neighbors))
+        self._check_common_fields("lipschitz", "beta", "strength")
+        set_fields(self, batch=check_integer(self.batch, "batch"), redraw=exact_share(self.redraw, "redraw"))
         if not 0 < self.tail < 1:
             raise InputError("tail must lie between 0 and 1")
         if self.redraw < 1 and not self.body.bounded:
@@ -173,17 +170,15 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         return LinearMeasure(self.body, self.lipschitz, self.beta, self.strength)
 
     def init(self, *, rng: Randomness) -> LazyState[Integers]:
-        """A point from the regularization alone."""
+        """Draw a point from the regularization alone."""
         return begin(self.measure, 2 if self.reference else 1, rng=rng)
 
     def predict(self, state: LazyState[Integers]) -> Floats:
-        """The point of the coming round; draws nothing."""
         return self._points(state.points[0])
 
     def update(
         self, state: LazyState[Integers], gradients: Any, *, rng: Randomness
     ) -> tuple[LazyState[Integers], Floats]:
-        """The state after more rounds, and what was played in them, shape (rounds, dimension)."""
         self.check_rounds(state.rounds, len(gradients))
         units = gradient_units(gradients, self.lipschitz)
         state, steps = play(self.measure, self.batch, self.redraw, state, units, rng=rng)
@@ -194,13 +189,13 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
 
     @property
     def mu(self) -> float:
-        """The Gaussian parameter of one draw; doubles know where the law lies up to the share that is added."""
+        """The Gaussian parameter of one draw, with a margin for the law's position in doubles."""
         sizes = self.horizon + 2 * self.strength * self.body.radius / self.lipschitz
         rounding = 1 + sizes * (self.body.dimension + 16) * 2.0**-50
         return self.sensitivity * rounding * math.sqrt(self.beta / (2 * self.strength))
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What the points that may be seen after so many rounds reveal of one: a coin, and at most so many draws."""
+        """Return the loss of a coin, and of the draws that follow a round."""
         batches = rounds // self.batch
         if not batches:
             return PrivacyLoss.zero()
@@ -216,7 +211,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         return self.measure.distance
 
     def _most_draws(self, batches: int) -> tuple[int, float]:
-        """How many draws follow a round in so many batches, but for a probability that is rounded up."""
+        """Return how many draws at most follow a round, and the probability, rounded up, of more."""
         eta = float(self.measure.unit * self.measure.bound)
         often = -math.expm1(math.log1p(-float(self.redraw)) - (3 if self.reference else 1) * self.batch * eta)
         first, missed = binomial_most(batches - 1, often * (1 + 1e-12), self.tail / 2)
@@ -226,7 +221,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         return 1 + first + second, missed + more
 
     def _coin(self) -> PrivacyLoss:
-        """The coin after the batch in which the losses differ."""
+        """Return the loss of the coin after the batch in which the losses differ."""
         measure, chains = self.measure, 2 if self.reference else 1
         bound = measure.bound if self.neighbors is Neighbors.ONE_LOSS else measure.bound // 2 + 1
         shift = self.batch * measure.bound if self.reference else 0
@@ -235,7 +230,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
 
 
 def binomial_most(trials: int, probability: float, tail: float) -> tuple[int, float]:
-    """A number that so many trials surpass with probability at most `tail`, and that probability, rounded up."""
+    """Return a number that so many trials exceed with probability at most `tail`, and that probability, rounded up."""
     if not trials or probability >= 1:
         return trials, 0.0
     most = int(binom.isf(tail / 2, trials, probability))
@@ -243,9 +238,9 @@ def binomial_most(trials: int, probability: float, tail: float) -> tuple[int, fl
 
 
 def coin_worst(tilt: Any, redraw: Any, shift: Any) -> Any:
-    """The largest loss of coins with heads of at most (1 - redraw) e^-shift, whose logarithms are at most `tilt` apart.
+    """Return the largest loss of two coins with heads of at most (1 - redraw) e^-shift and log-ratio at most `tilt`.
 
-    It is `tilt` for heads, and that of tails where both are as likely as they can be. Arrays are taken, too.
+    It is `tilt` for heads, and the loss of tails for the most likely heads. Arguments may be arrays.
 
     Source: `docs/proofs/online_convex.md`, equation (4).
     """
@@ -254,7 +249,7 @@ def coin_worst(tilt: Any, redraw: Any, shift: Any) -> Any:
 
 
 def regularized_regret(body: Body, horizon: int, lipschitz: float, beta: float, strength: float, batch: int) -> float:
-    """Expected regret of `RegularizedWeights` on linear losses that do not follow the points, against any fixed point.
+    """Return a bound of `RegularizedWeights`' expected regret on linear losses that do not depend on the points.
 
     strength R² + T B L² / (4 strength) + (d / beta) (1 + ln⁺(beta T L R / d)).
 
@@ -273,14 +268,14 @@ NEEDS_SAMPLER = (
 
 
 class Sampler(Protocol):
-    """Points with density e^(-beta (sum of losses + strength |x - center|^2)) on a body, nearly."""
+    """Draws points of a body with a density near e^(-beta (sum of losses + strength |x - center|^2))."""
 
     @property
     def distance(self) -> Any:
-        """The law of any draw is within this total variation of the exact one, whatever the losses are."""
+        """The largest total variation between the law of a draw and the exact one, for any losses."""
 
     def draw(self, losses: Sequence[Any], beta: float, strength: float, body: Body, *, rng: Randomness) -> Floats:
-        """A point, shape (dimension,)."""
+        """Draw a point, shape (dimension,)."""
 
 
 @final
@@ -293,7 +288,7 @@ class SampledState:
 
     @property
     def rounds(self) -> int:
-        """How many there were."""
+        """The number of rounds so far."""
         return len(self.losses)
 
 
@@ -331,10 +326,8 @@ class SampledWeights(ConvexKernel[SampledState]):
     neighbors: Neighbors = Neighbors.ONE_LOSS
 
     def __post_init__(self) -> None:
-        set_fields(self, horizon=check_integer(self.horizon, "horizon"), batch=check_integer(self.batch, "batch"))
-        for name in ("lipschitz", "beta", "strength", "epsilon"):
-            set_fields(self, **{name: real(getattr(self, name), name)})
-        set_fields(self, neighbors=check_loss_neighbors(self.neighbors))
+        self._check_common_fields("lipschitz", "beta", "strength", "epsilon")
+        set_fields(self, batch=check_integer(self.batch, "batch"))
         if getattr(self.sampler, "distance", None) is None or not callable(getattr(self.sampler, "draw", None)):
             raise InputError(NEEDS_SAMPLER)
         if not 0 <= self.distance < 1:
@@ -355,15 +348,14 @@ class SampledWeights(ConvexKernel[SampledState]):
         )
 
     def init(self, *, rng: Randomness) -> SampledState:
-        """A point from the regularization alone."""
+        """Draw a point from the regularization alone."""
         return self._drawn((), as_successive(rng))
 
     def predict(self, state: SampledState) -> Floats:
-        """The point of the coming round; draws nothing."""
         return state.point
 
     def update(self, state: SampledState, gradients: Any, *, rng: Randomness) -> tuple[SampledState, Floats]:
-        """The state after more rounds, and what was played in them.
+        """Return the state after more rounds, and the points in them.
 
         Args:
             gradients: the losses themselves, one for each round, as the sampler takes them.
@@ -378,14 +370,13 @@ class SampledWeights(ConvexKernel[SampledState]):
         return state, np.array(played).reshape(-1, self.body.dimension)
 
     def _drawn(self, losses: tuple[Any, ...], rng: Randomness) -> SampledState:
-        """The state after these losses, with a fresh point."""
+        """Return the state after these losses, with a fresh point."""
         point = finite_array(self.sampler.draw(losses, self.beta, self.strength, self.body, rng=rng), "points", 1)
         if point.shape != (self.body.dimension,):
             raise InputError(f"the sampler must draw points of {self.body.dimension} numbers")
         return SampledState(losses, point)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """What the points that may be seen after so many rounds reveal of one round's loss."""
         batches = rounds // self.batch
         if not batches:
             return PrivacyLoss.zero()

@@ -291,20 +291,10 @@ class LossSequence(ABC):
         coins = np.unpackbits(np.frombuffer(rng.bytes((rows * self.experts + 7) // 8), dtype=np.uint8))
         return self.levels * coins[: rows * self.experts].reshape(rows, self.experts)
 
-    def _ahead(self, at: NDArray[np.intp], gap: float) -> Levels:
-        """Losses of the expert that is ahead in the rounds of a block: of one with probability 1/2 − gap."""
-        rng = np.random.default_rng([self.seed, int(at[0]), 1])
-        return self.levels * (rng.random(len(at)) < 0.5 - gap).astype(np.uint8)
 
-
-@final
 @dataclass(frozen=True)
-class Gap(LossSequence):
-    """Independent losses of zero or one: expert 0 loses with probability 1/2 − gap, every other one with 1/2.
-
-    Args:
-        gap: of the best expert, in (0, 1/2].
-    """
+class _GapSequence(LossSequence):
+    """Independent losses of zero or one: the best expert loses with probability 1/2 − gap, every other one with 1/2."""
 
     gap: float = 0.1
 
@@ -313,10 +303,28 @@ class Gap(LossSequence):
         if not 0 < self.gap <= 0.5:
             raise InputError("gap must be above 0 and at most 1/2")
 
+    @abstractmethod
+    def _best(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the best expert in each of these rounds."""
+
     def _losses(self, at: NDArray[np.intp]) -> Levels:
         lost = self._fair(int(at[0]), len(at))
-        lost[:, 0] = self._ahead(at, self.gap)
+        rng = np.random.default_rng([self.seed, int(at[0]), 1])
+        lost[np.arange(len(at)), self._best(at)] = self.levels * (rng.random(len(at)) < 0.5 - self.gap)
         return lost
+
+
+@final
+@dataclass(frozen=True)
+class Gap(_GapSequence):
+    """Independent losses of zero or one: expert 0 loses with probability 1/2 − gap, every other one with 1/2.
+
+    Args:
+        gap: of the best expert, in (0, 1/2].
+    """
+
+    def _best(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
+        return np.zeros_like(at)
 
 
 @final
@@ -399,7 +407,7 @@ class Alternating(LossSequence):
 
 @final
 @dataclass(frozen=True)
-class Shift(LossSequence):
+class Shift(_GapSequence):
     """Independent losses whose best expert changes: 0 is better by the gap until T/2, then 1 is.
 
     Args:
@@ -408,15 +416,8 @@ class Shift(LossSequence):
 
     gap: float = 0.08
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.gap <= 0.5:
-            raise InputError("gap must be above 0 and at most 1/2")
-
-    def _losses(self, at: NDArray[np.intp]) -> Levels:
-        lost = self._fair(int(at[0]), len(at))
-        lost[np.arange(len(at)), (at >= self.rounds / 2).astype(np.intp)] = self._ahead(at, self.gap)
-        return lost
+    def _best(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
+        return (at >= self.rounds / 2).astype(np.intp)
 
 
 @final
