@@ -6,7 +6,6 @@ from typing import Any
 import lazy_loader
 
 _lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-
 _RENAMED = {"Course": "RoundsMechanism", "Plan": "ExpertsPlan"}
 
 

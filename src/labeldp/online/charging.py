@@ -29,9 +29,7 @@ from labeldp.privacy import (
 )
 
 MECHANISM_NAME = "PrivateExperts"
-
 CLAIM_NAME = "going on from a snapshot"
-
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 """Traces of losses for a durable ledger where the losses are not known when the learner is charged."""
 

@@ -1,4 +1,4 @@
-"""Prefix sums under correlated noise."""
+"""Noisy prefix sums, and those under correlated noise."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,10 +26,9 @@ from labeldp.privacy import (
 from labeldp.sampling import WIDE_STDDEV, wide_gaussian
 
 BLOCK_ROUNDS, BLOCK_WIDTH = 32, 2048
-"""Rounds that are summed at a time, more of them where vectors are short, and numbers of a vector: cache."""
-
+"""How many rounds (more for short vectors) and how many numbers of each vector are summed at a time, for the cache."""
 MAX_EXACT = 2.0**52
-"""Doubles hold all integers up to twice this."""
+"""Half of the largest integer up to which doubles hold all integers."""
 
 
 class HasRounds(Protocol):
@@ -37,14 +36,14 @@ class HasRounds(Protocol):
 
     @property
     def rounds(self) -> int:
-        """How many there were."""
+        """The number of rounds so far."""
 
 
 S = TypeVar("S", bound=HasRounds)
 
 
 class NoisySums(ABC, Generic[S]):
-    """Prefix sums of vectors, released under noise round after round: a frozen, public description.
+    """Prefix sums of vectors, released with noise round after round: a frozen, public description.
 
     Guarantee: the sum after t rounds depends on the first t vectors alone.
     """
@@ -54,11 +53,11 @@ class NoisySums(ABC, Generic[S]):
 
     @abstractmethod
     def init(self) -> S:
-        """The state before the first round: secret."""
+        """Return the state before the first round: secret."""
 
     @abstractmethod
     def step(self, state: S, vectors: NDArray[Any], *, rng: Randomness) -> tuple[S, Floats]:
-        """The state after more rounds, and the noisy sums of all vectors up to each of them.
+        """Return the state after more rounds, and the noisy sums of all vectors up to each of them.
 
         Args:
             vectors: shape (rounds, width), with entries from -1 to 1.
@@ -69,16 +68,20 @@ class NoisySums(ABC, Generic[S]):
 
     @abstractmethod
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """What the sums of so many rounds reveal of one vector.
+        """Return what the sums of so many rounds reveal of one vector; nothing after no round.
 
         Args:
-            reach: the largest distance between a vector and what it may be replaced with, Euclidean.
+            reach: the largest Euclidean distance between a vector and its replacement.
         """
 
     @property
     @abstractmethod
     def deviation(self) -> float:
         """The largest standard deviation of the noise in a sum."""
+
+    def _check_sizes(self) -> None:
+        """Check and store `horizon` and `width`."""
+        set_fields(self, horizon=check_integer(self.horizon, "horizon"), width=check_integer(self.width, "width"))
 
     def _check(self, state: S, vectors: NDArray[Any]) -> None:
         if vectors.ndim != 2 or vectors.shape[1] != self.width:
@@ -92,10 +95,13 @@ class NoisySums(ABC, Generic[S]):
 @final
 @dataclass(frozen=True)
 class SumsState:
-    """Where `ToeplitzSums` is: secret, as the exact sums are in it.
+    """The state of `ToeplitzSums`: secret, since it holds exact sums.
 
-    Fields: rounds so far; exponentially weighted sums of the vectors and what they miss; the same sums of the vectors
-    that the releases tell of; the last released sum.
+    Attributes:
+        rounds: the number of rounds so far.
+        exact, rest: exponentially weighted sums of the vectors, and their rounding errors.
+        told: the same sums of the vectors that follow from the releases.
+        total: the last released sum.
     """
 
     rounds: int
@@ -108,13 +114,13 @@ class SumsState:
         return f"SumsState(rounds={self.rounds}, width={len(self.total)})"
 
     def part(self, columns: slice) -> "SumsState":
-        """The state of some of the numbers."""
+        """Return the state of some of the columns."""
         arrays = (self.exact, self.rest, self.told, self.total)
         return SumsState(self.rounds, *(array[..., columns] for array in arrays))
 
     @classmethod
     def joined(cls, parts: "list[SumsState]") -> "SumsState":
-        """The state of all numbers."""
+        """Return the state of all columns."""
         arrays = zip(*((one.exact, one.rest, one.told, one.total) for one in parts), strict=True)
         return cls(parts[0].rounds, *(np.concatenate(some, axis=-1) for some in arrays))
 
@@ -122,11 +128,11 @@ class SumsState:
 @final
 @dataclass(frozen=True)
 class ToeplitzFactor:
-    """A factorization A = B C of the matrix that sums up rounds, C a sum of exponentials near the square root of A.
+    """A factorization A = B C of the prefix-sum matrix, where C is a sum of exponentials near the square root of A.
 
     C is lower triangular and Toeplitz with coefficients c_k = sum_j weights[j] (1 - gaps[j])^k, a quadrature of
-    C(2k, k) / 4^k = 1/pi int_0^1 t^k (t (1 - t))^(-1/2) dt, so that few numbers sum up all rounds that went by. What is
-    released is C x + noise, and B only follows from it.
+    C(2k, k) / 4^k = 1/pi int_0^1 t^k (t (1 - t))^(-1/2) dt, so that few numbers hold all past rounds. C x + noise is
+    released; multiplying by B is post-processing.
 
     Guarantee: `column` is never below the norm of the first column of C.
 
@@ -138,13 +144,13 @@ class ToeplitzFactor:
     weights: Floats = field(repr=False)
 
     def column(self, rounds: int | None = None) -> float:
-        """Norm of the longest column of C among its first `rounds` rows (default: the horizon), rounded up."""
+        """Return the norm of C's longest column in its first `rounds` rows (default: the horizon), rounded up."""
         count = self.horizon if rounds is None else rounds
         return (1 + 1e-9) * math.sqrt(_gram(self.weights, self.gaps, count)) if count else 0.0
 
     @cached_property
     def row(self) -> float:
-        """Norm of the longest row of B: standard deviation of the last sum's noise, of noise with deviation 1."""
+        """The norm of B's longest row: the last sum's standard deviation if that of the noise is 1."""
         gaps, weights = _inverse(self.gaps, self.weights)
         first = 1 / self.weights.sum()
         return math.sqrt(_gram(weights, gaps, self.horizon) - weights.sum() ** 2 + first**2)
@@ -156,12 +162,12 @@ class ToeplitzFactor:
 
     @property
     def reach(self) -> float:
-        """A bound of what the sum of |C x| over exponentials can be where no |x| exceeds 1."""
+        """A bound of the sum of |C x| over exponentials if no |x| exceeds 1."""
         return float((self.weights * np.minimum(1 / self.gaps, self.horizon)).sum())
 
 
 class _Block(NamedTuple):
-    """What a few rounds do: C within them and its inverse, sums from before on C x, vectors on sums after, decay."""
+    """Matrices for a block of rounds: C in it and its inverse; old sums to C x; vectors to new sums; decays."""
 
     within: Floats
     inverse: Floats
@@ -183,15 +189,15 @@ class _Block(NamedTuple):
 @final
 @dataclass(frozen=True)
 class ToeplitzSums(NoisySums[SumsState]):
-    """Prefix sums A x = B C x, where C x + noise is released, C near the square root of A and the noise Gaussian.
+    """Prefix sums A x = B (C x + Gaussian noise), where C is near the square root of A.
 
-    The integers nearest to C x, on a grid, get exact discrete Gaussian noise; from them the sums follow. So what
-    doubles round after that costs nothing, and what they round before is bounded and charged.
+    C x is rounded to a grid and gets exact discrete Gaussian noise; the sums follow from that. Rounding later costs
+    nothing; rounding before is bounded and charged.
 
     Args:
         horizon: most rounds, at least 1.
         width: numbers in a vector, at least 1.
-        stddev: standard deviation of the noise that C x gets, positive; that of a sum is up to `deviation`.
+        stddev: standard deviation of the noise on C x, positive; that of a sum is up to `deviation`.
 
     Guarantee: Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that is
         charged on top, for the emitted bits, also where vectors depend on earlier releases.
@@ -204,37 +210,31 @@ class ToeplitzSums(NoisySums[SumsState]):
     stddev: float
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            horizon=check_integer(self.horizon, "horizon"),
-            width=check_integer(self.width, "width"),
-            stddev=float(exact_positive(self.stddev, "stddev")),
-        )
+        self._check_sizes()
+        set_fields(self, stddev=float(exact_positive(self.stddev, "stddev")))
         if not self.factor.reach * self.scale <= MAX_EXACT:
             raise InputError(f"is too small for sums of {self.horizon} rounds: take at least 1e-3", argument="stddev")
 
     @property
     def factor(self) -> ToeplitzFactor:
-        """C, and the norms of B and C."""
+        """The factor C, with the norms of B and C."""
         return toeplitz_factor(self.horizon)
 
     @property
     def scale(self) -> float:
-        """Steps of the grid in 1."""
+        """How many steps of the grid make 1."""
         return WIDE_STDDEV / self.stddev
 
     @property
     def deviation(self) -> float:
-        """The largest standard deviation of the noise in a sum."""
         return self.stddev * self.factor.row
 
     @property
     def rounding(self) -> float:
-        """How far doubles may be from a number of C x: `docs/proofs/sums.md`."""
+        """The largest error of doubles in a number of C x: `docs/proofs/sums.md`."""
         return 2.0**-52 * (2 * self.rows + len(self.factor.gaps) + 40) * self.factor.reach
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
         if not rounds:
             return PrivacyLoss.zero()
         cells = rounds * self.width
@@ -244,7 +244,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
     @property
     def rows(self) -> int:
-        """Rounds that are summed at a time."""
+        """How many rounds are summed at a time."""
         return min(max(BLOCK_ROUNDS, 4096 // self.width), 8 * BLOCK_ROUNDS)
 
     @cached_property
@@ -252,12 +252,10 @@ class ToeplitzSums(NoisySums[SumsState]):
         return _Block.of(self.factor, self.rows)
 
     def init(self) -> SumsState:
-        """The state before the first round: nothing was summed."""
         zeros = np.zeros((len(self.factor.gaps), self.width))
         return SumsState(0, zeros, zeros, zeros, zeros[0])
 
     def step(self, state: SumsState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[SumsState, Floats]:
-        """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
         randomness, sums, states = as_successive(rng), np.empty(vectors.shape), []
         for first in range(0, self.width, BLOCK_WIDTH):
@@ -270,7 +268,7 @@ class ToeplitzSums(NoisySums[SumsState]):
         return SumsState.joined(states), sums
 
     def _rows(self, state: SumsState, vectors: Floats, rng: Randomness) -> tuple[SumsState, Floats]:
-        """The same for a few rounds, and for some of the numbers of each vector."""
+        """Step over a block of rounds and columns."""
         count, block = len(vectors), self._block
         exact = block.within[:count, :count] @ vectors + block.earlier[:count] @ state.exact
         noise = wide_gaussian(rng, exact.size).reshape(exact.shape)
@@ -285,7 +283,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
 
 def _added(large: Floats, small: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """large + small + rest as a double and what it misses: Knuth's sum of two doubles, and Dekker's for the third."""
+    """Return large + small + rest as a double and its error: Knuth's sum of two doubles, and Dekker's for the third."""
     total = large + small
     part = total - large
     rest = rest + ((large - (total - part)) + (small - part))
@@ -294,10 +292,10 @@ def _added(large: Floats, small: Floats, rest: Floats) -> tuple[Floats, Floats]:
 
 
 def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta: Any) -> float:
-    """The smallest standard deviation, to 1e-6 of it, with which `ToeplitzSums` keeps (epsilon, delta), by bisection.
+    """Return the smallest standard deviation, to 1e-6 of it, with which `ToeplitzSums` keeps (epsilon, delta).
 
     Args:
-        reach: the largest distance between a vector and what it may be replaced with, Euclidean.
+        reach: the largest Euclidean distance between a vector and its replacement.
 
     Raises:
         InputError: no noise does, such as where delta is 0.
@@ -324,7 +322,7 @@ QUADRATURE_STEP, QUADRATURE_REACH = 2.5, 4.0
 
 
 def square_root_norm(horizon: int) -> float:
-    """c_T: the sum of the squares of C(2k, k) / 4^k for k < horizon, the product of both norms of the true square root.
+    """Return c_T, the product of both norms of the square root: the sum of (C(2k, k) / 4^k)^2 for k < horizon.
 
     Source: Fichtenberger (2023), Theorem 1, and Henzinger (2023); the first 4096 terms, and the integral of the others.
     """
@@ -337,9 +335,9 @@ def square_root_norm(horizon: int) -> float:
 
 @lru_cache(maxsize=64)
 def toeplitz_factor(horizon: int) -> ToeplitzFactor:
-    """The factor that is used for so many rounds: its product is within 1 % of `square_root_norm(horizon)`.
+    """Return the factor for so many rounds: its product is within 1 % of `square_root_norm(horizon)`.
 
-    Takes microseconds for any horizon: both norms are closed forms.
+    It takes microseconds for any horizon: both norms are closed forms.
 
     Raises:
         InputError: the horizon is not an integer of at least 1.
@@ -352,7 +350,7 @@ def toeplitz_factor(horizon: int) -> ToeplitzFactor:
 
 
 def _gram(weights: Floats, gaps: Floats, count: int) -> float:
-    """Sum over k < count of (sum_j weights[j] (1 - gaps[j])^k)^2, from geometric sums of non-negative terms."""
+    """Return the sum over k < count of (sum_j weights[j] (1 - gaps[j])^k)^2, by geometric sums."""
     both = gaps[:, None] + gaps - gaps[:, None] * gaps
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = np.where(both > 0, -np.expm1(count * np.log1p(-both)) / both, count)
@@ -360,7 +358,7 @@ def _gram(weights: Floats, gaps: Floats, count: int) -> float:
 
 
 def _inverse(gaps: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """The exponentials of B = A C^-1, whose coefficients after the first are sums of them.
+    """Return the exponentials of B = A C^-1, whose coefficients after the first are sums of them.
 
     1 / sum_j weights[j] / (gaps[j] - s) has one pole between every two gaps; that of the sum, at 0, joins them.
     """

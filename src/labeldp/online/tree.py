@@ -1,4 +1,4 @@
-"""Prefix sums as sums of tree nodes, each released once under fresh noise, exactly, in integers."""
+"""Noisy prefix sums as sums of the nodes of a binary tree, exact in integers."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -25,14 +25,14 @@ from labeldp.privacy import (
 from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 
 BLOCK_ROUNDS = 256
-"""Rounds that are summed at a time, fewer where vectors are long."""
+"""How many rounds of short vectors are summed at a time."""
 
 
 def nodes(rounds: int) -> int:
-    """In how many released nodes a vector can be, where so many rounds are summed.
+    """Return in how many released nodes a vector can be in so many rounds.
 
-    Only nodes that begin a pair are ever needed: one ends with every round, and the first vector is in the one of every
-    power of two.
+    Only nodes that begin a pair are needed: one ends with every round, and the first vector is in that of every power
+    of two.
     """
     return rounds.bit_length()
 
@@ -40,7 +40,7 @@ def nodes(rounds: int) -> int:
 @final
 @dataclass(frozen=True)
 class TreeState:
-    """Where a tree is: rounds so far; the exact sum, secret; the noise of the last sum without its last few nodes."""
+    """Rounds so far; the exact sum, secret; for each level the noise of the last sum without the nodes below it."""
 
     rounds: int
     total: Integers = field(repr=False)
@@ -51,7 +51,7 @@ class TreeState:
 
 
 class TreeSums(NoisySums[TreeState]):
-    """Prefix sums A x, each a sum of released nodes: the binary tree over the rounds.
+    """Prefix sums A x, each a sum of released nodes of a binary tree over the rounds.
 
     Node t, that of the 2^j rounds up to t for the largest 2^j that divides t, gets fresh noise z_t; the sum after t
     rounds is that of the nodes t, t & (t - 1), and so on, so its noise is z_t + that of round t & (t - 1).
@@ -62,33 +62,31 @@ class TreeSums(NoisySums[TreeState]):
 
     @abstractmethod
     def grid(self, vectors: NDArray[Any]) -> Integers:
-        """Vectors as integers."""
+        """Return vectors as integers."""
 
     @abstractmethod
     def noise(self, rng: Randomness, count: int) -> Integers:
-        """So many fresh integers of noise."""
+        """Draw `count` integers of noise."""
 
     @abstractmethod
     def together(self, rng: Randomness, counts: Integers) -> Floats:
-        """Fresh noise for each entry, in units: that of so many nodes together."""
+        """Draw for each entry the sum of the noise of so many nodes, in units."""
 
     @property
     @abstractmethod
     def unit(self) -> float:
-        """What one integer stands for."""
+        """What an integer of 1 stands for."""
 
     @property
     def rows(self) -> int:
-        """Rounds that are summed at a time."""
+        """How many rounds are summed at a time."""
         return max(BLOCK_ROUNDS * 64 // (self.width + 64), 16)
 
     def init(self) -> TreeState:
-        """The state before the first round: nothing was summed."""
         depth = nodes(self.horizon)
         return TreeState(0, np.zeros(self.width, dtype=np.int64), np.zeros((depth + 1, self.width), dtype=np.int64))
 
     def step(self, state: TreeState, vectors: NDArray[Any], *, rng: Randomness) -> tuple[TreeState, Floats]:
-        """The state after more rounds, and the noisy sums of all vectors up to each of them."""
         self._check(state, vectors)
         randomness, sums = as_successive(rng), np.empty(vectors.shape)
         for start in range(0, len(vectors), self.rows):
@@ -98,11 +96,11 @@ class TreeSums(NoisySums[TreeState]):
         return state, sums
 
     def evened(self, sums: Floats, rounds: int, *, rng: Randomness) -> Floats:
-        """Released sums, each with fresh noise for the nodes that it lacks, so that all have noise of the same law.
+        """Add fresh noise to released sums for the nodes that they lack, so that all have noise of the same law.
 
         Args:
             sums: of consecutive rounds, shape (rounds, width).
-            rounds: after which the last of them is.
+            rounds: the number of rounds that the last one sums.
         """
         times = np.arange(rounds - len(sums) + 1, rounds + 1)
         lacking = _most_nodes(self.horizon) - np.bitwise_count(times).astype(np.int64)
@@ -114,7 +112,7 @@ class TreeSums(NoisySums[TreeState]):
         return found
 
     def _rows(self, state: TreeState, vectors: Integers, rng: Randomness) -> tuple[TreeState, Integers]:
-        """The same for a few rounds, in integers."""
+        """Step over a block of rounds, in integers."""
         count, depth = len(vectors), len(state.noise)
         times = np.arange(state.rounds + 1, state.rounds + count + 1)
         noise = self.noise(rng, vectors.size).reshape(vectors.shape)
@@ -153,12 +151,8 @@ class GaussianTree(TreeSums):
     stddev: float
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            horizon=check_integer(self.horizon, "horizon"),
-            width=check_integer(self.width, "width"),
-            stddev=float(exact_positive(self.stddev, "stddev")),
-        )
+        self._check_sizes()
+        set_fields(self, stddev=float(exact_positive(self.stddev, "stddev")))
         if not max(self.horizon, 512) / self.unit <= 2**61:
             raise InputError(f"is too small for sums of {self.horizon} rounds: take a larger one", argument="stddev")
 
@@ -169,23 +163,20 @@ class GaussianTree(TreeSums):
 
     @property
     def deviation(self) -> float:
-        """The largest standard deviation of the noise in a sum."""
         return self.stddev * sqrt(_most_nodes(self.horizon))
 
     def grid(self, vectors: NDArray[Any]) -> Integers:
-        """The nearest points of the grid, or those beside them."""
+        """Round to the grid; ties and doubles may take a neighboring point."""
         return np.rint(vectors * (1 / self.unit)).astype(np.int64)
 
     def noise(self, rng: Randomness, count: int) -> Integers:
-        """Discrete Gaussian noise."""
         return wide_gaussian(rng, count)
 
     def together(self, rng: Randomness, counts: Integers) -> Floats:
-        """One Gaussian of their variance."""
+        """Draw one Gaussian of their variance."""
         return np.sqrt(counts) * wide_gaussian(rng, counts.size).reshape(counts.shape)
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """What the sums of so many rounds reveal of one vector; nothing where there are none."""
         if not rounds:
             return PrivacyLoss.zero()
         # Rounding to the grid moves each number by half a step, and so does, at most, the product before it.
@@ -217,13 +208,9 @@ class LaplaceTree(TreeSums):
     levels: int
 
     def __post_init__(self) -> None:
-        set_fields(
-            self,
-            horizon=check_integer(self.horizon, "horizon"),
-            width=check_integer(self.width, "width"),
-            levels=check_integer(self.levels, "levels"),
-            epsilon=exact_positive(self.epsilon, "epsilon"),
-        )
+        self._check_sizes()
+        levels, epsilon = check_integer(self.levels, "levels"), exact_positive(self.epsilon, "epsilon")
+        set_fields(self, levels=levels, epsilon=epsilon)
         if self.rate < MIN_RATE:
             raise InputError(
                 "is too small for integer noise of 64 bits: take fewer rounds, experts or levels", argument="epsilon"
@@ -241,19 +228,17 @@ class LaplaceTree(TreeSums):
 
     @property
     def deviation(self) -> float:
-        """The largest standard deviation of the noise in a sum."""
         return sqrt(2 * _most_nodes(self.horizon)) / float(self.epsilon)
 
     def grid(self, vectors: NDArray[Any]) -> Integers:
-        """Levels."""
+        """Round to levels."""
         return np.rint(vectors * float(self.levels)).astype(np.int64)
 
     def noise(self, rng: Randomness, count: int) -> Integers:
-        """Discrete Laplace noise."""
         return wide_laplace(rng, count, self.rate)
 
     def together(self, rng: Randomness, counts: Integers) -> Floats:
-        """A sum of Laplace noises, one for each node."""
+        """Draw a sum of Laplace noises, one for each node."""
         noise = np.zeros(counts.shape)
         for node in range(int(counts.max(initial=0))):
             at = counts > node
@@ -261,15 +246,15 @@ class LaplaceTree(TreeSums):
         return noise
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """What the sums of so many rounds reveal of one vector; nothing where there are none.
+        """Return what the sums of so many rounds reveal of one vector; nothing after no round.
 
         Args:
-            reach: unlike with Gaussian noise, how far the numbers of a vector may move in sum, once they are multiples
+            reach: unlike with Gaussian noise, the largest sum of the moves of a vector's numbers, which are multiples
                 of 1 / levels.
         """
         return PrivacyLoss.pure(self.epsilon * Fraction(reach) * nodes(rounds)) if rounds else PrivacyLoss.zero()
 
 
 def _most_nodes(rounds: int) -> int:
-    """The largest number of ones in the binary digits of a number up to `rounds`."""
+    """Return the largest number of ones in the binary digits of a number up to `rounds`."""
     return (rounds + 1).bit_length() - 1

@@ -23,12 +23,9 @@ from labeldp.privacy import (
 
 GRADIENT_BITS = 22
 """Gradients are rounded to units of lipschitz / 2**GRADIENT_BITS, so that their sums are exact in any order."""
-
 NORM_SLACK = 2.0**-30
 """Relative excess of a norm that counts as rounding; privacy losses are computed for gradients that much longer."""
-
 MAX_DIMENSION = 1 << 20
-
 S = TypeVar("S")
 
 

@@ -37,7 +37,6 @@ from labeldp.privacy import (
 
 DELTA_PARTS = 16
 """One part of delta in so many is kept for inexact draws and for unusually many draws."""
-
 BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
 

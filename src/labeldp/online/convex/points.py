@@ -18,24 +18,17 @@ from labeldp.sampling import falls_below, fresh_words, keep_coins
 BALL_FAILURE = Fraction(2, 10**11)
 """What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
 digits)."""
-
 MAX_BALL_DIMENSION = 2048
 """Dimensions of a ball for which that is so."""
-
 MODE_SLACK = 2.0**-30
 """How much deeper than at its computed mode a potential of a ball may be, at most."""
-
 WIDTH_RISE = 1.001
-
 LARGEST_POTENTIAL = 1e6
 """A potential that stands for larger ones: nothing so unlikely is ever drawn."""
-
 GRID_BITS = 20
 """Points lie on a grid of 2**-GRID_BITS of the radius or of the law's standard deviation, or a little finer."""
-
 MAX_GRID_STEPS = 2.0**40
 """Grid steps from the center of a body to a point, or to a law's own center, at most."""
-
 Potential = Callable[[float], float]
 
 
@@ -286,13 +279,10 @@ def _axis_of(center: Floats) -> tuple[Floats, float]:
 OFFSET_FAILURE = Fraction(1, 1 << 60)
 """What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
 within this share (docs/proofs/online_convex.md)."""
-
 EXPONENT_MARGIN = 2.0**-44
 """Doubles know the exponent E of a coin up to this share of E + cells + 4."""
-
 PLACE_MARGIN = 2.0**-48
 """Doubles know where a number is up to this share of the sizes that it is the sum of."""
-
 _SIGN_BIT = 1 << 63
 
 

@@ -28,7 +28,6 @@ from labeldp.privacy import (
 
 SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
-
 _LARGEST_MU = 1e4
 
 
@@ -204,12 +203,9 @@ def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
 
 REDRAW_STEP = Fraction(1, 1 << 32)
 """The probability of a redraw is a multiple of it."""
-
 RATE_BITS = 24
 """A rate is an integer of so many bits times a power of two."""
-
 _BISECTIONS = 16
-
 _PATIENCE = 3
 
 

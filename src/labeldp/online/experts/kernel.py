@@ -23,10 +23,8 @@ from labeldp.privacy import (
 Losses = Any
 """Levels 0 … `levels` of every expert in one or more rounds, shape (rounds, experts): a dense array of unsigned
 integers, or a scipy.sparse CSR array of them where most are zero."""
-
 Actions = NDArray[np.int64]
 """The experts that were played, shape (rounds,)."""
-
 S = TypeVar("S")
 
 
@@ -84,16 +82,11 @@ class Kernel(ABC, Generic[S]):
 
 Levels = Any
 """Levels 0 … 2**bits - 1 as unsigned integers of `bits` bits, shape (rounds, experts): dense, or a CSR array."""
-
 TYPE_OF_BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)}
-
 BLOCK_LOSSES = 1 << 16
 """Losses that are rounded at a time: they stay in cache."""
-
 _FLOATS = "losses must be numbers in [0, 1], none of them missing"
-
 _INTEGERS = "losses must be numbers in [0, 1]; these are integers: levels that are rounded already go to update_levels"
-
 _KINDS = {"f": "floats", "b": "truth values", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
 
 

@@ -26,7 +26,6 @@ from labeldp.privacy import (
 from labeldp.sampling import draw_index, keep_coins
 
 H = TypeVar("H")
-
 MAX_BATCHES_AHEAD = 4096
 """The largest number of batches whose coins are flipped together."""
 

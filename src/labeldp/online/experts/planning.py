@@ -46,11 +46,8 @@ from labeldp.privacy import (
 
 NEIGHBORS = {"replace": Neighbors.ONE_LOSS, "zero-out": Neighbors.ZERO_OUT}
 """The relations by name: one round's losses become any others, or zero."""
-
 MAX_HORIZON = 10**12
-
 MAX_EXPERTS = 10**9
-
 MIN_DELTA = Fraction(1, 10**200)
 """Smaller ones are lost among the smallest doubles."""
 

@@ -24,7 +24,6 @@ from labeldp.privacy import (
 )
 
 _TICKETS = Tickets()
-
 _USED = (
     "this state was gone on from already, and to do so again is a second release of the same losses: give pay=True "
     "and a ledger that admits the whole horizon once more"

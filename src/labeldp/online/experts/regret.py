@@ -13,15 +13,11 @@ from labeldp.online.experts.softmax import MatrixFactorization, NoisySoftmax, Tr
 from labeldp.privacy import InputError, Randomness
 
 F = TypeVar("F", bound=np.floating[Any])
-
 Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
 """Levels of consecutive rounds, each of shape (rounds, experts)."""
-
 BLOCK_LOSSES = 1 << 18
 """Losses that are handled at a time."""
-
 Floats = NDArray[np.float32]
-
 Totals = NDArray[np.float64]
 
 
@@ -245,7 +241,6 @@ def _softmax(logits: NDArray[F]) -> NDArray[F]:
 
 Levels = NDArray[np.uint8]
 """Losses of some rounds as levels, 0 for none and 255 for a loss of one, shape (rounds, experts)."""
-
 BLOCK_ROUNDS = 1024
 """Rounds in a block, except in the last one."""
 

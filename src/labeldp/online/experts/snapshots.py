@@ -21,9 +21,7 @@ from labeldp.privacy import InputError, Path, Randomness
 
 SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 """The first line of every stored state."""
-
 _ROOM = "labeldp.online."
-
 NOT_A_STATE = "state is not one that state_dict() gave, or it is of another version of labeldp, or it was changed"
 
 
@@ -151,7 +149,6 @@ def _kinds() -> dict[str, Any]:
 
 
 SNAPSHOT_FORMAT = 1
-
 FIRST_EPOCH_ROUNDS = 1024
 """Rounds of the first epoch where the horizon is not known; each further epoch has twice as many."""
 

@@ -27,7 +27,6 @@ from labeldp.privacy import (
 from labeldp.sampling import fresh_words
 
 S = TypeVar("S", bound=HasRounds)
-
 BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
 """How many losses are processed together, but at least so many rounds."""
 
