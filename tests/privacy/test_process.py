@@ -151,10 +151,10 @@ def test_copies_are_refused(name: str, double: Callable[[Any], Any], tmp_path: P
 
 
 def test_every_kind_says_what_to_do() -> None:
-    kinds, bases = list[type](), [Uncopied]
+    kinds, bases = list[type](), [NotCopyable]
     while bases:
         below = bases.pop().__subclasses__()
-        kinds += [kind for kind in below if kind is not OwnProcess]
+        kinds += [kind for kind in below if kind is not SingleProcess]
         bases += below
     assert len(kinds) >= 8
     for kind in kinds:

@@ -16,12 +16,12 @@ from labeldp.privacy import (
     Ledger,
     LedgerLike,
     Neighbors,
-    OwnProcess,
     Path,
     PrivacyLoss,
     Randomness,
     RandomSource,
     Request,
+    SingleProcess,
     SystemRandomness,
     Trust,
     as_successive,
@@ -42,11 +42,11 @@ class OnlineLedger(LedgerLike, Protocol):
         """Every charge so far, oldest first."""
 
 
-class ChargedLearner(OwnProcess):
+class ChargedLearner(SingleProcess):
     """Base of the learners that are charged to a ledger before they play; each belongs to the process that made it."""
 
-    _uncopied = "a learner cannot be copied or pickled: two of them would each release the same losses"
-    _forked = "this learner belongs to the process that made it: its fork would release losses again"
+    _why_no_copy = "a learner cannot be copied or pickled: two of them would each release the same losses"
+    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def _begin(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
         """Take randomness and ledger: fresh randomness and a new ledger with this budget where there is none."""
@@ -55,7 +55,7 @@ class ChargedLearner(OwnProcess):
         if not callable(getattr(self._ledger, "draw", None)):
             raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
         self._lock, self._rounds = threading.Lock(), 0
-        self._belong()
+        self._claim_process()
 
     @property
     def rounds(self) -> int:

@@ -63,9 +63,9 @@ class PrivateOnlineConvex(ChargedLearner):
         True
     """
 
-    _uncopied = (
-        f"{ChargedLearner._uncopied}. There are no snapshots of PrivateOnlineConvex, so that it lives as long as its "
-        "process"
+    _why_no_copy = (
+        f"{ChargedLearner._why_no_copy}. There are no snapshots of PrivateOnlineConvex, so that it lives as long as "
+        "its process"
     )
 
     def __init__(

@@ -20,6 +20,7 @@ from labeldp.privacy import (
     RandomnessKind,
     RandomSource,
     decimal,
+    float_below,
     total_loss,
 )
 
@@ -69,7 +70,7 @@ class PrivateExperts(ChargedLearner):
         (1000, True, True)
     """
 
-    _uncopied = f"{ChargedLearner._uncopied}. Use state_dict() and PrivateExperts.from_state_dict"
+    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateExperts.from_state_dict"
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class PrivateExperts(ChargedLearner):
         dataset: str = "losses",
     ) -> None:
         budget = Budget(epsilon, delta)
-        exact = (float_within(decimal(epsilon, "epsilon")), float_within(decimal(delta, "delta")))
+        exact = (float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta")))
         self._settings = Settings(d, horizon, *exact, method, neighbors, loss_bits)
         self._start(secrets.token_hex(8), rng, ledger, budget, dataset)
         self._epoch = self._opened(0)
