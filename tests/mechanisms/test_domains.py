@@ -1,6 +1,7 @@
 """Labels in, codes out, and back; what is outside is refused without a word about it."""
 
 import itertools
+import json
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms import Classes, Interval
+from labeldp.mechanisms import Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms.domains import DOMAINS as REGISTRY
 from labeldp.privacy import DomainError, InputError
 
 OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of"
@@ -405,3 +407,31 @@ def test_a_truth_value_is_its_text_in_python_as_in_a_file(names: Any, label: Any
     for labels in ([label], [np.array(label)[()]], *arrays):
         assert domain.encode(labels).tolist() == [code]
     assert Classes([str(name) for name in names]).encode(["false" if label is False else str(label).lower()]) == [code]
+
+
+GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 2)])
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Classes(3),
+        Classes(("no", "yes")),
+        Interval(-1, 0.1, grid=7),
+        Interval(0, 10, clip=True),
+        Located(GRID, Classes(("a", "b"))),
+        Located(GRID, Interval(0, 1, grid=5)),
+    ],
+)
+def test_a_domain_is_read_from_its_description(domain: Domain) -> None:
+    assert Domain.from_json(json.loads(json.dumps(domain.to_json()))) == domain
+
+
+def test_every_domain_has_a_description_that_is_read() -> None:
+    assert set(REGISTRY.values()) == set(Domain.__subclasses__())
+
+
+@pytest.mark.parametrize("content", [{}, {"colors": []}, None, 3, {"classes": ["one"]}])
+def test_what_describes_no_domain_is_refused(content: Any) -> None:
+    with pytest.raises(InputError):
+        Domain.from_json(content)

@@ -1,12 +1,10 @@
 """The choice of one class for each public group, by its counts: the exponential mechanism and permute-and-flip."""
 
-from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import exp
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +47,8 @@ def _next(stream: WordStream, active: NDArray[np.intp], untried: NDArray[np.bool
 
 def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.float64]:
     """P(class) under `select` for the counts (K,) of one group, in doubles; without trying again K is at most 16."""
-    accepted = _acceptance(counts, unit)
+    array = np.asarray(counts, dtype=np.int64)
+    accepted = np.array([exp(-float(unit) * int(deficit)) for deficit in array.max() - array])
     if again:
         return accepted / accepted.sum()
     if len(accepted) > 16:
@@ -61,31 +60,20 @@ def selection_law(counts: Any, unit: Fraction, *, again: bool) -> NDArray[np.flo
     return result
 
 
-def _acceptance(counts: Any, unit: Fraction) -> NDArray[np.float64]:
-    array = np.asarray(counts, dtype=np.int64)
-    return np.array([exp(-float(unit) * int(deficit)) for deficit in array.max() - array])
-
-
 def _rejections(others: NDArray[np.float64], size: int) -> float:
     """Return P(exactly `size` others are tried before a class, and all are rejected)."""
-    total = sum(float(np.prod(1 - others[list(subset)])) for subset in _subsets(len(others), size))
+    total = sum(float(np.prod(1 - others[list(subset)])) for subset in combinations(range(len(others)), size))
     orders = 1.0
     for i in range(size):
         orders *= (i + 1) / (len(others) - i)
     return total * orders / (len(others) + 1)
 
 
-def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    return combinations(range(count), size)
-
-
 class _Selection(CountMechanism):
     """Pick a class for each group by its count; see `select`."""
 
-    @property
-    @abstractmethod
-    def tries_again(self) -> bool:
-        """Whether a rejected class may be tried again."""
+    tries_again: ClassVar[bool]
+    """Whether a rejected class may be tried again."""
 
     def _calibrate(self) -> None:
         if self.unit < MIN_RATE:
@@ -132,10 +120,7 @@ class ExponentialMechanism(_Selection):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """
 
-    @property
-    def tries_again(self) -> bool:
-        """Yes."""
-        return True
+    tries_again: ClassVar[bool] = True
 
 
 @final
@@ -150,7 +135,4 @@ class PermuteAndFlip(_Selection):
     Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
     """
 
-    @property
-    def tries_again(self) -> bool:
-        """No: each class is tried once."""
-        return False
+    tries_again: ClassVar[bool] = False

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from fractions import Fraction
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -13,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from labeldp.mechanisms import Classes, Interval
+from labeldp.mechanisms import Classes, Domain
 from labeldp.privacy import Certificate, InputError, checked_certificate
 from labeldp.tables import TableEncoder, atomic_write
 from labeldp.workflows.fit.data import ImageShape
@@ -110,20 +109,12 @@ class Bundle:
             raise InputError(f"{path} is damaged or of another version of labeldp")
         try:
             noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
-            model = Model(_domain(content), estimator, noise)
+            model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
             kind = ImageShape if "images" in content["features"] else TableEncoder
             return cls(model, kind.from_json(content["features"]))
         except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
             problem = f"{path} is damaged: it does not describe a model of labeldp"
         raise InputError(problem)
-
-
-def _domain(content: dict[str, Any]) -> Classes | Interval:
-    """What a description says of the labels."""
-    if "range" not in content:
-        return Classes(tuple(content["classes"]))
-    low, high = (float(Fraction(content["range"][end])) for end in ("low", "high"))
-    return Interval(low, high, content["range"]["grid"], content["range"].get("clip", False))
 
 
 def _dumped(estimator: Any) -> bytes:
