@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a negative delta": ({"delta": -1e-6}, "delta must lie in"),
     "evaluation": ({"evaluation": 1.0}, "evaluation must be a share"),
     "everything held out": ({"evaluation": 0.999}, "labels must hold more records"),
-    "dimension": ({"dimension": 0}, "dimension must be a positive integer"),
+    "dimension": ({"dimension": 0}, "dimension must be an integer, at least 1"),
     "ridge": ({"ridge": -1.0}, "ridge must be a positive factor"),
     "representation": ({"representation": "pca"}, "scikit-learn transformer"),
     "rng": ({"rng": 7}, "rng must be"),

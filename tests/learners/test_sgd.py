@@ -287,7 +287,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no width": ({"features": np.zeros((20, 0))}, "at least one row and one column"),
     "diameter": ({"diameter": 0}, "diameter must be a positive finite number"),
     "endless": ({"diameter": math.inf}, "diameter must be a positive finite number"),
-    "passes": ({"passes": 0}, "passes must be a positive integer"),
+    "passes": ({"passes": 0}, "passes must be an integer, at least 1"),
     "epsilon": ({"epsilon": -1}, "epsilon must be positive"),
     "printed": ({"steps": "printed"}, "epsilon must be below 1 for the steps as printed"),
     "steps": ({"steps": "small"}, "steps must be"),
@@ -317,7 +317,7 @@ def test_bad_input_of_the_gaussian_one_is_refused_and_nothing_is_charged() -> No
     for given, words in (
         ({"delta": 0}, "delta must lie in"),
         ({"loss": UnitVectorLoss(2)}, "loss must be for the 3 classes"),
-        ({"order_seed": -1}, "order_seed must be an integer that is not negative"),
+        ({"order_seed": -1}, "order_seed must be an integer, at least 0"),
     ):
         with pytest.raises(InputError, match=words):
             ldp.learners.lp_normal_sgd(FEATURES, holder, **{**asked, **given})

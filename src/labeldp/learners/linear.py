@@ -33,6 +33,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_integer,
     decimal,
     float_below,
     gather,
@@ -207,11 +208,7 @@ def _refine(value: Any) -> tuple[Refinement, ...]:
 
 
 def _dimension(value: Any) -> int:
-    if value is None:
-        return MAX_DIMENSION
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise InputError("dimension must be a positive integer")
-    return int(value)
+    return MAX_DIMENSION if value is None else check_integer(value, "dimension")
 
 
 def _ridge(value: Any) -> float:

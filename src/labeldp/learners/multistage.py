@@ -37,6 +37,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_integer,
     float_below,
     gather,
     positive_epsilon,
@@ -285,8 +286,7 @@ class _Plan:
 
 def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:
     """Refuse before anything is charged what could not be finished after it."""
-    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
-        raise InputError("stages must be a positive integer")
+    check_integer(stages, "stages")
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if is_noise_aware(each))
@@ -369,10 +369,9 @@ def cluster_prior(
     count = default_clusters(curator.records, classes) if clusters is None else clusters
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= curator.records:
         raise InputError("clusters must be an integer from 1 to the number of records")
-    if isinstance(clusterings, bool) or not isinstance(clusterings, int | np.integer) or clusterings < 1:
-        raise InputError("clusterings must be a positive integer")
+    clusterings = check_integer(clusterings, "clusterings")
     spent = default_epsilon(curator.records, int(count)) if epsilon is None else epsilon
-    part = float_below(positive_epsilon(spent) / int(clusterings))
+    part = float_below(positive_epsilon(spent) / clusterings)
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}

@@ -20,7 +20,18 @@ from labeldp.mechanisms import (
     RandomizedResponseWithPrior,
     debias,
 )
-from labeldp.privacy import CuratorLike, Floats, InputError, Public, RandomSource, Release, positive_epsilon
+from labeldp.privacy import (
+    CuratorLike,
+    Floats,
+    InputError,
+    Public,
+    RandomSource,
+    Release,
+    check_integer,
+    check_positive,
+    positive_epsilon,
+    set_fields,
+)
 
 Steps = Literal["sharp", "printed"]
 
@@ -229,13 +240,9 @@ class _Descent:
             raise InputError(f"loss must be for the {curator.domain.size} classes of the labels")
         features = row_table(features)
         check_rows(features, curator.records)
-        if isinstance(diameter, bool) or not isinstance(diameter, int | float) or not 0 < diameter < math.inf:
-            raise InputError("diameter must be a positive finite number")
-        if isinstance(passes, bool) or not isinstance(passes, int) or passes < 1:
-            raise InputError("passes must be a positive integer")
-        if isinstance(order_seed, bool) or not isinstance(order_seed, int | np.integer) or order_seed < 0:
-            raise InputError("order_seed must be an integer that is not negative")
-        return cls(curator.domain, loss, features, loss.rows(features), float(diameter), passes, int(order_seed))
+        radius, passes = check_positive(diameter, "diameter"), check_integer(passes, "passes")
+        order_seed = check_integer(order_seed, "order_seed", 0)
+        return cls(curator.domain, loss, features, loss.rows(features), radius, passes, order_seed)
 
     def model(self, labels: Floats, moment: float) -> Model:
         """The last weights of projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K).
@@ -260,8 +267,7 @@ class _Descent:
 def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateSets] | Release[CandidateSets]:
     """The k likeliest classes of each record, as public or as released as the prior is."""
     size = curator.domain.size
-    if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= size:
-        raise InputError(f"top_k must be an integer from 1 to {size}")
+    top_k = check_integer(top_k, "top_k", most=size)
     sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), top_k)
     return prior.map(lambda _: sets) if isinstance(prior, Release) else Public(sets, why=prior.why)
 
@@ -282,7 +288,7 @@ class SoftmaxRegression:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_number(self.clip, "clip")
+        check_positive(self.clip, "clip")
 
     @property
     def lipschitz(self) -> float:
@@ -329,9 +335,8 @@ class UnitVectorLoss:
     lipschitz: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_number(self.lipschitz, "lipschitz")
-        if isinstance(self.classes, bool) or not isinstance(self.classes, int) or self.classes < 2:
-            raise InputError("classes must be an integer, at least 2")
+        check_positive(self.lipschitz, "lipschitz")
+        set_fields(self, classes=check_integer(self.classes, "classes", 2))
 
     def spread(self, count: int) -> float:
         """2 L² for two opposite gradients, nothing for one."""
@@ -395,8 +400,3 @@ def clipped_rows(features: Any, clip: float) -> Floats:
     rows = np.asarray(number_table(features, gaps=False), dtype=np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, clip)))
-
-
-def _check_number(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
-        raise InputError(f"{name} must be a positive finite number")

@@ -25,6 +25,7 @@ from labeldp.privacy import (
     Public,
     Randomness,
     Words,
+    check_integer,
     exp_bounds,
     float_above,
     positive_epsilon,
@@ -302,9 +303,8 @@ class RandomizedResponseTopK(_CandidateResponse):
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= self.domain.size:
-            raise InputError(f"k must be an integer from 1 to {self.domain.size}")
-        set_fields(self, candidates=CandidateSets.top(rows, int(k)), public_inputs=(PublicInput.of(prior, "prior"),))
+        k = check_integer(k, "k", most=self.domain.size)
+        set_fields(self, candidates=CandidateSets.top(rows, k), public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
         self._calibrate()
 

@@ -22,6 +22,7 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomSource,
     Release,
+    check_integer,
     float_above,
     gather,
     positive_epsilon,
@@ -100,8 +101,7 @@ def fit_best(
         raise InputError("features must have one row for each record of the labels")
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError("seed must be an integer that is not negative")
+    seed = check_integer(seed, "seed", 0)
     epsilon = float_above(positive_epsilon(epsilon))
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
