@@ -183,8 +183,7 @@ def test_a_prior_that_was_charged_as_local_is_found_under_central(
 ) -> None:
     """`--trust local --prior clusters`, the default, once released counts that somebody took who saw all labels."""
     with monkeypatch.context() as earlier:
-        for place in ("local", "networks"):
-            earlier.setattr(f"labeldp.workflows.fit.{place}.refuse_local_prior", lambda settings: None)
+        earlier.setattr("labeldp.workflows.fit.recipe.refuse_local_prior", lambda settings: None)
         assert labeldp(*QUICK, *STAGES, "--prior", "clusters").status == 0
     charged = steps(people)
     assert len(charged) == 4

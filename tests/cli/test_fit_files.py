@@ -12,7 +12,7 @@ from cli.conftest import PUBLIC, Ran
 from labeldp.curator import LedgerFile
 from labeldp.workflows import FitSettings
 from labeldp.workflows.fit.data import PrivateRows
-from labeldp.workflows.fit.run import _Asked
+from labeldp.workflows.fit.job import FitJob
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = (*FIT, "--model", "logistic", "--out", "model")
@@ -75,8 +75,8 @@ def test_the_word_is_said_again_by_the_command_of_the_report_and_names_no_other_
     assert labeldp(*fit, PUBLIC).status == 0
     found = summary(people)
     assert found["command"].endswith(f"--test public.csv {PUBLIC}")
-    asked = _Asked.read("people.csv", _settings(), "l.ledger", "model", "public.csv")
-    assert found["request"] == asked.request and asked.command.endswith("--test public.csv")
+    job = FitJob.read("people.csv", _settings(), "l.ledger", "model", "public.csv")
+    assert found["request"] == job.request and job.command.endswith("--test public.csv")
 
 
 def _settings() -> FitSettings:

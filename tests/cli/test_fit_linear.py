@@ -80,7 +80,7 @@ def test_the_report_says_whom_to_trust_how_much_noise_there_is_and_what_stays_se
     found = summary(fitted[0])
     assert [(stage["name"], stage["records"]) for stage in found["stages"]] == [("linear", 540), ("evaluation", 60)]
     assert found["model"] == (
-        "a linear model of numbers, categories and random trees’ leaves, learnt from one release of noisy sums"
+        "a linear model of numbers, categories and random trees’ leaves, learned from one release of noisy sums"
     )
     assert any(text.startswith("Gaussian noise was added to every sum") for text in found["published"])
     assert "The sums as they were before noise was added." in found["secret"]
@@ -146,10 +146,15 @@ def test_rows_of_other_bits_are_refused_before_the_sums_could_be_charged_again(
                    "--change").status == 0  # fmt: skip
     charged, rows = steps(fitted[0]), moments.GridRows.of
     monkeypatch.setattr(moments.GridRows, "of", lambda features, *others: rows(_nudged(features), *others))
-    for out in ("model", "again"):
-        ran = labeldp(*FIT[:-1], out)
-        assert ran.status == 1 and "other bits" in ran.err and ran.err.count("\n") == 1, ran
-        assert steps(fitted[0]) == charged
+    ran = labeldp(*FIT[:-1], "again")
+    assert ran.status == 1 and "other bits" in ran.err and ran.err.count("\n") == 1, ran
+    assert steps(fitted[0]) == charged
+    # A directory that holds this very fit is left as it is: nothing is learned again.
+    files = {path.name: path.read_bytes() for path in (fitted[0] / "model").iterdir()}
+    ran = labeldp(*FIT)
+    assert ran.status == 0, ran
+    assert {path.name: path.read_bytes() for path in (fitted[0] / "model").iterdir()} == files
+    assert steps(fitted[0]) == charged and not (fitted[0] / "again").exists()
 
 
 def _nudged(features: Any) -> Any:

@@ -20,8 +20,7 @@ from cli.test_fit_again import KILLED, steps
 from cli.test_refusals import refused
 from labeldp.curator import LedgerFile
 from labeldp.workflows import FitSummary
-from labeldp.workflows.fit import local as released_plans
-from labeldp.workflows.fit import simulate
+from labeldp.workflows.fit import local, simulate
 
 LABELS = ("--label", "price", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
 FIT = ("fit", "homes.csv", *LABELS, "--epsilon", "8", "--out", "model")
@@ -70,7 +69,7 @@ def test_one_command_makes_a_model_of_numbers(labeldp: Callable[..., Ran], folde
     assert test["error"] < 0.75 * np.std(homes(300, seed=2)["price"]) and test["absolute"] < test["error"]
     assert numbers["error"]["low"] <= 2 * test["error"] and numbers["error"]["high"] > 0
     assert numbers["gain"]["low"] > 0 and found["classes"] == [] and found["accuracy"] is None
-    assert found["model"].endswith("learnt from one release of noisy labels")  # which model, the noise decides
+    assert found["model"].endswith("learned from one release of noisy labels")  # which model, the noise decides
     assert found["command"].startswith("labeldp fit homes.csv --label price --range 0,100 --epsilon 8")
     assert "--model auto" in found["command"] and "--grid" not in found["command"]
     assert labeldp("certificate", "model").status == 0
@@ -260,7 +259,7 @@ def test_the_sizes_of_a_plan_can_be_given(
 def test_few_records_have_their_features_shuffled_where_each_is_looked_up(
     labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(simulate, "SHUFFLED", 60)
+    monkeypatch.setattr(simulate, "MAX_SHUFFLED", 60)
     assert labeldp(*FIT, "--model", "neighbors").status == 0
     assert {each["feature"] for each in summary(folder)["importance"]} == {"size", "age", "town"}
 
@@ -321,7 +320,7 @@ def test_cells_and_neighbors_learn_classes(labeldp: Callable[..., Ran], folder: 
 def test_of_many_records_some_say_how_many_neighbors_to_take(
     labeldp: Callable[..., Ran], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(released_plans, "SOME", 400)
+    monkeypatch.setattr(local, "TUNING_RECORDS", 400)
     assert labeldp(*FIT, "--model", "neighbors").status == 0
     found = summary(folder)
     assert found["numbers"]["gain"]["low"] > 0 and "nearest records" in found["model"]

@@ -140,6 +140,22 @@ def test_labels_that_changed_are_refused_until_a_revision_says_so(path: Path) ->
     assert np.array_equal(curator(path).release(response(), rng=holder.ledger.randomness).value, first)
 
 
+def test_labels_are_compared_with_those_of_before_without_a_charge(path: Path) -> None:
+    """The refusal is on record; nothing is remembered of labels of which nothing was released."""
+    changed = LABELS.copy()
+    changed[7] = (changed[7] + 1) % 3
+    for labels in (changed, LABELS):
+        curator(path, labels).check_labels()
+    curator(path).release(response(), rng=SYSTEM)
+    curator(path).check_labels()
+    curator(path, changed, revision="corrected").check_labels()
+    assert people(path).differences == 0
+    with pytest.raises(ldp.LedgerError, match="--revision NAME"):
+        curator(path, changed).check_labels()
+    assert people(path).differences == 1 and people(path).spent.epsilon() == 1.0
+    ldp.Curator(changed, domain=DOMAIN, budget=ldp.Budget(1)).check_labels()  # a ledger in memory keeps no digest
+
+
 def test_labels_that_changed_are_refused_through_a_part_that_did_not(path: Path) -> None:
     parts = ldp.Public(np.arange(300) % 2, why="a test")
     curator(path).split(parts)[0].release(response(), rng=SYSTEM)

@@ -80,7 +80,7 @@ def steps(folder: Path) -> list[tuple[str, str]]:
         (
             (*CNN, "--prior", "clusters", "--trust", "central"),
             ["cluster prior", "stage 1", "stage 2", "evaluation"],
-            "learnt in 2 stages",
+            "learned in 2 stages",
         ),
         (BEST, ["linear", "linear, round 2", "labels", "evaluation"], "a linear model of noisy sums and of a compact"),
     ],

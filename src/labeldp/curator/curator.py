@@ -247,6 +247,21 @@ class Curator(NotCopyable):
         """
         self._ledger.require([Request({}, loss, self._path, step=self._named(step)) for step, loss in steps.items()])
 
+    def check_labels(self) -> None:
+        """Refuse labels that are not those of earlier releases; nothing is charged.
+
+        A ledger file puts the refusal on record. A ledger in memory cannot tell labels apart, and refuses none.
+
+        Raises:
+            LedgerError: the labels changed.
+        """
+        key, scheme = self._ledger.digest_key, _scheme(self._whole._ids)
+        if key is not None:
+            traces = self._whole._fingerprint(key).traces(scheme)
+            labels = self._fingerprint(key).labels
+            zero = PrivacyLoss.zero()
+            self._ledger.check_labels(Request({}, zero, self._path, labels=labels, scheme=scheme, traces=traces))
+
     def split(self, parts: Public[Any]) -> list["Curator"]:
         """Return one curator for each part of the records; the ledger charges the worst of the parts.
 

@@ -494,6 +494,15 @@ class DatasetLedger(NotCopyable):
         known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
         check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
 
+    def check_labels(self, request: Request) -> None:
+        """Refuse labels that are not those of earlier requests, on record; nothing is charged.
+
+        Raises:
+            LedgerError: the labels changed.
+        """
+        with self._transaction(request, keep=False):
+            pass
+
     def afford(self, mechanism: Any) -> None:
         """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
 
@@ -555,8 +564,8 @@ class DatasetLedger(NotCopyable):
         return None
 
     @contextmanager
-    def _transaction(self, request: Request) -> Iterator[LedgerTransaction]:
-        """Open a transaction on the dataset; it is refused where the labels are not those of before."""
+    def _transaction(self, request: Request, *, keep: bool = True) -> Iterator[LedgerTransaction]:
+        """Open a transaction on the dataset, refused where the labels are not those of before; `keep` their traces."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         changed = LedgerError(_OTHER_LABELS.format(self._called))
@@ -564,7 +573,8 @@ class DatasetLedger(NotCopyable):
             transaction = LedgerTransaction(connection, dataset, self.revision)
             same = transaction.has_same_labels(request)
             if same:
-                transaction.keep_traces(request)
+                if keep:
+                    transaction.keep_traces(request)
                 yield transaction
             else:
                 transaction.count_difference()  # on disk before it is told

@@ -130,6 +130,13 @@ class RandomizedResponse(FiniteMechanism):
         """P(output is the truth)."""
         return self.law.keep / WORD
 
+    def describe_noise(self, number: Callable[[float], str] = str) -> str:
+        """Return the chance that a released label is the true one, in a sentence."""
+        return (
+            f"A label was released as it is with a probability of {self.keep_probability:.3f} where every class "
+            "could be the answer, else as another class."
+        )
+
     def privacy_loss(self) -> PrivacyLoss:
         """Return the exact loss of K-ary randomized response."""
         return PrivacyLoss.response(self.epsilon, self.domain.size)

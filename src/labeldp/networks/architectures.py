@@ -1,4 +1,4 @@
-"""The networks: a compact one for a processor, the two of the paper, a plain one for tables, one for pairs of ids."""
+"""Networks: a compact one for a processor, the two of the paper, a plain one for tables, one for pairs of ids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.privacy import InputError
-
-GRAY_SIDE = 28
 
 
 class ConvUnit(nn.Sequential):  # type: ignore[misc]
@@ -34,17 +32,17 @@ class Network(nn.Module):  # type: ignore[misc]
         self.head = nn.Linear(width, classes)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, shape (n, K)."""
+        """Return logits, shape (n, K)."""
         return self.head(self.encoder(inputs))
 
     @property
     def width(self) -> int:
-        """Of the embedding."""
+        """The width of the embedding."""
         return int(self.head.in_features)
 
 
 def compact_cnn(shape: tuple[int, ...], classes: int) -> Network:
-    """At most 150,000 parameters for images of 28 or 32 pixels, made for processors without an accelerator."""
+    """Build a network of at most 150,000 parameters for images of 28 or 32 pixels, quick without an accelerator."""
     channels = _channels(shape)
     encoder = nn.Sequential(
         ConvUnit(channels, 32, 5, 2),
@@ -67,12 +65,12 @@ class InceptionBlock(nn.Module):  # type: ignore[misc]
         self.wide = ConvUnit(channels, wide, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Both results, joined along the channels."""
+        """Return both results, joined along the channels."""
         return torch.cat([self.narrow(inputs), self.wide(inputs)], dim=1)
 
 
 def inception(shape: tuple[int, ...], classes: int) -> Network:
-    """The small Inception for images of 28 pixels.
+    """Build the small Inception for images of 28 pixels.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
     """
@@ -111,14 +109,14 @@ class ResidualBlock(nn.Module):  # type: ignore[misc]
         self.shortcut = None if same else nn.Conv2d(channels, width, 1, stride=stride, bias=False)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The input, or a projection of it, plus what the convolutions add."""
+        """Return the input, or a projection of it, plus what the convolutions add."""
         active = torch.relu(self.norms[0](inputs))
         added = self.second(torch.relu(self.norms[1](self.first(active))))
         return added + (inputs if self.shortcut is None else self.shortcut(active))
 
 
 def resnet18(shape: tuple[int, ...], classes: int) -> Network:
-    """ResNet-18 V2 for images of 32 pixels: its first layer is one 3 x 3 convolution of stride 1.
+    """Build ResNet-18 V2 for images of 32 pixels: its first layer is one 3 x 3 convolution of stride 1.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
     """
@@ -132,7 +130,7 @@ def resnet18(shape: tuple[int, ...], classes: int) -> Network:
 
 
 def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
-    """Two hidden layers, for tables and flattened images."""
+    """Build two hidden layers, for tables and flattened images."""
     size = int(torch.Size(shape).numel())
     layers = [nn.Flatten(), nn.Linear(size, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
     layers += [nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
@@ -154,14 +152,14 @@ class PairEncoder(nn.Module):  # type: ignore[misc]
             nn.init.normal_(table.weight, std=0.05)
 
     def forward(self, pairs: Tensor) -> Tensor:
-        """Embeddings of pairs of ids, shape (n, 2 width)."""
+        """Return embeddings of pairs of ids, shape (n, 2 width)."""
         factors = [table(pairs[:, place]) for place, table in enumerate(self.factors)]
         profiles = [table(pairs[:, place]) for place, table in enumerate(self.profiles)]
         return torch.cat([factors[0] * factors[1], self.mixer(torch.cat(profiles, dim=1))], dim=1)
 
 
 def collaborative(counts: tuple[int, ...], classes: int) -> Network:
-    """The two-branch collaborative-filtering network on pairs (user, item).
+    """Build the two-branch collaborative-filtering network on pairs (user, item).
 
     Args:
         counts: of users and of items.
@@ -184,7 +182,7 @@ NETWORKS: dict[str, Callable[[tuple[int, ...], int], Network]] = {
 
 
 def build(name: str, shape: tuple[int, ...], classes: int, seed: int) -> Network:
-    """A network with weights from a public seed.
+    """Build a network with weights from a public seed.
 
     Raises:
         InputError: an unknown name, or inputs of another shape than the network takes.
@@ -197,12 +195,12 @@ def build(name: str, shape: tuple[int, ...], classes: int, seed: int) -> Network
 
 
 def parameters(network: Any) -> int:
-    """How many numbers training may change."""
+    """Return how many numbers training may change."""
     return sum(weight.numel() for weight in network.parameters())
 
 
 def _channels(shape: tuple[int, ...]) -> int:
-    """Of images; anything else is refused."""
+    """Return the channels of images, and refuse anything else."""
     if len(shape) != 3 or shape[0] not in (1, 3) or min(shape[1:]) < 8:
         raise InputError(
             "features must be images, shape (n, h, w) or (n, h, w, 3), of at least 8 pixels a side; tables go to "

@@ -1,4 +1,4 @@
-"""Train_bags, the paper's network."""
+"""Training of a module on released sums over bags, and the paper's network."""
 
 import copy
 import math
@@ -34,7 +34,7 @@ class BagTargets:
 
     @classmethod
     def of(cls, release: Release[Any]) -> "BagTargets":
-        """What `BagSum` or `NoisyWeightedLLP` released, or `read_bags` read of them.
+        """Make targets of what `BagSum` or `NoisyWeightedLLP` released, or `read_bags` read of them.
 
         Raises:
             InputError: another release.
@@ -55,14 +55,14 @@ class BagTargets:
         return len(self.sums)
 
     def members(self, bags: Tensor) -> tuple[Tensor, Tensor]:
-        """The records of some bags, and for each of them the place of its bag among these."""
+        """Return the records of some bags, and for each of them the place of its bag among these."""
         sizes = self.starts[bags + 1] - self.starts[bags]
         places = torch.repeat_interleave(torch.arange(len(bags)), sizes)
         within = torch.arange(int(sizes.sum())) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
         return self.order[self.starts[bags][places] + within], places
 
     def loss(self, predictions: Tensor, bags: Tensor) -> Tensor:
-        """The mean over records of the squared errors of their bags' sums.
+        """Return the mean over records of the squared errors of their bags' sums.
 
         Args:
             predictions: for the records of these bags, in the order of `members`, shape (b,).
@@ -77,13 +77,13 @@ class BagTargets:
 
 
 def appendix_network(features: int) -> nn.Sequential:
-    """Layers of 128 and 64, and one number. Source: Brahmbhatt, Appendix K."""
+    """Build layers of 128 and 64, and one number. Source: Brahmbhatt, Appendix K."""
     layers = nn.Linear(features, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1)
     return nn.Sequential(*layers)
 
 
 def two_pass(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
-    """The loss of some bags, and its gradient added to the parameters, a few records in memory at a time.
+    """Return the loss of some bags and add its gradient to the parameters, a few records in memory at a time.
 
     The first pass finds by how much each bag's sum is missed, without a graph; the second has for each record the
     weight −2 (miss) w, which is all that the gradient knows of the other records of its bag. The module must answer the

@@ -1,4 +1,4 @@
-"""Fit_best: head, distillation, noisy labels."""
+"""`fit_best`: a linear head, a network distilled from it, and noisy labels on what is left of epsilon."""
 
 import hashlib
 from collections.abc import Callable
@@ -107,20 +107,20 @@ def fit_best(
         raise InputError("evaluation must be a share of the records, in [0, 1)")
     mapping = Remembered(default_representation(features) if representation is None else representation)
     net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
-    plan = _Plan(features, curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed)
-    plan.dry_run()
+    fit = _Fit(features, curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed)
+    fit.dry_run()
     if not evaluation:
-        return plan.learn(curator, np.arange(curator.records))
+        return fit.learn(curator, np.arange(curator.records))
 
     def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        model = plan.learn(training, np.flatnonzero(~held))
+        model = fit.learn(training, np.flatnonzero(~held))
         return model, model.value.predict_proba(features[held])
 
     return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
 def default_representation(features: Any) -> Any:
-    """`PatchFilters` for images, `TableMap` for tables."""
+    """Return `PatchFilters` for images, `TableMap` for tables."""
     shape = np.shape(features)
     if len(shape) < 3:
         return TableMap()
@@ -128,7 +128,7 @@ def default_representation(features: Any) -> Any:
 
 
 def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
-    """What the head and the noisy labels may cost, together exactly (epsilon, delta): chosen from public numbers.
+    """Return what the head and the noisy labels may cost, together exactly (epsilon, delta), from public numbers.
 
     The noisy labels get the epsilon above `HEAD_FIRST`, if it is not below `LEAST_RESPONSE`; the head gets the largest
     one at which both together, composed, stay within the limit.
@@ -154,7 +154,7 @@ def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
 
 
 def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLoss]:
-    """The releases of `fit_best` on its training records by name, and what each costs at most.
+    """Return the releases of `fit_best` on its training records by name, and what each costs at most.
 
     Args:
         domain: of the labels.
@@ -167,8 +167,8 @@ def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLos
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What all steps share."""
+class _Fit:
+    """What all steps of `fit_best` share."""
 
     features: Any = field(repr=False)
     domain: Classes
@@ -185,7 +185,7 @@ class _Plan:
         self.network.dry_run(self.features, self.domain.size)
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
-        """All steps, on the labels of some of the records."""
+        """Do all steps, on the labels of some of the records."""
         head_epsilon, rest = shares(self.epsilon, self.delta, self.domain.size)
         curator.require(steps(self.domain, self.epsilon, self.delta))
         nets: list[NetworkClassifier] = []
@@ -212,13 +212,13 @@ class _Plan:
         return self.joined([head, response], head, student)
 
     def distilled(self, teacher: Release[Model], step: str, recipe: Recipe, start: Any) -> NetworkClassifier:
-        """A network that answers like a model, on all records."""
+        """Train a network that answers like a model, on all records."""
         return self._fit(step, recipe, start, teacher.value.predict_proba(self.features))
 
     def taught(
         self, head: Release[Model], response: Release[Any], rows: NDArray[np.intp], start: NetworkClassifier
     ) -> NetworkClassifier:
-        """A network that learns from released labels what the head left open: from their posterior, again and again."""
+        """Train a network on the posterior of the released labels, again and again."""
         evidence, student = Evidence.of(response), start
         known = head.value.predict_proba(self.features)
         for number in range(1, ROUNDS + 1):
@@ -236,11 +236,11 @@ class _Plan:
         return network.fit_soft(self.features, soft, start, step)
 
     def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
-        """A network as a model."""
+        """Return a network as a model."""
         return source.map(lambda _: Model(self.domain, network))
 
     def joined(self, releases: list[Release[Any]], head: Release[Model], student: NetworkClassifier) -> Release[Model]:
-        """Head and network as one model."""
+        """Return head and network as one model."""
         both = Blend((head.value.estimator, student))
         head.value.estimator.representation.forget()
         self.told("student", gather(releases, lambda *_: Model(self.domain, student)))
@@ -268,7 +268,7 @@ class Remembered(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Any:
-        """What the transformer makes of X."""
+        """Transform X, or return the kept result."""
         array = np.ascontiguousarray(X)
         key = hashlib.blake2b(repr((array.shape, array.dtype)).encode() + array.data.tobytes()).digest()
         if key not in self.tables_:
@@ -277,11 +277,11 @@ class Remembered(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self.tables_[key]
 
     def forget(self) -> None:
-        """Drop what was kept."""
+        """Drop the kept results."""
         self.tables_ = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what was kept: it can be computed again."""
+        """Leave out the kept results: they can be computed again."""
         return {name: {} if name == "tables_" else value for name, value in vars(self).items()}
 
 
@@ -299,23 +299,23 @@ class Joint(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def of(cls, parts: tuple[Any, ...], features: Any) -> Self:
-        """Scaled on some of the features."""
+        """Scale the parts by some of the features."""
         sample = features[:: max(len(features) // 5000, 1)]
         totals = [float(np.asarray(part.transform(sample)).var(axis=0).sum()) for part in parts]
         return cls(parts, tuple(1 / max(total, 1e-12) ** 0.5 for total in totals))
 
     def forget(self) -> None:
-        """Drop what parts have kept."""
+        """Drop the results that parts have kept."""
         for part in self.parts:
             if hasattr(part, "forget"):
                 part.forget()
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """It is fitted already."""
+        """Do nothing: the parts are fitted already."""
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """All features, shape (n, p)."""
+        """Return all features, shape (n, p)."""
         blocks = zip(self.parts, self.weights, strict=True)
         return np.hstack([np.asarray(part.transform(X), dtype=np.float32) * np.float32(each) for part, each in blocks])
 
@@ -336,10 +336,10 @@ class Blend(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.parts[0].classes_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities, shape (n, K)."""
+        """Return probabilities, shape (n, K)."""
         logs = [np.log(np.maximum(part.predict_proba(X), 1e-12)) for part in self.parts]
         return np.asarray(softmax(np.mean(logs, axis=0), axis=1))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The likeliest code, shape (n,)."""
+        """Return the likeliest code, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)

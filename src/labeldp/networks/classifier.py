@@ -1,4 +1,4 @@
-"""NetworkClassifier, checkpoints."""
+"""`NetworkClassifier`, and the checkpoints of its training."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ from labeldp.networks.training import (
 )
 from labeldp.privacy import InputError, Public, Release
 
-EVALUATED = 1024
+PREDICT_BATCH = 1024
 """Records that are answered at a time."""
 
 Watch = Callable[[str, Record, int], None]
@@ -157,7 +157,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _recipes(self, inputs: Inputs) -> Sequence[Recipe]:
-        """One for each stage; the last one serves all that follow."""
+        """Return a recipe for each stage; the last one serves all that follow."""
         if self.recipe is None:
             return [Recipe() if inputs.are_images else Recipe(augment=())]
         return [self.recipe] if isinstance(self.recipe, Recipe) else self.recipe
@@ -166,7 +166,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Inputs.of(X, scale, ids=self.network == "collaborative")
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
-        """The weights before the first step, on the device."""
+        """Return the weights before the first step, on the device."""
         shape = self._shape(inputs)
         network = build(self.network, shape, classes, recipe.seed)
         if start is not None:
@@ -181,7 +181,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return network.to(device=self._device(), memory_format=torch.channels_last)
 
     def _shape(self, inputs: Inputs) -> tuple[int, ...]:
-        """Of one record, or the counts of ids."""
+        """Return the shape of one record, or the counts of ids."""
         if self.counts is None:
             return inputs.shape
         if not inputs.fit_into(self.counts):
@@ -192,20 +192,20 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the true class, shape (n, K)."""
+        """Return probabilities of the true class, shape (n, K)."""
         logits = answers(self, X, lambda network, batch: network(batch))
         return functional.softmax(logits.double(), dim=1).numpy()
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The likeliest code, shape (n,)."""
+        """Return the likeliest code, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """The embedding below the head, shape (n, width): features for `fit_linear`, released as the network was."""
+        """Return the embedding below the head, shape (n, width): features for `fit_linear`."""
         return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Once fitted, what predictions need, in NumPy's types: no format has to know torch, or to run code."""
+        """Keep, once fitted, what predictions need, in NumPy's types: no format has to know torch, or to run code."""
         if not hasattr(self, "network_"):
             return dict(vars(self))
         weights = {name: weight.cpu().numpy() for name, weight in self.network_.state_dict().items()}
@@ -225,7 +225,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
-        """Unfitted, with the same arguments; initial weights are shared, not copied."""
+        """Return an unfitted one with the same arguments; initial weights are shared, not copied."""
         return type(self)(**self.get_params(deep=False))
 
     def __deepcopy__(self, memo: Any) -> "NetworkClassifier":
@@ -235,14 +235,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
-    """A function of a fitted estimator's network and of batches, for all records, shape (n, …)."""
+    """Return a function of a fitted estimator's network and of batches, for all records, shape (n, …)."""
     inputs = Inputs.of(X, fitted.scale_, ids=fitted.network == "collaborative")
     if not inputs.fit_into(fitted.shape_):
         raise InputError(f"features must be like those that were learnt from: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device
     found = []
-    for start in range(0, max(len(inputs), 1), EVALUATED):
-        batch = inputs.batch(torch.arange(start, min(start + EVALUATED, len(inputs))), device)
+    for start in range(0, max(len(inputs), 1), PREDICT_BATCH):
+        batch = inputs.batch(torch.arange(start, min(start + PREDICT_BATCH, len(inputs))), device)
         with torch.no_grad(), mixed_precision(device):
             found.append(function(fitted.network_, batch).float().cpu())
     return torch.cat(found)
@@ -264,7 +264,7 @@ class Checkpoint:
     def of(
         cls, folder: Any, step: str, state: State, inputs: Inputs, objective: Objective | None, recipe: Recipe
     ) -> "Checkpoint":
-        """The checkpoint of a step in a folder, which is made; with no objective, of a training without labels."""
+        """Return the checkpoint of a step, and make its folder; without an objective, of a training without labels."""
         if folder is None:
             return cls(None, "")
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -293,7 +293,7 @@ class Checkpoint:
         os.replace(hidden, self.path)
 
     def resume(self, state: State) -> None:
-        """Put a state where the file left it, if there is one.
+        """Bring a state to where the file left it, if there is one.
 
         Raises:
             InputError: the file belongs to another run, or is damaged.

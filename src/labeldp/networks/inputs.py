@@ -1,4 +1,4 @@
-"""Inputs and augmentation."""
+"""Inputs of networks, and random changes of images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Scale:
 
     @classmethod
     def of(cls, raw: Tensor) -> "Scale":
-        """Of images: one number a channel. Of numbers: one a column."""
+        """Learn the scale of each channel of images, or each column of numbers."""
         places = (0, 2, 3) if raw.ndim == 4 else (0,)
         sample = raw[:: max(len(raw) // 10_000, 1)].float()
         spread, mean = torch.std_mean(sample, dim=places, unbiased=False)
@@ -44,7 +44,7 @@ class Inputs:
 
     @classmethod
     def of(cls, features: Any, scale: Scale | None = None, *, ids: bool = False) -> "Inputs":
-        """Checked; scaled as given, or by these records themselves.
+        """Check features, and scale them as given, or by these records themselves.
 
         Args:
             ids: whether pairs of integers are ids, not numbers.
@@ -57,13 +57,13 @@ class Inputs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one record, as `NETWORKS` take it: (c, h, w), (d,), or the counts of ids."""
+        """The shape of one record, as `NETWORKS` take it: (c, h, w), (d,), or the counts of ids."""
         if _are_ids(self.raw):
             return tuple((self.raw.max(dim=0).values + 1).tolist())
         return tuple(self.raw.shape[1:])
 
     def batch(self, records: Tensor, device: torch.device) -> Tensor:
-        """Some records, scaled, on a device."""
+        """Return some records, scaled, on a device."""
         raw = self.raw[records.to(self.raw.device)].to(device)
         if self.scale is None:
             return raw
@@ -74,7 +74,7 @@ class Inputs:
         return (raw.float() - mean) / spread
 
     def fit_into(self, shape: tuple[int, ...]) -> bool:
-        """Whether a network for records of that shape takes these."""
+        """Return whether a network for records of that shape takes these."""
         if _are_ids(self.raw):
             return len(shape) == 2 and all(own <= most for own, most in zip(self.shape, shape, strict=True))
         return self.shape == shape
@@ -90,11 +90,11 @@ class Inputs:
         return _are_ids(self.raw)
 
     def to(self, device: torch.device) -> "Inputs":
-        """The same on another device."""
+        """Return the same on another device."""
         return Inputs(self.raw.to(device), self.scale)
 
     def take(self, records: Any) -> "Inputs":
-        """Some of the records."""
+        """Return some of the records."""
         return Inputs(self.raw[torch.as_tensor(np.asarray(records))], self.scale)
 
     def __len__(self) -> int:
@@ -126,7 +126,7 @@ def _tensor(features: Any, ids: bool) -> Tensor:
 
 
 def crop(images: Tensor, generator: torch.Generator, padding: int | None = None) -> Tensor:
-    """Each image moved by up to `padding` pixels (an eighth of a side) in each direction, zeros where it left.
+    """Move each image by up to `padding` pixels (an eighth of a side) in each direction, with zeros where it left.
 
     Args:
         images: shape (n, c, h, w).
@@ -142,13 +142,13 @@ def crop(images: Tensor, generator: torch.Generator, padding: int | None = None)
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image mirrored left to right, or not."""
+    """Mirror each image left to right, or not."""
     chosen = _integers(len(images), 2, generator, images.device).bool()
     return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
 
 def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A square of half the side, anywhere, blanked in each image.
+    """Blank a square of half the side, anywhere in each image.
 
     Source: DeVries and Taylor, Improved Regularization of Convolutional Neural Networks with Cutout (2017).
     """
@@ -161,7 +161,7 @@ def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def warp(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Each image turned by up to 15 degrees, scaled and sheared by up to 15 percent."""
+    """Turn each image by up to 15 degrees, scale and shear it by up to 15 percent."""
     angle, size, shear, stretch = (_uniform(len(images), generator, images.device) for _ in range(4))
     angle, scales = 0.26 * angle, (1 + 0.15 * size, (1 + 0.15 * size) * (1 + 0.1 * stretch))
     first = torch.stack([angle.cos() * scales[0], -angle.sin() * scales[1] + 0.15 * shear, torch.zeros_like(angle)], 1)
@@ -171,7 +171,7 @@ def warp(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def zoom(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A square of 40 to 100 percent of each image, anywhere in it, in the size of the whole.
+    """Enlarge a square of 40 to 100 percent of each image, anywhere in it, to the size of the whole.
 
     Source: Grill et al., Bootstrap Your Own Latent (2020), appendix B.
     """
@@ -185,7 +185,7 @@ def zoom(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def light(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Contrast changed by up to 40 percent, and brightness by up to 0.4 standard deviations of all pixels."""
+    """Change contrast by up to 40 percent, and brightness by up to 0.4 standard deviations of all pixels."""
     contrast, brightness = (_uniform(len(images), generator, images.device)[:, None, None, None] for _ in range(2))
     return images * (1 + 0.4 * contrast) + 0.4 * brightness
 
@@ -201,7 +201,7 @@ AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
 
 
 def augment(images: Tensor, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
-    """The named changes, one after the other."""
+    """Apply the named changes, one after the other."""
     for name in names:
         images = AUGMENTATIONS[name](images, generator)
     return images
@@ -214,7 +214,7 @@ def check_names(names: tuple[str, ...]) -> None:
 
 
 def mixup(inputs: Tensor, alpha: float, generator: torch.Generator) -> tuple[Tensor, Tensor, float]:
-    """Inputs mixed with those of another record of the batch; the other records; the weight of the first ones.
+    """Mix inputs with those of another record of the batch; return them, the other records, and the first ones' weight.
 
     The weight is drawn from Beta(alpha, alpha); losses are mixed like inputs.
 

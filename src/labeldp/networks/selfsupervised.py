@@ -17,7 +17,7 @@ from torch.nn import functional
 from labeldp.networks.architectures import Network, build
 from labeldp.networks.classifier import Checkpoint, Watch, answers, refusing_large_batches
 from labeldp.networks.inputs import Inputs, augment
-from labeldp.networks.training import Recipe, Record, State, mixed_precision
+from labeldp.networks.training import Recipe, Record, State, mixed_precision, run_epochs
 from labeldp.privacy import InputError
 
 Method = Literal["contrast", "byol"]
@@ -29,7 +29,7 @@ PROJECTED = 128
 TEMPERATURE = 0.2
 """Of the likeness of views, in the contrastive loss."""
 
-FOLLOWING = 0.95
+TARGET_MOMENTUM = 0.95
 """The share of its weights that the target of BYOL keeps in the first step; it rises to 1."""
 
 VIEWS = ("zoom", "flip", "light")
@@ -49,7 +49,7 @@ class Contrast(nn.Module):  # type: ignore[misc]
         self.projector = _mlp(network.width)
 
     def forward(self, views: tuple[Tensor, Tensor]) -> Tensor:
-        """The loss of a batch."""
+        """Return the loss of a batch."""
         count = len(views[0])
         projected = [self.projector(self.network.encoder(view)).float() for view in views]
         joined = functional.normalize(torch.cat(projected), dim=1)
@@ -58,7 +58,7 @@ class Contrast(nn.Module):  # type: ignore[misc]
         return functional.cross_entropy(alike, partners)
 
     def follow(self, done: float) -> None:
-        """Nothing follows."""
+        """Do nothing: no copy follows."""
 
 
 class Bootstrap(nn.Module):  # type: ignore[misc]
@@ -74,16 +74,16 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
         self.target = deepcopy(nn.ModuleList([network.encoder, self.projector])).requires_grad_(False)
 
     def forward(self, views: tuple[Tensor, Tensor]) -> Tensor:
-        """The loss of a batch, over both ways."""
-        guesses = [self.predictor(self.projector(self.network.encoder(view))).float() for view in views]
+        """Return the loss of a batch, over both ways."""
+        predictions = [self.predictor(self.projector(self.network.encoder(view))).float() for view in views]
         with torch.no_grad():
             aims = [self.target[1](self.target[0](view)).float() for view in reversed(views)]
-        likeness = [functional.cosine_similarity(g, aim).mean() for g, aim in zip(guesses, aims, strict=True)]
+        likeness = [functional.cosine_similarity(own, aim).mean() for own, aim in zip(predictions, aims, strict=True)]
         return 2 - likeness[0] - likeness[1]
 
     def follow(self, done: float) -> None:
         """Move the copy a little, less towards the end of the training."""
-        step = (1 - FOLLOWING) * (math.cos(math.pi * done) + 1) / 2
+        step = (1 - TARGET_MOMENTUM) * (math.cos(math.pi * done) + 1) / 2
         leading = [*self.network.encoder.parameters(), *self.projector.parameters()]
         with torch.no_grad():
             for own, led in zip(self.target.parameters(), leading, strict=True):
@@ -160,45 +160,33 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Embeddings, shape (n, width)."""
+        """Return embeddings, shape (n, width)."""
         check_is_fitted(self, "network_")
         return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
 
 
 def train_views(state: State, inputs: Inputs, recipe: Recipe) -> Iterator[Record]:
     """Train in place on two views of each image; yield a record after each epoch, like `train`."""
-    module = state.network
-    device = next(module.parameters()).device
-    steps = math.ceil(len(inputs) / recipe.batch)
-    while state.epoch < recipe.epochs:
-        module.train()
-        order = torch.randperm(len(inputs), generator=state.generator)
-        total = torch.zeros((), device=device)
-        for step in range(steps):
-            done = (state.epoch + step / steps) / recipe.epochs
-            for group in state.optimizer.param_groups:
-                group["lr"] = recipe.rate(done)
-            records = order[step * recipe.batch : (step + 1) * recipe.batch]
-            if len(records) > 1:  # batch norm needs two
-                total += _step(state, inputs.batch(records, device), recipe)
-                module.follow(done)
-        state.epoch += 1
-        state.records.append(Record(state.epoch, float(total) / steps, recipe.rate(done)))
-        yield state.records[-1]
+    device = next(state.network.parameters()).device
+
+    def step(records: Tensor, done: float) -> Tensor:
+        loss = _step(state, inputs.batch(records, device), recipe)
+        state.network.follow(done)
+        return torch.stack([loss, torch.zeros_like(loss)])
+
+    yield from run_epochs(state, recipe, len(inputs), step)
 
 
 def _step(state: State, images: Tensor, recipe: Recipe) -> Tensor:
-    """One step of descent; its loss."""
+    """Take one step of descent, and return its loss."""
     views = tuple(augment(images, recipe.augment, state.generator) for _ in range(2))
     with mixed_precision(images.device):
         loss = state.network(tuple(view.contiguous(memory_format=torch.channels_last) for view in views))
-    state.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    state.optimizer.step()
+    state.descend(loss)
     return loss.detach()
 
 
 def _mlp(width: int) -> nn.Sequential:
-    """One hidden layer, then a projection."""
+    """Build one hidden layer, then a projection."""
     hidden = [nn.Linear(width, HIDDEN, bias=False), nn.BatchNorm1d(HIDDEN), nn.ReLU(inplace=True)]
     return nn.Sequential(*hidden, nn.Linear(HIDDEN, PROJECTED))

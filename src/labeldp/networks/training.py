@@ -1,7 +1,7 @@
-"""Recipes, losses, the loop."""
+"""How networks are trained: recipes, losses, and the loop over epochs."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -69,7 +69,7 @@ class Recipe:
             raise InputError("mixup is for images and numbers: ids cannot be mixed")
 
     def rate(self, done: float) -> float:
-        """The learning rate after a share of all steps."""
+        """Return the learning rate after a share of all steps."""
         if done < self.warmup:
             return self.peak * done / self.warmup
         if self.decay == "steps":
@@ -107,7 +107,7 @@ class State:
 
     @classmethod
     def fresh(cls, network: Any, recipe: Recipe) -> "State":
-        """Before the first step."""
+        """Return the state before the first step."""
         optimizer = torch.optim.SGD(
             network.parameters(),
             lr=recipe.peak,
@@ -116,6 +116,12 @@ class State:
             weight_decay=recipe.weight_decay,
         )
         return cls(network, optimizer, torch.Generator().manual_seed(recipe.seed))
+
+    def descend(self, loss: Tensor) -> None:
+        """Take one step down the gradient of a loss."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class Objective:
     likelihood: bool = False
 
     def __call__(self, logarithms: Tensor, records: Tensor) -> Tensor:
-        """The loss of each record, shape (b,).
+        """Return the loss of each record, shape (b,).
 
         Args:
             logarithms: log probabilities, shape (b, K).
@@ -144,7 +150,7 @@ class Objective:
         return -(rows * logarithms).sum(dim=1)
 
     def to(self, device: torch.device) -> "Objective":
-        """The same on another device."""
+        """Return the same on another device."""
         return Objective(self.rows.to(device), self.likelihood)
 
     def __len__(self) -> int:
@@ -162,27 +168,46 @@ def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) ->
     """
     device = next(state.network.parameters()).device
     recipe.check(inputs)
-    inputs, objective, steps = inputs.to(device), objective.to(device), math.ceil(len(inputs) / recipe.batch)
+    inputs, objective = inputs.to(device), objective.to(device)
     model = torch.compile(state.network) if device.type == "cuda" else state.network
+
+    def step(records: Tensor, done: float) -> Tensor:
+        return _step(model, state, inputs, objective, recipe, records.to(device))
+
+    yield from run_epochs(state, recipe, len(inputs), step)
+
+
+def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor, float], Tensor]) -> Iterator[Record]:
+    """Take the steps of all epochs that are left; yield a record after each epoch.
+
+    Args:
+        state: changed in place.
+        recipe: how many records a step has, and at which rate.
+        count: of all records.
+        step: takes the records of a batch and the share of the training that is done; returns their loss and the share
+            of confident answers.
+    """
+    steps = math.ceil(count / recipe.batch)
+    device = next(state.network.parameters()).device
     while state.epoch < recipe.epochs:
         state.network.train()
-        order = torch.randperm(len(inputs), generator=state.generator)
+        order = torch.randperm(count, generator=state.generator)
         total = torch.zeros(2, device=device)
-        for step in range(steps):
-            rate = recipe.rate((state.epoch + step / steps) / recipe.epochs)
+        for number in range(steps):
+            done = (state.epoch + number / steps) / recipe.epochs
             for group in state.optimizer.param_groups:
-                group["lr"] = rate
-            records = order[step * recipe.batch : (step + 1) * recipe.batch]
+                group["lr"] = recipe.rate(done)
+            records = order[number * recipe.batch : (number + 1) * recipe.batch]
             if len(records) > 1:  # batch norm needs two
-                total += _step(model, state, inputs, objective, recipe, records.to(device))
+                total += step(records, done)
         state.epoch += 1
         loss, confident = (total / steps).tolist()
-        state.records.append(Record(state.epoch, loss, rate, confident))
+        state.records.append(Record(state.epoch, loss, recipe.rate(done), confident))
         yield state.records[-1]
 
 
 def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe: Recipe, records: Tensor) -> Tensor:
-    """One step of descent; its loss and the share of confident answers."""
+    """Take one step of descent; return its loss and the share of confident answers."""
     device = records.device
     with mixed_precision(device):
         plain = inputs.batch(records, device)
@@ -197,29 +222,27 @@ def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe
         if recipe.consistency:
             added, confident = _consistency(model, state, plain, recipe)
             loss = loss + recipe.consistency * added
-    state.optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    state.optimizer.step()
+    state.descend(loss)
     return torch.stack([loss.detach(), confident])
 
 
 def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """The cross-entropy of answers for strongly changed images under confident answers for the images themselves.
+    """Return the cross-entropy of answers for strongly changed images under confident answers for the images.
 
     Source: Sohn et al., FixMatch (2020), eq. (4).
     """
     with torch.no_grad():
         own = functional.softmax(model(augment(plain, ("crop",), state.generator)).float(), dim=1)
-    confidence, guesses = own.max(dim=1)
+    confidence, answers = own.max(dim=1)
     mask = (confidence >= CONFIDENT).float()
     flips = tuple(name for name in recipe.augment if name == "flip")
     strong = augment(plain, (*flips, "warp", "crop", "cutout"), state.generator)
-    losses = functional.cross_entropy(model(strong).float(), guesses, reduction="none")
+    losses = functional.cross_entropy(model(strong).float(), answers, reduction="none")
     return (mask * losses).mean(), mask.mean()
 
 
 def mixed_precision(device: torch.device) -> Any:
-    """Half the bits where the device multiplies them faster."""
+    """Return a context that halves the bits where the device multiplies them faster."""
     fast = device.type == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return torch.autocast(device.type, torch.bfloat16, enabled=fast)
 
@@ -228,7 +251,7 @@ Loss = Literal["forward", "cross-entropy", "debiased", "posterior"]
 
 
 def targets(rows: Any) -> Objective:
-    """Soft labels, such as the probabilities of a released model: distillation.
+    """Return the loss of soft labels, such as the probabilities of a released model: distillation.
 
     Args:
         rows: shape (n, K).
@@ -239,7 +262,7 @@ def targets(rows: Any) -> Objective:
 
 
 def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective:
-    """The loss of released labels.
+    """Return the loss of released labels.
 
     Args:
         evidence: of n released labels.

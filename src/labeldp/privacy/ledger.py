@@ -165,6 +165,9 @@ class LedgerLike(Protocol):
         Releases that the ledger may find again do not count: only their step, path and loss are known so early.
         """
 
+    def check_labels(self, request: Request) -> None:
+        """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""
+
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
 
@@ -253,6 +256,9 @@ class Ledger(SingleProcess):
         self.check_process()
         with self._lock:
             check_budget(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
+
+    def check_labels(self, request: Request) -> None:
+        """Refuse nothing: a ledger in memory does not fingerprint labels."""
 
     def _charge(self, request: Request) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.

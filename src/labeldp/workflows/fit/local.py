@@ -21,12 +21,10 @@ from labeldp.learners import (
     Training,
     boosted_regression,
     classifiers_of,
-    cluster_prior,
     distances,
     dry_run,
     evaluate,
     evaluation_mechanism,
-    fit_multistage,
     fit_noisy,
     indicators,
     tune,
@@ -35,17 +33,14 @@ from labeldp.mechanisms import Classes, Interval, Mechanism, RandomizedResponse,
 from labeldp.privacy import CuratorLike, InputError, RandomSource, Release
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
-    MIN_RECORDS,
     Recipe,
+    StageRecipe,
     Step,
     TrainingContext,
     check_size,
-    describe_keep_probability,
-    in_stages,
     prior_shares,
     refuse_delta,
-    refuse_local_prior,
-    stage_steps,
+    require_records,
 )
 from labeldp.workflows.fit.registry import model_of
 from labeldp.workflows.fit.summary import format_number
@@ -53,17 +48,15 @@ from labeldp.workflows.fit.summary import format_number
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
 """Cells of about so many records are tried."""
 
-CONSTANTS = (1.0, 4.0, 16.0, 64.0)
+NEIGHBOR_FACTORS = (1.0, 4.0, 16.0, 64.0)
 """So many times the number of neighbors by the rule are tried."""
 
-SOME = 20_000
+TUNING_RECORDS = 20_000
 """Records on which the number of neighbors is chosen, at most: as a multiple of the rule it does not depend on them."""
 
 FOLDS = 5
 
 CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
-
-CHOSEN = "; of {} learners the one with the best score on these labels, which flatters it a little"
 
 
 @final
@@ -91,110 +84,99 @@ class ReleasedLabels(Recipe):
         if isinstance(domain, Interval):
             return evaluation_mechanism(domain, epsilon)
         half = float(np.exp(epsilon / 2))
-        one = (domain.size - 2 + half**2) / (half**2 - 1) ** 2
-        bits = half / (half - 1) ** 2
+        # The variance of a debiased class: of one answer, and of K bits.
+        one, bits = (domain.size - 2 + half**2) / (half**2 - 1) ** 2, half / (half - 1) ** 2
         return (RandomizedResponse if one <= bits else UnaryEncoding)(domain=domain, epsilon=epsilon)
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """One release of all labels, which every fit that asks for the same one shares."""
+        """Return one release of all labels, which every fit that asks for the same one shares."""
         mechanism = self.mechanism
         return (Step("labels", mechanism.privacy_loss(), mechanism=mechanism.specification()),)
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
-        """Enough records to hold some out, and features that distances can be told from.
-
-        Raises:
-            InputError: too few records.
-        """
-        if len(rows.features) < MIN_RECORDS:
-            raise InputError(f"--model {self.settings.model} needs at least {MIN_RECORDS} records")
+        """Refuse too few records to hold some out, and features that distances cannot be told from."""
+        require_records(f"--model {self.settings.model}", rows)
         for name, count in (("cells", self.settings.cells), ("neighbors", self.settings.neighbors)):
             check_size(f"--{name}", count, len(rows.features))
         self._learners(rows)
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
-        """One release, then whatever predicts best which it did not see: see `tune`."""
+        """Release all labels once, and keep the learner that best predicts those that it did not see: see `tune`."""
         release = curator.release(self.mechanism, rng=rng, step="labels")
+        learners = self._learners(rows)
+        source = CROSS_VALIDATED
+        if len(learners) > 1:
+            source += f"; of {len(learners)} learners the one with the best score on these labels"
+            source += ", which flatters it a little"
         with threadpool_limits(1):  # sums in another order would choose another size
-            found = tune(self._likely(rows, release), rows.features, _coded(release), folds=FOLDS)
-        tried = len(self._learners(rows))
-        source = CROSS_VALIDATED + (CHOSEN.format(tried) if tried > 1 else "")
-        seen = evaluate(release, found.held_out, source, np.arange(curator.records))
-        return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=seen))
+            found = tune(self._candidates(learners, rows, release), rows.features, _coded(release), folds=FOLDS)
+        evaluation = evaluate(release, found.held_out, source, np.arange(curator.records))
+        return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=evaluation))
 
-    def _likely(self, rows: Rows, release: Release[Any]) -> list[Any]:
-        """What is chosen from; of neighbors of many records the one that does best on some of them: they are slow."""
-        learners, records = self._learners(rows), len(rows.features)
-        if self.settings.model != "neighbors" or records <= SOME or len(learners) == 1:
+    def _candidates(self, learners: list[Any], rows: Rows, release: Release[Any]) -> list[Any]:
+        """Return the learners; of neighbors of many records, which are slow, the one that is best on some of them."""
+        records = len(rows.features)
+        if self.settings.model != "neighbors" or records <= TUNING_RECORDS or len(learners) == 1:
             return learners
-        some = np.random.default_rng(0).permutation(records)[:SOME]
+        some = np.random.default_rng(0).permutation(records)[:TUNING_RECORDS]
         known = replace(release, value=release.value[some])
         scores = tune(learners, rows.features[some], _coded(known), folds=2).scores
         return [learners[int(np.argmax(scores))]]
 
     def _learners(self, rows: Rows) -> list[Any]:
-        """What is chosen from: learners of several sizes."""
+        """Return what is chosen from: learners of several sizes."""
         assert isinstance(rows, PrivateRows)
-        records, categorical = len(rows.features), rows.encoder.categorical
-        numbers = isinstance(self.settings.domain, Interval)
-        trees = [NoisyNumberRegressor(boosted_regression(records, categorical))]
-        if self.settings.model == "boosting":
-            return trees
-        if self.settings.model == "neighbors":
+        settings, records, categorical = self.settings, len(rows.features), rows.encoder.categorical
+        numbers = isinstance(settings.domain, Interval)
+        if settings.model == "neighbors":
             kind: Any = NeighborsRegressor if numbers else NeighborsClassifier
-            if self.settings.neighbors is not None:
-                return [distances(categorical, kind(self.settings.neighbors))]
-            return [distances(categorical, kind(constant=constant)) for constant in CONSTANTS]
+            if settings.neighbors is not None:
+                return [distances(categorical, kind(settings.neighbors))]
+            return [distances(categorical, kind(constant=factor)) for factor in NEIGHBOR_FACTORS]
+        trees = [NoisyNumberRegressor(boosted_regression(records, categorical))]
+        if settings.model == "boosting":
+            return trees
         kind = CellRegressor if numbers else CellClassifier
-        sizes = [self.settings.cells] if self.settings.cells else default_sizes(records)
+        sizes = [settings.cells] if settings.cells else sorted({max(records // each, 1) for each in RECORDS_IN_CELL})
         cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
-        return cells if self.settings.model == "cells" else [*trees, *cells]
+        return cells if settings.model == "cells" else [*trees, *cells]
 
     def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
-        """The chosen learner."""
+        """Return the chosen learner, fitted again."""
         return Model(model.domain, clone(model.estimator).fit(features, _coded(release)))
 
     def keeps_rows(self, model: Model) -> bool:
-        """Neighbors are looked for among the records."""
+        """Return whether neighbors are looked for among the records."""
         return self.settings.model == "neighbors"
 
     def describe(self, model: Model) -> str:
-        """What answers, and how it was learned."""
-        return f"{_kind(model.estimator)}, learnt from one release of noisy labels"
+        """Return what answers, and how it was learned."""
+        last = model.estimator[-1] if hasattr(model.estimator, "steps") else model.estimator
+        if isinstance(last, NoisyNumberRegressor):
+            kind = model_of(last)
+        elif self.settings.model == "neighbors":
+            kind = f"means over the {last.neighbors_:,} nearest records"
+        else:
+            cells = len(last.cells_[0].keys)
+            kind = f"means over {cells:,} cells of similar records, cut at medians of features"
+            kind = kind if cells > 1 else "one cell: the mean of all released labels"
+        return f"{kind}, learned from one release of noisy labels"
 
     def describe_noise(self, records: int) -> str:
-        """How far a released label is from the true one."""
-        return self.mechanism.describe_noise(format_number) or describe_keep_probability(self.settings, records)
-
-
-def default_sizes(records: int) -> list[int]:
-    """Numbers of cells to choose from."""
-    return sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
-
-
-def _kind(estimator: Any) -> str:
-    """A fitted learner of these, in words."""
-    last = estimator[-1] if hasattr(estimator, "steps") else estimator
-    if isinstance(last, NoisyNumberRegressor):
-        return "gradient-boosted trees"
-    if isinstance(last, CellRegressor | CellClassifier):
-        cells = len(last.cells_[0].keys)
-        one = "one cell: the mean of all released labels"
-        return f"means over {cells:,} cells of similar records, cut at medians of features" if cells > 1 else one
-    return f"means over the {last.neighbors_:,} nearest records"
+        """Return how far a released label is from the true one."""
+        return self.mechanism.describe_noise(format_number)
 
 
 def _coded(release: Release[Any]) -> Release[Any]:
-    """The same release of classes by their codes, as learners that speak of classes must answer for a `Model`."""
+    """Return a release of classes as one of their codes, which is what a `Model` answers with."""
     mechanism = release.mechanism
     if isinstance(mechanism.domain, Interval):
         return release
-    coded = type(mechanism)(domain=Classes(mechanism.domain.size), epsilon=mechanism.epsilon)
-    return replace(release, mechanism=coded)
+    return replace(release, mechanism=replace(mechanism, domain=Classes(mechanism.domain.size)))
 
 
 def _bare(learner: Any) -> Any:
-    """A learner without the certificate of its labels, which is the model's, and nothing to write beside it."""
+    """Return a learner without the certificate of its labels, which is the model's and is written beside it."""
     bare = copy(learner)
     if hasattr(bare, "steps"):
         bare.steps = [*bare.steps[:-1], (bare.steps[-1][0], _bare(bare.steps[-1][1]))]
@@ -205,85 +187,59 @@ def _bare(learner: Any) -> Any:
 
 @final
 @dataclass(frozen=True)
-class NoisyLabels(Recipe):
+class NoisyLabels(StageRecipe):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
-    secret: ClassVar[tuple[str, ...]] = ("Which of the randomized labels are true.",)
     simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learnt from in one stage by plain training of the classifier that was "
+        "randomized anew at each epsilon and learned from in one stage by plain training of the classifier that was "
         "chosen"
     )
 
-    def __post_init__(self) -> None:
-        refuse_local_prior(self.settings)
-        refuse_delta(self.settings)
-
     def steps(self, records: int) -> tuple[Step, ...]:
-        """One release of all labels, which every fit at this epsilon shares; or a cluster prior, stages, evaluation."""
+        """Return one release of all labels, which every fit at this epsilon shares; or the steps of several stages."""
         settings = self.settings
         if settings.prior == "none" and settings.stages == 1:
             plain = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
             return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
-        return stage_steps(settings, records)
+        return super().steps(records)
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
-        """Refuse before a cluster prior is released what `fit_multistage` would refuse after it.
-
-        Raises:
-            InputError: too few records, or features that the classifiers cannot learn from.
-        """
+        """Refuse before a cluster prior is released what `fit_multistage` would refuse after it."""
         if self.settings.prior != "none":
-            if len(rows.features) < MIN_RECORDS:
-                raise InputError(f"--prior {self.settings.prior} needs at least {MIN_RECORDS} records")
+            require_records(f"--prior {self.settings.prior}", rows)
             epsilon = prior_shares(self.settings, len(rows.features))[1]
             response = RandomizedResponse(domain=self.settings.domain, epsilon=epsilon)
-            dry_run(self._classifiers(rows), rows.features, Training(), response)
+            dry_run(self.classifiers(rows, context), rows.features, Training(), response)
 
-    def _classifiers(self, rows: Rows) -> list[Any]:
-        """What is tried on released labels."""
+    def classifiers(self, rows: Rows, context: TrainingContext) -> list[Any]:
+        """Return the classifiers of the model's name."""
         assert isinstance(rows, PrivateRows)
         return classifiers_of(self.settings.model, rows.features, rows.encoder.categorical, self.settings.domain.size)
 
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
-        """See `fit_multistage`."""
+    def prior_features(self, rows: Rows) -> NDArray[Any]:
+        """Return numbers, and an indicator for each category."""
         assert isinstance(rows, PrivateRows)
-        settings, categorical = self.settings, rows.encoder.categorical
-        prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
-        if prior_epsilon is not None:
-            prior = cluster_prior(indicators(rows.features, categorical), curator, epsilon=prior_epsilon, rng=rng)
-        return fit_multistage(
-            rows.features,
-            curator,
-            classifier=self._classifiers(rows),
-            epsilon=epsilon,
-            stages=settings.stages,
-            prior=prior,
-            rng=rng,
-        )
+        return indicators(rows.features, rows.encoder.categorical)
 
     def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """As they are."""
+        """Return the features as they are."""
         return features
 
     def learn_simulated(
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
-        """The chosen classifier from one release of all labels."""
+        """Return the chosen classifier from one release of all labels."""
         release = curator.release(RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=rng)
         return self.refit(model, features, release)
 
     def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
-        """The chosen classifier."""
+        """Return the chosen classifier, fitted again."""
         return fit_noisy(features, release, classifier=clone(model.estimator), training="plain").value
 
     def keeps_rows(self, model: Model) -> bool:
-        """A kernel's centers are records."""
+        """Return whether a kernel's centers are records."""
         return isinstance(model.estimator, KernelClassifier)
 
     def describe(self, model: Model) -> str:
-        """The classifier that was chosen, and the stages."""
-        return f"{model_of(model.estimator)}, learnt in {in_stages(self.settings.stages)}"
-
-    def describe_noise(self, records: int) -> str:
-        """The chance that a released label is the true one."""
-        return describe_keep_probability(self.settings, records)
+        """Return the classifier that was chosen, and the stages."""
+        return f"{model_of(model.estimator)}, learned in {self.describe_stages()}"

@@ -1,87 +1,53 @@
 """Recipes with networks."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from labeldp.curator import DatasetLedger
-from labeldp.learners import Model, cluster_prior, fit_multistage
+from labeldp.learners import Model
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
+    EVALUATED,
     MIN_RECORDS,
+    WHICH_ARE_TRUE,
     Recipe,
+    StageRecipe,
     Step,
     TrainingContext,
-    describe_keep_probability,
-    in_stages,
-    prior_shares,
-    refuse_delta,
-    refuse_local_prior,
-    stage_steps,
 )
 from labeldp.workflows.fit.registry import NETWORKS, RECIPES
-from labeldp.workflows.fit.settings import FitSettings
-
-EVALUATED = 0.1
-"""The share of the records that a network is measured on, and not learned from."""
 
 PRESETS = {"inception": "mnist", "resnet18": "cifar10"}
 """The presets of the paper's networks; any other takes the short one, "quick"."""
 
 NOT_SIMULATED = "The accuracy at other values of ε is not simulated: a network would have to be trained for each."
 
-WHICH = "Which of the randomized labels are true."
-
 
 @final
 @dataclass(frozen=True)
-class NetworkLabels(Recipe):
+class NetworkLabels(StageRecipe):
     """A network that learns from labels that are randomized one by one, and knows their noise."""
 
-    secret: ClassVar[tuple[str, ...]] = (WHICH,)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        refuse_local_prior(self.settings)
-        refuse_delta(self.settings)
+    options: ClassVar[Mapping[str, Any]] = {"evaluation": EVALUATED, "temperature": "calibrated"}
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
-        """One step of training on made-up labels, and enough images for every stage."""
-        settings = self.settings
-        self._network(context).dry_run(rows.features, settings.domain.size)
-        _refuse_few(rows, settings, settings.stages + 1)
+        """Refuse what one step of training on made-up labels fails on, and too few images for the stages."""
+        self.classifiers(rows, context).dry_run(rows.features, self.settings.domain.size)
+        parts = self.settings.stages + 1
+        _require_images(f"{self.settings.stages} stage{'s' * (parts > 2)}", rows, parts)
 
-    def steps(self, records: int) -> tuple[Step, ...]:
-        """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
-        return stage_steps(self.settings, records)
-
-    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
-        """See `fit_multistage`."""
-        settings = self.settings
-        prior, (prior_epsilon, epsilon) = None, prior_shares(settings, curator.records)
-        if prior_epsilon is not None:
-            pixels = rows.features.reshape(len(rows.features), -1)
-            prior = cluster_prior(pixels, curator, epsilon=prior_epsilon, rng=rng)
-        return fit_multistage(
-            rows.features,
-            curator,
-            classifier=self._network(context),
-            epsilon=epsilon,
-            stages=settings.stages,
-            evaluation=EVALUATED,
-            temperature="calibrated",
-            prior=prior,
-            rng=rng,
-        )
-
-    def _network(self, context: TrainingContext) -> Any:
-        """Unfitted, with a recipe for each stage."""
+    def classifiers(self, rows: Rows, context: TrainingContext) -> Any:
+        """Return the unfitted network, with a recipe for each stage."""
         room, settings = networks(), self.settings
         recipes = room.PRESETS[PRESETS.get(settings.model, "quick")]
         if settings.epochs is not None:
@@ -94,14 +60,14 @@ class NetworkLabels(Recipe):
             watch=context.watch(settings.stages),
         )
 
-    def describe(self, model: Model) -> str:
-        """The network and the stages."""
-        first = "" if self.settings.init is None else ", from the weights of an earlier model"
-        return f"{RECIPES[self.settings.model].help}, learnt in {in_stages(self.settings.stages)}{first}"
+    def prior_features(self, rows: Rows) -> NDArray[Any]:
+        """Return the pixels."""
+        return rows.features.reshape(len(rows.features), -1)
 
-    def describe_noise(self, records: int) -> str:
-        """The chance that a released label is the true one."""
-        return describe_keep_probability(self.settings, records)
+    def describe(self, model: Model) -> str:
+        """Return the network and the stages."""
+        first = "" if self.settings.init is None else ", from the weights of an earlier model"
+        return f"{RECIPES[self.settings.model].help}, learned in {self.describe_stages()}{first}"
 
 
 @final
@@ -109,7 +75,7 @@ class NetworkLabels(Recipe):
 class Best(Recipe):
     """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
 
-    secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH)
+    secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH_ARE_TRUE)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
 
@@ -126,17 +92,17 @@ class Best(Recipe):
 
     @property
     def network(self) -> str:
-        """Which network is asked for."""
+        """Return the network that is asked for."""
         return "cnn" if self.settings.model == "auto" else self.settings.model
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
-        """Features for the head, and enough images; the network itself is rehearsed before anything is charged."""
+        """Refuse images that the linear head has no features for, and too few; `fit_best` tries the network itself."""
         networks()
         rows.representation()
-        _refuse_few(rows, self.settings, 2)
+        _require_images("--method best", rows, 2)
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Two rounds of sums and, where epsilon is large enough, noisy labels of most records; an evaluation."""
+        """Return two rounds of sums, noisy labels of most records if epsilon is large enough, and an evaluation."""
         settings = self.settings
         losses = networks().steps(settings.domain, settings.epsilon, settings.delta)
         found = [Step(name, loss, 0) for name, loss in losses.items()]
@@ -161,11 +127,11 @@ class Best(Recipe):
             )
 
     def describe(self, model: Model) -> str:
-        """Both halves."""
-        return f"the mean of a linear model of noisy sums and of {RECIPES[self.network].help} that learnt from it"
+        """Return both halves."""
+        return f"the mean of a linear model of noisy sums and of {RECIPES[self.network].help} that learned from it"
 
     def describe_noise(self, records: int) -> str:
-        """Whose two kinds there are."""
+        """Return the noise of the sums, and of the labels where they are released."""
         settings = self.settings
         _, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
         kind = "Gaussian" if settings.delta else "Two-sided geometric"
@@ -173,10 +139,9 @@ class Best(Recipe):
         return f"{kind} noise was added to every sum{labels}."
 
 
-def _refuse_few(rows: Rows, settings: FitSettings, parts: int) -> None:
+def _require_images(what: str, rows: Rows, parts: int) -> None:
     """Refuse fewer images than the parts of the records need."""
     if len(rows.features) < MIN_RECORDS * parts:
-        what = f"{settings.stages} stage{'s' * (settings.stages > 1)}" if settings.method is None else "--method best"
         raise InputError(f"{what} and an evaluation need at least {MIN_RECORDS * parts} images")
 
 
@@ -194,7 +159,7 @@ class PretrainedModel:
 
     @classmethod
     def read(cls, path: str, account: DatasetLedger) -> "PretrainedModel":
-        """The network in a directory that `labeldp fit` wrote.
+        """Read the network in a directory that `labeldp fit` wrote.
 
         Args:
             path: of the directory.

@@ -1,4 +1,4 @@
-"""What every way to learn must say before it starts: whom it trusts, what it releases, and what that costs."""
+"""What every way to learn says before it starts: what it releases, and what that costs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from labeldp.learners import Model, default_clusters, default_epsilon
+from labeldp.learners import Model, cluster_prior, default_clusters, default_epsilon, fit_multistage
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import (
     Charge,
@@ -27,7 +27,9 @@ MIN_RECORDS = 20
 """Records that each part of a fit needs: every fold must have some, and so must what is left."""
 
 EVALUATED = 0.1
-"""The share of the records that a model of noisy sums is measured on, and not learned from."""
+"""The share of the records that a model of noisy sums, or a network, is measured on, and not learned from."""
+
+WHICH_ARE_TRUE = "Which of the randomized labels are true."
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,12 @@ class TrainingContext:
     show: Callable[[str, float], None] = lambda text, share: None
 
     def watch(self, trainings: int) -> Callable[[str, Any, int], None]:
-        """What shows each epoch of so many trainings."""
+        """Return a function that shows each epoch of so many trainings."""
         begun: list[str] = []
 
         def told(step: str, record: Any, epochs: int) -> None:
-            begun.extend([] if step in begun else [step])
+            if step not in begun:
+                begun.append(step)
             done = (len(begun) - 1 + record.epoch / epochs) / trainings
             self.show(f"{step}: epoch {record.epoch} of {epochs}, loss {record.loss:.3f}", min(done, 1.0))
 
@@ -81,7 +84,7 @@ class Recipe(ABC):
         settings: what was asked for.
 
     Raises:
-        InputError: settings that this recipe does not know what to do with.
+        InputError: an option that does not go with this recipe.
     """
 
     settings: FitSettings
@@ -96,10 +99,10 @@ class Recipe(ABC):
 
     @abstractmethod
     def steps(self, records: int) -> tuple[Step, ...]:
-        """The releases for so many records, in order."""
+        """Return the releases for so many records, in order."""
 
     def check(self, rows: Rows, context: TrainingContext) -> None:  # noqa: B027
-        """Refuse what could not be learned from: nothing was charged yet.
+        """Refuse what cannot be learned from, before anything is charged.
 
         Raises:
             InputError: what is missing.
@@ -107,7 +110,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
-        """The releases, each under its step's name, and a model with an evaluation."""
+        """Make the releases, each under its step's name, and return a model with an evaluation."""
 
     def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
         """Return the features that `learn_simulated` and its models take; called only if there is a `simulation`."""
@@ -120,23 +123,23 @@ class Recipe(ABC):
         raise NotImplementedError
 
     def refit(self, model: Model, features: NDArray[Any], release: Release[Any]) -> Model:
-        """The same kind of model from released labels; asked only where all records were evaluated by such models."""
+        """Return the same kind of model from released labels; called only if such models evaluated all records."""
         raise NotImplementedError
 
     def keeps_rows(self, model: Model) -> bool:
-        """Whether the model's file holds features of records as they are."""
+        """Return whether the model's file holds features of records as they are."""
         return False
 
     @abstractmethod
     def describe(self, model: Model) -> str:
-        """What the model is and how it was learned, as a phrase."""
+        """Return what the model is and how it was learned, as a phrase."""
 
     @abstractmethod
     def describe_noise(self, records: int) -> str:
-        """How much noise hides a label, in a sentence."""
+        """Return how much noise hides a label, as a sentence."""
 
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
-        """What the steps that are not charged yet can come to.
+        """Return the most that the steps that are not charged yet can come to.
 
         Args:
             charged: the charges of this very fit so far, by step.
@@ -152,8 +155,62 @@ class Recipe(ABC):
         )
 
 
+class StageRecipe(Recipe):
+    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`."""
+
+    secret: ClassVar[tuple[str, ...]] = (WHICH_ARE_TRUE,)
+    options: ClassVar[Mapping[str, Any]] = {}
+    """Further arguments of `fit_multistage`."""
+
+    def __post_init__(self) -> None:
+        refuse_local_prior(self.settings)
+        refuse_delta(self.settings)
+
+    @abstractmethod
+    def classifiers(self, rows: Rows, context: TrainingContext) -> Any:
+        """Return the unfitted classifier, or several to choose from."""
+
+    @abstractmethod
+    def prior_features(self, rows: Rows) -> NDArray[Any]:
+        """Return features that clusters of records are found by, shape (n, any)."""
+
+    def steps(self, records: int) -> tuple[Step, ...]:
+        """Return a cluster prior where there is one, then the stages and the evaluation: parts of the records."""
+        prior_epsilon, epsilon = prior_shares(self.settings, records)
+        names = [*(f"stage {number + 1}" for number in range(self.settings.stages)), "evaluation"]
+        parts = tuple(Step(name, PrivacyLoss.pure(epsilon), part) for part, name in enumerate(names))
+        if prior_epsilon is None:
+            return parts
+        return Step("cluster prior", PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2), *parts
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
+        """See `fit_multistage`."""
+        prior, (prior_epsilon, epsilon) = None, prior_shares(self.settings, curator.records)
+        if prior_epsilon is not None:
+            prior = cluster_prior(self.prior_features(rows), curator, epsilon=prior_epsilon, rng=rng)
+        return fit_multistage(
+            rows.features,
+            curator,
+            classifier=self.classifiers(rows, context),
+            epsilon=epsilon,
+            stages=self.settings.stages,
+            prior=prior,
+            rng=rng,
+            **self.options,
+        )
+
+    def describe_stages(self) -> str:
+        """Return how many stages there are, in words."""
+        return "one stage" if self.settings.stages == 1 else f"{self.settings.stages} stages"
+
+    def describe_noise(self, records: int) -> str:
+        """Return the chance that a released label is the true one."""
+        epsilon = prior_shares(self.settings, records)[1]
+        return RandomizedResponse(domain=self.settings.domain, epsilon=epsilon).describe_noise()
+
+
 def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, float]:
-    """The epsilon of the cluster prior, where there is one, and what is left for the labels."""
+    """Return the epsilon of the cluster prior, where there is one, and what is left for the labels."""
     if settings.prior == "none":
         return None, settings.epsilon
     total = positive_epsilon(settings.epsilon)
@@ -162,21 +219,11 @@ def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, flo
     return spent, float_above(total - positive_epsilon(spent))
 
 
-def stage_steps(settings: FitSettings, records: int) -> tuple[Step, ...]:
-    """A cluster prior where there is one, then the stages and the evaluation: parts of the records."""
-    prior_epsilon, epsilon = prior_shares(settings, records)
-    names = [*(f"stage {number + 1}" for number in range(settings.stages)), "evaluation"]
-    parts = tuple(Step(name, PrivacyLoss.pure(epsilon), part) for part, name in enumerate(names))
-    if prior_epsilon is None:
-        return parts
-    return Step("cluster prior", PrivacyLoss.response(positive_epsilon(prior_epsilon) / 2, 2) * 2), *parts
-
-
 def refuse_local_prior(settings: FitSettings) -> None:
     """Refuse class counts of clusters where nobody is trusted with the labels.
 
     Raises:
-        InputError: whom it takes.
+        InputError: the trust that they need.
     """
     if settings.prior != "none" and settings.trust != "central":
         raise InputError(
@@ -210,15 +257,11 @@ def check_size(option: str, count: int | None, records: int) -> None:
         raise InputError(f"{option} must be at most {records // 2:,}, half of the number of records")
 
 
-def in_stages(count: int) -> str:
-    """How many, in words."""
-    return "one stage" if count == 1 else f"{count} stages"
+def require_records(option: str, rows: Rows) -> None:
+    """Refuse fewer records than an option needs.
 
-
-def describe_keep_probability(settings: FitSettings, records: int) -> str:
-    """The chance that a released label is the true one, in a sentence."""
-    response = RandomizedResponse(domain=settings.domain, epsilon=prior_shares(settings, records)[1])
-    return (
-        f"A label was released as it is with a probability of {response.keep_probability:.3f} where every class "
-        "could be the answer, else as another class."
-    )
+    Raises:
+        InputError: how many they must be.
+    """
+    if len(rows.features) < MIN_RECORDS:
+        raise InputError(f"{option} needs at least {MIN_RECORDS} records")

@@ -1,7 +1,7 @@
 """What a model's features are worth, and what other epsilons would have given: computed from releases alone."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,32 +10,25 @@ from labeldp.curator import Curator
 from labeldp.learners import Model
 from labeldp.mechanisms import Interval, debias
 from labeldp.privacy import Budget, InputError, Ledger, Release
+from labeldp.workflows.fit.recipe import Recipe
 from labeldp.workflows.fit.summary import Curve, CurvePoint, Importance
-
-if TYPE_CHECKING:
-    from labeldp.workflows.fit.recipe import Recipe
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 REPEATS = 2
 
-LARGEST = 20_000
+MAX_SIMULATED = 20_000
 """Records that a simulation uses at most."""
 
-SHUFFLED = 5_000
+MAX_SHUFFLED = 5_000
 """Records with shuffled features at most, for a model that looks every one up among its own records."""
 
 TWO_SIDED = 1.96
-
-CURVE_METHOD = (
-    "simulation on released data: labels of {records:,} records were drawn from this model's own probabilities, "
-    "{learnt}; the band is the spread of {repeats} repetitions and of the simulated test records. "
-    "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give."
-)
+"""Standard errors on each side of a normal interval of 95 %."""
 
 
-def simulated_curve(recipe: "Recipe", model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
-    """Accuracy against epsilon in a world whose labels follow the model; None where too few records are left to learn.
+def simulated_curve(recipe: Recipe, model: Model, features: NDArray[Any], seed: int = 0) -> Curve | None:
+    """Return accuracy against epsilon in a world whose labels follow the model; None if it has too few records.
 
     Args:
         recipe: how the model was learned; its epsilon is among the points.
@@ -44,77 +37,82 @@ def simulated_curve(recipe: "Recipe", model: Model, features: NDArray[Any], seed
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(features))[:LARGEST]
+    rows = rng.permutation(len(features))[:MAX_SIMULATED]
     world = _World.drawn(recipe, model, features[rows], rng)
     try:
         points = [world.point(each, rng) for each in sorted({*EPSILONS, recipe.settings.epsilon})]
     except InputError:
         return None
-    return Curve(tuple(points), CURVE_METHOD.format(records=len(rows), learnt=recipe.simulation, repeats=REPEATS))
+    return Curve(
+        tuple(points),
+        f"simulation on released data: labels of {len(rows):,} records were drawn from this model's own probabilities, "
+        f"{recipe.simulation}; the band is the spread of {REPEATS} repetitions and of the simulated test records. "
+        "It shows how accuracy grows with epsilon on labels like these, not what the true labels would give.",
+    )
 
 
 @dataclass(frozen=True)
 class _World:
     """Records whose labels were drawn from a model: all of it is simulated."""
 
-    recipe: "Recipe"
+    recipe: Recipe
     model: Model
     features: NDArray[Any]
     codes: NDArray[Any]
     test: NDArray[np.bool_]
 
     @classmethod
-    def drawn(cls, recipe: "Recipe", model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
-        """Labels from the model's probabilities; a fifth of the records are kept for the test."""
+    def drawn(cls, recipe: Recipe, model: Model, features: NDArray[Any], rng: np.random.Generator) -> "_World":
+        """Draw labels from the model's probabilities, and keep a fifth of the records for the test."""
         cumulated = np.cumsum(model.predict_proba(features), axis=1)
         codes = (rng.random((len(features), 1)) > cumulated[:, :-1]).sum(axis=1)
         test = rng.permutation(len(features)) < max(len(features) // 5, 1)
         return cls(recipe, model, recipe.prepare_simulation(model, features), codes, test)
 
     def point(self, epsilon: float, rng: np.random.Generator) -> CurvePoint:
-        """Mean accuracy at one epsilon, with a band."""
+        """Return the mean accuracy at one epsilon, with a band."""
         hits = np.array([self._accuracy(epsilon, rng) for _ in range(REPEATS)])
         value, tests = float(hits.mean()), int(self.test.sum())
         half = TWO_SIDED * float(np.sqrt(hits.var(ddof=1) / REPEATS + value * (1 - value) / tests))
         return CurvePoint(epsilon, value, max(value - half, 0.0), min(value + half, 1.0))
 
     def _accuracy(self, epsilon: float, rng: np.random.Generator) -> float:
-        domain, delta = self.model.domain, self.recipe.settings.delta
-        ledger = Ledger(Budget(epsilon, delta))
-        curator = Curator.of_codes(lambda: self.codes[~self.test], domain=domain, ledger=ledger, ids=None)
+        ledger = Ledger(Budget(epsilon, self.recipe.settings.delta))
+        codes = self.codes[~self.test]
+        curator = Curator.of_codes(lambda: codes, domain=self.model.domain, ledger=ledger, ids=None)
         model = self.recipe.learn_simulated(self.model, self.features[~self.test], curator, epsilon=epsilon, rng=rng)
         predicted = model.predict_proba(self.features[self.test]).argmax(axis=1)
         return float(np.mean(predicted == self.codes[self.test]))
 
 
 def importances(
-    recipe: "Recipe", model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
+    recipe: Recipe, model: Model, features: NDArray[Any], names: tuple[str, ...], seed: int = 0
 ) -> tuple[Importance, ...]:
-    """How much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
+    """Return how much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
     Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, a model of four
     fifths of the released labels is looked at on the rest.
     """
-    judge, rows, release = _held_out(recipe, model, features, seed)
+    model, rows, release = _held_out(recipe, model, features, seed)
     rng = np.random.default_rng(seed)
-    if recipe.keeps_rows(model) and len(rows) > SHUFFLED:
-        some = rng.permutation(len(rows))[:SHUFFLED]
+    if recipe.keeps_rows(model) and len(rows) > MAX_SHUFFLED:
+        some = rng.permutation(len(rows))[:MAX_SHUFFLED]
         rows, release = rows[some], replace(release, value=release.value[some])
     table = features[rows]
-    own = _credits(judge, table, release)
+    own = _scores(model, table, release)
     found = []
     for place, name in enumerate(names):
         shuffled = table.copy()
         shuffled[:, place] = rng.permutation(shuffled[:, place])
-        loss = own - _credits(judge, shuffled, release)
+        loss = own - _scores(model, shuffled, release)
         half = TWO_SIDED * float(loss.std() / np.sqrt(len(loss)))
         value = float(loss.mean())
         found.append(Importance(name, value, value - half, value + half))
     return tuple(found)
 
 
-def _credits(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
-    """For each record the unbiased indicator that the model's answer is right, or minus its squared error, (n,)."""
+def _scores(model: Model, features: NDArray[np.float64], release: Release[Any]) -> NDArray[np.float64]:
+    """Return for each record an unbiased indicator that the model's answer is right, or minus its squared error."""
     if isinstance(model.domain, Interval):
         return -np.asarray(release.mechanism.unbiased_squares(release.value, model.predict(features)))
     truth = debias(release.mechanism, release.value).values
@@ -122,9 +120,9 @@ def _credits(model: Model, features: NDArray[np.float64], release: Release[Any])
 
 
 def _held_out(
-    recipe: "Recipe", model: Model, features: NDArray[np.float64], seed: int
+    recipe: Recipe, model: Model, features: NDArray[np.float64], seed: int
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
-    """A model, and records with released labels that it was not trained on."""
+    """Return a model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
     assert evaluation is not None and evaluation.rows is not None
     if len(evaluation.rows) < len(features):
