@@ -1,4 +1,4 @@
-"""A model on disk."""
+"""A model on disk: its estimator in skops' format, its description, and the certificate that covers both."""
 
 import hashlib
 import json
@@ -73,7 +73,7 @@ class Bundle:
     encoder: TableEncoder | ImageShape
 
     def write(self, folder: Path) -> None:
-        """Write the classifier and its description into a folder."""
+        """Write the estimator and its description into a folder."""
         with atomic_write(folder / ESTIMATOR, overwrite=True) as hidden:
             hidden.write_bytes(_dumped(self.model.estimator))
         noise = None if self.model.noise is None else self.model.noise.tolist()
@@ -89,7 +89,7 @@ class Bundle:
 
     @classmethod
     def read(cls, folder: Path) -> "Bundle":
-        """The inverse of `write`, after the certificate was checked.
+        """Read what `write` wrote, after its certificate was checked.
 
         Raises:
             InputError: not a directory of ours, changed since it was certified, or with types that are not trusted.
@@ -101,7 +101,7 @@ class Bundle:
 
     @classmethod
     def _described(cls, path: Path, estimator: Any) -> "Bundle":
-        """A loaded classifier with what the description at `path` says of it."""
+        """Return a loaded estimator with what the description at `path` says of it."""
         from labeldp.learners import Model
 
         content = read_json(path)
@@ -118,7 +118,7 @@ class Bundle:
 
 
 def _dumped(estimator: Any) -> bytes:
-    """A classifier in the format of skops: the same bytes for the same classifier, whenever and wherever it is written.
+    """Write an estimator in the format of skops: the same one gives the same bytes, whenever and wherever.
 
     skops names objects by their places in memory, some files at random, and dates them. Here they are numbered in the
     order in which they appear.
@@ -163,7 +163,7 @@ def _number_nodes(value: Any, numbers: dict[Any, int], names: dict[str, str], fi
 
 
 def _load_estimator(path: Path) -> Any:
-    """The classifier in a file, which is loaded only if it holds nothing but trusted types.
+    """Load the estimator in a file, if it holds nothing but trusted types.
 
     Raises:
         InputError: other types, a network without torch, or not a file that can be read.
@@ -190,7 +190,7 @@ def _load_estimator(path: Path) -> Any:
 
 
 def _at_home(content: bytes) -> bytes:
-    """An archive of skops in which the classes of labeldp stand where they stand today."""
+    """Return an archive of skops in which the classes of labeldp stand where they stand today."""
     with ZipFile(BytesIO(content)) as file:
         members = {name: file.read(name) for name in file.namelist()}
     schema = json.loads(members[SCHEMA])
@@ -215,7 +215,7 @@ def _bring_home(value: Any) -> None:
 
 
 def _version_beside(path: Path) -> str:
-    """The version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
+    """Return the version of labeldp that wrote a model, as the summary beside it says; empty where it does not."""
     try:
         return str(read_json(path.with_name(SUMMARY)).get("version", ""))
     except InputError:
@@ -231,7 +231,7 @@ def certify(folder: Path, certificate: Certificate) -> None:
 
 
 def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
-    """The certificate of a directory, and the names of files that changed or are gone, its own among them.
+    """Return the certificate of a directory, and the names of files that changed or are gone, its own among them.
 
     Raises:
         InputError: the directory has no certificate of ours.
@@ -249,12 +249,12 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
 
 
 def certificate_digest(content: Any) -> str:
-    """SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
+    """Return the SHA-256 of a certificate's JSON value, whatever its layout: it stands in the summary."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str | None:
-    """SHA-256 of a file, read by blocks; None where there is none."""
+    """Return the SHA-256 of a file, read by blocks; None if there is no such file."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -290,7 +290,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def networks() -> Any:
-    """The room of networks.
+    """Import the room of networks.
 
     Raises:
         InputError: torch is not installed.

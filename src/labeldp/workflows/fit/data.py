@@ -35,7 +35,7 @@ PRIVATE_TEST = "--test: the test file holds private records: the labels of {} mu
 
 OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
 
-UNLIKE = 0.95
+DISTINCT_SHARE = 0.95
 """Of records of which so many differ from all others, one that occurs twice is the same record."""
 
 
@@ -107,7 +107,7 @@ class PrivateRows:
         return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
 
     def representation(self) -> "TableMap":
-        """What makes linear features of such rows."""
+        """Return what makes linear features of such rows."""
         from labeldp.learners import TableMap
 
         return TableMap(categorical=self.encoder.categorical)
@@ -122,12 +122,12 @@ class PublicRows:
     labels: NDArray[Any]
 
     def digest(self) -> str:
-        """Tells this file from another one of the same name."""
+        """Return what tells this file from another one of the same name."""
         return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
 
 
 def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRows) -> PublicRows:
-    """A test file: its labels are public, and never trained on.
+    """Read a test file: its labels are public, and never trained on.
 
     Raises:
         InputError: it holds the private records, or a column or label is not as it should be.
@@ -154,12 +154,12 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
 
 
 def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
-    """The codes of a table's labels, shape (rows,)."""
+    """Return the codes of a table's labels, shape (rows,)."""
     return np.concatenate([codes_of(batch, label, domain) for batch in content.select([label]).to_batches()])
 
 
 def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether an array holds the records of another, in whatever order, or some of them.
+    """Return whether an array holds the records of another, in whatever order, or some of them.
 
     How often rows occur counts where most are alike anyway. Where hardly any are, one row in a hundred that occurs in
     both tells: by chance it would not.
@@ -168,17 +168,17 @@ def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
     if first == second or (2 * len(second) > len(other) and first.keys() == second.keys()):
         return True
     shared = sum(count for row, count in first.items() if row in second)
-    return len(second) >= UNLIKE * len(other) and len(one) <= 100 * shared
+    return len(second) >= DISTINCT_SHARE * len(other) and len(one) <= 100 * shared
 
 
 def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
-    """A digest of each row; the two zeros are one number, and so is everything that is none."""
+    """Yield a digest of each row; the two zeros are one number, and so is everything that is none."""
     plain = np.where(np.isnan(matrix), np.nan, matrix + 0.0) if matrix.dtype.kind == "f" else matrix
     return (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in plain)
 
 
 def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
-    """The columns that were asked for; without a word all but label and ids."""
+    """Return the columns that were asked for, by default all but label and ids."""
     table.require(settings.label, "--label")
     others = {settings.label, settings.id_column}
     if settings.id_column is not None:
@@ -198,7 +198,7 @@ def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]
 
 
 def distinct_ids(content: pa.Table, column: str) -> Ids:
-    """The record ids of a table, all different."""
+    """Return the record ids of a table; refuse ids that occur twice."""
     found: list[Any] = []
     with DistinctIds() as seen:
         for batch in content.select([column]).to_batches():
@@ -208,13 +208,13 @@ def distinct_ids(content: pa.Table, column: str) -> Ids:
 
 
 def by_id(ids: Ids) -> NDArray[np.intp]:
-    """The row numbers in the order of the ids."""
+    """Return the row numbers in the order of the ids."""
     if isinstance(ids, list):
         return np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.intp)
     return np.argsort(ids)
 
 
-SMALLEST = 8
+MIN_SIDE = 8
 """Pixels a side that the patches of a linear model need."""
 
 
@@ -244,12 +244,12 @@ class ImageShape:
             raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON value."""
+        """Return the shape as a JSON value."""
         return {"images": list(self.shape)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "ImageShape":
-        """The inverse of `to_json`.
+        """Read what `to_json` returned.
 
         Raises:
             InputError: not such a value.
@@ -300,7 +300,7 @@ class ImageRows:
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
     def representation(self) -> "PatchFilters":
-        """What makes linear features of such images.
+        """Return what makes linear features of such images.
 
         Raises:
             InputError: they are too small, too few, or not square.
@@ -308,9 +308,9 @@ class ImageRows:
         from labeldp.learners import PatchFilters
 
         (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
-        if height != width or height < SMALLEST:
+        if height != width or height < MIN_SIDE:
             raise InputError(
-                f"linear features need square images of at least {SMALLEST} pixels a side; these are {self.encoder}"
+                f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
             )
         filters = PatchFilters(side=height, channels=channels)
         least = -(-filters.filters // (height - filters.patch + 1) ** 2)
@@ -323,7 +323,7 @@ Rows = PrivateRows | ImageRows
 
 
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:
-    """The test part of a source, or all of it where it has none: its labels are public, and never trained on.
+    """Read the test part of a source, or all of one without: its labels are public, and never trained on.
 
     Raises:
         InputError: it holds the private images, or others than the model takes.
@@ -341,6 +341,6 @@ def public_images(path: str, data: str, settings: FitSettings, private: ImageRow
 
 
 def _codes(labels: NDArray[Any], name: str, domain: Domain) -> NDArray[Any]:
-    """The codes of an array of labels, read as a table's column would be, shape (n,)."""
+    """Return the codes of an array of labels, read as a table's column would be, shape (n,)."""
     plain = labels.astype(np.float64) if labels.dtype.kind == "f" else labels
     return codes_of(pa.RecordBatch.from_arrays([pa.array(plain)], names=[name]), name, domain)

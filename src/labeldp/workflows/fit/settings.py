@@ -105,7 +105,7 @@ class FitSettings:
         )
 
     def command(self, data: str, ledger: str, out: str, test: str | None) -> str:
-        """The command line that repeats the fit; files by name, not by folder."""
+        """Return the command line that repeats the fit; files by name, not by folder."""
         words = [
             "labeldp",
             "fit",
@@ -130,7 +130,7 @@ class FitSettings:
         return shlex.join(words)
 
     def run(self, features: NDArray[Any], ids: Ids | None, init: str = "") -> str:
-        """A name for the run: the same settings on the same features and ids find their stages again.
+        """Return a name for the run: the same settings on the same features and ids find their stages again.
 
         Args:
             features: public.
@@ -159,7 +159,7 @@ class FitSettings:
 
 
 def _domain_words(domain: Classes | Interval) -> list[str]:
-    """The options that declare a domain."""
+    """Return the options that declare a domain."""
     if isinstance(domain, Classes):
         return ["--classes", ",".join(map(str, domain.names))]
     words = ["--range", f"{decimal_text(domain.low)},{decimal_text(domain.high)}"]

@@ -1,4 +1,4 @@
-"""FitSummary: what may be published of a fit."""
+"""`FitSummary`: what may be published of a fit, and its JSON form."""
 
 from __future__ import annotations
 
@@ -426,7 +426,7 @@ class FitSummary(FiniteFields):
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists, at every depth."""
+    """Return a value with lists in place of tuples, at every depth."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -462,7 +462,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 
 def format_number(value: float) -> str:
-    """A number in the unit of the labels, with four digits, or all that stand before the point."""
+    """Return a number in the unit of the labels, with four digits, or all that stand before the point."""
     if value and not 1e-4 <= abs(value) < 1e9:
         return f"{value:.4g}"
     digits = 3 - math.floor(math.log10(abs(value))) if value else 0
