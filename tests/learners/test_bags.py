@@ -146,7 +146,7 @@ def test_any_regressor_learns_from_means(estimator: Any) -> None:
         ({"features": np.full((40, 3), np.nan)}, "features must be finite"),
         ({"features": np.ones(40)}, r"features must be a table of numbers, shape \(n, d\)"),
         ({"features": np.full((40, 3), "text")}, "features must be numbers"),
-        ({"ridge": -1}, "ridge must be at least 0"),
+        ({"ridge": -1}, "ridge must be a finite number, at least 0"),
     ],
 )
 def test_what_is_refused(change: dict[str, Any], words: str) -> None:

@@ -281,5 +281,5 @@ def test_what_has_no_dimension_is_refused(features: object, words: str) -> None:
 
 
 def test_neighbors_must_be_a_number() -> None:
-    with pytest.raises(InputError, match="neighbors must be a positive integer"):
+    with pytest.raises(InputError, match="neighbors must be an integer, at least 1"):
         intrinsic_dimension(bent(1, 1), neighbors=0)

@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "evaluation": ({"evaluation": 1.0}, "evaluation must be a share"),
     "everything held out": ({"evaluation": 0.999}, "labels must hold more records"),
     "dimension": ({"dimension": 0}, "dimension must be an integer, at least 1"),
-    "ridge": ({"ridge": -1.0}, "ridge must be a positive factor"),
+    "ridge": ({"ridge": -1.0}, "ridge must be a positive finite number"),
     "representation": ({"representation": "pca"}, "scikit-learn transformer"),
     "rng": ({"rng": 7}, "rng must be"),
     "rows": ({"features": np.zeros((3, 2))}, "one row for each record"),

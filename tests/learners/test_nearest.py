@@ -178,10 +178,10 @@ def test_radii_by_hand() -> None:
         ({"moments": "3"}, "moments must be at least 2"),
         ({"beta": "1"}, r"beta must lie in \(0, 1\]"),
         ({"moments": 2, "classes": 2}, "moments must be left out for classes"),
-        ({"classes": 1}, "classes must be at least 2"),
-        ({"constant": 0}, "constant must be a positive number"),
+        ({"classes": 1}, "classes must be an integer, at least 2"),
+        ({"constant": 0}, "constant must be a positive finite number"),
         ({"epsilon": 0}, "epsilon"),
-        ({"records": 0}, "records must be a positive integer"),
+        ({"records": 0}, "records must be an integer, at least 1"),
     ],
 )
 def test_rules_refuse_what_makes_no_sense(arguments: dict[str, Any], message: str) -> None:

@@ -202,7 +202,7 @@ def test_images_are_finite_numbers(name: str) -> None:
 @pytest.mark.parametrize("argument", ["side", "channels", "angles", "regions"])
 def test_sizes_are_positive_integers(argument: str) -> None:
     for value in (0, -3, 2.5, True, "4", None):
-        with pytest.raises(InputError, match=f"{argument} must be a positive integer"):
+        with pytest.raises(InputError, match=f"{argument} must be an integer, at least 1"):
             ScatterFilters(**{argument: value}).fit(IMAGES)
     with pytest.raises(InputError, match="regions must be no more than side"):
         ScatterFilters(side=12, regions=13).fit(IMAGES)
@@ -211,7 +211,7 @@ def test_sizes_are_positive_integers(argument: str) -> None:
 @pytest.mark.parametrize("argument", ["side", "channels", "filters"])
 def test_sizes_of_both_maps_are_positive_integers(argument: str) -> None:
     for value in (0, 2.5, None):
-        with pytest.raises(InputError, match=f"{argument} must be a positive integer"):
+        with pytest.raises(InputError, match=f"{argument} must be an integer, at least 1"):
             ImageMap(**{argument: value}).fit(IMAGES)
     with pytest.raises(InputError, match="side must be at least 6"):
         ImageMap(side=5).fit(IMAGES[:, :5, :5])

@@ -1,4 +1,4 @@
-"""Scikit-learn: NoisyLabelClassifier, NoisyNumberRegressor, debiased_scorer."""
+"""Learning from released labels and scoring on them, by scikit-learn's conventions."""
 
 from functools import partial
 from typing import Any, Literal, Self
@@ -21,20 +21,19 @@ from labeldp.privacy import InputError, Release
 
 
 class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A noise-aware classifier around any other, for released labels, in scikit-learn's terms.
+    """A noise-aware classifier around any other, for released labels, as a scikit-learn estimator.
 
-    It adds no noise and protects nothing: give it what `Curator.release` returned. `fit(X, release)` needs no more.
-    With `mechanism`, the labels alone will do, as codes (`release.value`) or as names: so it fits in pipelines,
+    It adds no noise and protects nothing: give it what `Curator.release` returned. `fit(X, release)` is enough. With
+    `mechanism`, it also takes the labels alone, as codes (`release.value`) or as names, for pipelines,
     `cross_val_score` and `GridSearchCV` at no further cost.
 
     Args:
         estimator: classifier with `predict_proba`, or a list of such to choose from; by default
             `default_classifiers` (numeric features).
-        mechanism: what made the labels, such as `release.mechanism`, unless `fit` is given the release; or
-        epsilon: that of plain randomized response over `classes`.
+        mechanism: the mechanism that made the labels, unless `fit` is given the release, or `epsilon`.
+        epsilon: epsilon of plain randomized response over `classes`, in place of `mechanism`.
         classes: class names in order; by default the distinct labels given to `fit`, which are released and so public.
-        training: "posterior", "plain", "reweighted" or "debiased"; see `Training`.
-        rounds, folds, random_state: see `Training`.
+        training, rounds, folds, random_state: see `Training`.
     """
 
     def __init__(
@@ -64,8 +63,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Args:
             X: features, shape (n, d), any table that the estimator takes.
             y: a `Release`, or released labels, shape (n,): names, or codes (see `mechanism`).
-            likelihood: P(released label | true class) of each record, shape (n, K), where records had different
-                mechanisms; it takes the place of `mechanism`. Metadata: `set_fit_request(likelihood=True)`.
+            likelihood: P(released label | true class) of each record, shape (n, K), in place of `mechanism` if records
+                had different ones; metadata by `set_fit_request(likelihood=True)`.
         """
         domain, evidence = self._evidence(y, likelihood)
         X = row_table(X)
@@ -79,26 +78,26 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most likely true class of each record, shape (n,)."""
+        """Return the most likely true class of each record, shape (n,)."""
         check_is_fitted(self, "model_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """Probabilities of the true class, shape (n, K), one column for each of `classes_`."""
+        """Return probabilities of the true class, shape (n, K), one column for each of `classes_`."""
         check_is_fitted(self, "model_")
         X = row_table(X)
         check_columns(self, X)
         return self.model_.predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The accuracy that records show.
+        """Return the accuracy of predictions.
 
         Args:
             X: features, shape (n, d), that `fit` did not see.
-            y: a `Release`: the debiased accuracy, an unbiased estimate of that on the true labels. Or labels by name,
-                shape (n,): how often the predictions agree with them, as in all of scikit-learn. Agreement with noisy
-                labels is less than the accuracy; `debiased_scorer` puts it right.
-            sample_weight: of labels, shape (n,).
+            y: a `Release`, for the debiased accuracy, which is unbiased for that on the true labels. Or labels by name,
+                shape (n,), for the agreement with them, as elsewhere in scikit-learn; with noisy labels it is below the
+                accuracy, which `debiased_scorer` corrects.
+            sample_weight: weights of labels, shape (n,), not of a release.
         """
         if not isinstance(y, Release):
             return float(super().score(X, y, sample_weight))
@@ -109,7 +108,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return float(debiased_accuracy(y, self.predict_proba(X).argmax(axis=1)).value)
 
     def _evidence(self, y: Any, likelihood: Any) -> tuple[Classes, Evidence]:
-        """The classes, and what the labels say about the true ones."""
+        """Return the classes, and what the labels say about the true ones."""
         if isinstance(y, Release):
             if any(given is not None for given in (self.mechanism, self.epsilon, self.classes, likelihood)):
                 raise InputError("mechanism, epsilon, classes and likelihood must be left out where y is a release")
@@ -147,10 +146,10 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Any regressor of squared loss, on unbiased released numbers.
+    """Any regressor of squared loss, fitted to unbiased released numbers.
 
-    A squared loss is linear in the labels beyond a part that no prediction changes, so noise with mean zero does not
-    move what is best; it adds no noise and protects nothing: give it what `Curator.release` returned.
+    Apart from a term without predictions a squared loss is linear in the labels, so noise with mean zero does not
+    change the optimum. It adds no noise and protects nothing: give it what `Curator.release` returned.
 
     Args:
         estimator: regressor that minimizes a squared loss; by default `boosted_regression` (numeric features).
@@ -163,7 +162,7 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from features, shape (n, d), and released numbers.
 
         Raises:
-            InputError: it is no release of numbers, or features do not fit it.
+            InputError: `release` has no numbers, or features do not fit it.
             NotInvertibleError: the noise has no inverse.
         """
         self.domain_ = domain_of(release, Interval)
@@ -180,7 +179,7 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted numbers, kept in the declared range, shape (n,)."""
+        """Return predicted numbers, clipped to the declared range, shape (n,)."""
         check_is_fitted(self, "estimator_")
         X = row_table(X)
         check_columns(self, X)
@@ -197,35 +196,35 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 Metric = Literal["accuracy", "neg_log_loss", "roc_auc", "log_loss", "auc"]
 
-METHODS: dict[str, Any] = {
+RESPONSES: dict[str, Any] = {
     "accuracy": "predict",
     "neg_log_loss": "predict_proba",
     "roc_auc": ("decision_function", "predict_proba"),
 }
 
-SHORT = {"log_loss": "neg_log_loss", "auc": "roc_auc"}
+ALIASES = {"log_loss": "neg_log_loss", "auc": "roc_auc"}
 
 
 def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domain: Classes | None = None) -> Any:
-    """A scorer on released labels for `cross_val_score`, `GridSearchCV` and the like: choosing by it costs nothing.
+    """Return a scorer on released labels for `cross_val_score`, `GridSearchCV` and the like, at no cost in privacy.
 
-    Where one mechanism made all labels, give it. Where records had different ones (several epsilons, say), give the
-    domain and pass `debias(mechanism, noisy).values`, shape (n, K), as the metadata `indicators`, which scikit-learn
-    cuts into folds with the rows: `debiased_scorer("accuracy", domain=domain).set_score_request(indicators=True)` with
+    If one mechanism made all labels, give it. If records had different ones (several epsilons, say), give the domain,
+    and pass `debias(mechanism, noisy).values`, shape (n, K), as the metadata `indicators`, which scikit-learn splits
+    with the rows: `debiased_scorer("accuracy", domain=domain).set_score_request(indicators=True)` with
     `params={"indicators": values}` and metadata routing enabled.
 
     Args:
-        metric: by scikit-learn's name, larger is better: "accuracy"; "neg_log_loss", the negative log loss in nats;
-            "roc_auc", the area under the ROC curve, two classes. "log_loss" and "auc" are other names of the last two.
-        mechanism: what made the labels that are scored, which are class names or codes.
-        domain: the declared classes, where `indicators` are passed.
+        metric: scikit-learn's name of a metric, larger is better: "accuracy"; "neg_log_loss", the negative log loss in
+            nats; "roc_auc", for two classes. "log_loss" and "auc" are other names of the last two.
+        mechanism: the mechanism that made the scored labels, which are class names or codes.
+        domain: the declared classes, if `indicators` are passed.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    measure = SHORT.get(metric, metric)
-    if measure not in METHODS:
-        raise InputError(f"metric must be one of {', '.join(METHODS)}")
+    measure = ALIASES.get(metric, metric)
+    if measure not in RESPONSES:
+        raise InputError(f"metric must be one of {', '.join(RESPONSES)}")
     if (mechanism is None) == (domain is None):
         raise InputError("give either the mechanism that made all labels, or the domain and indicators as metadata")
     names = mechanism.domain if mechanism is not None else domain
@@ -233,7 +232,7 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
         raise InputError("the domain must be Classes")
     inverse = None if mechanism is None else inverse_table(mechanism)
     function = partial(_score, metric=measure, domain=names, inverse=inverse)
-    return make_scorer(function, response_method=METHODS[measure], greater_is_better=measure != "neg_log_loss")
+    return make_scorer(function, response_method=RESPONSES[measure], greater_is_better=measure != "neg_log_loss")
 
 
 def _score(
@@ -245,7 +244,7 @@ def _score(
     inverse: NDArray[np.float64] | None,
     indicators: Any = None,
 ) -> float:
-    """One fold's score, from released labels and what the model answered."""
+    """Return the score of one fold, from released labels and the model's responses."""
     if indicators is None and inverse is None:
         raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
     known = indicators if inverse is None else inverse[released_codes(domain, labels)]
@@ -261,7 +260,7 @@ def _score(
 
 
 def _columns(answers: NDArray[np.float64], domain: Classes) -> NDArray[np.float64]:
-    """Probabilities, one column for each class; scikit-learn hands over the second alone where there are two."""
+    """Return probabilities, one column for each class; of two classes scikit-learn passes on the second alone."""
     rows = np.column_stack([1 - answers, answers]) if answers.ndim == 1 else answers
     if rows.shape[1] != domain.size:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Learning from released sums over bags: what they say in rows, exact least squares, and any regressor of bag means."""
+"""Learning from released sums over bags: exact least squares, and any regressor of bag means."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -9,25 +9,25 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from labeldp.learners.cells.central import CellTreesRegressor
-from labeldp.learners.features import check_columns, check_rows, number_table
+from labeldp.learners.features import GapTags, check_columns, check_rows, number_table, takes_gaps
 from labeldp.learners.linear import LinearRegressor
 from labeldp.learners.model import Model
 from labeldp.mechanisms import Interval, ReleasedSums
-from labeldp.privacy import Floats, InputError, Release
+from labeldp.privacy import Floats, InputError, Release, check_nonnegative
 
-ROUNDS = 4
-"""Times that the variance of labels around the fit is estimated from what the last fit left."""
+VARIANCE_ROUNDS = 4
+"""How often the variance of labels around the fit is estimated from the residuals of the last fit."""
 
 
 @dataclass(frozen=True, eq=False)
 class BagRows:
-    """What released bags say about a linear model: row · coefficients = sum of labels, up to their deviation and noise.
+    """Linear equations from released bags: features · coefficients = sums, up to noise and deviations of labels.
 
     Args:
         features: weighted sums of feature rows, shape (r, d).
         sums: weighted sums of labels with their noise, shape (r,).
-        squares: sums of squared weights, shape (r,): so much of one label's variance does a sum have.
-        variances: of the noise, public, shape (r,).
+        squares: sums of squared weights, shape (r,): the variance of a sum in variances of one label.
+        variances: public variances of the noise, shape (r,).
     """
 
     features: Floats = field(repr=False)
@@ -37,13 +37,13 @@ class BagRows:
 
 
 def bag_product(bags: Any, weights: Any = None) -> Any:
-    """The sparse matrix (bags, n) that sums rows (n, d) over bags, one pass over them in the order in which they stand.
+    """Return the sparse matrix (bags, n) that sums rows (n, d) over bags in one pass.
 
-    Fastest where the records of a bag stand together: sort public features by bag once where they are read often.
+    It is fastest if features are sorted by bag.
 
     Args:
-        bags: the bag of each record, shape (n,).
-        weights: of each record, shape (n,); 1 by default.
+        bags: bag of each record, shape (n,).
+        weights: weight of each record, shape (n,); 1 by default.
 
     Examples:
         >>> (bag_product([1, 0, 1]) @ np.array([[1.0], [2.0], [3.0]])).tolist()
@@ -59,18 +59,19 @@ def bag_product(bags: Any, weights: Any = None) -> Any:
 
 
 def bag_rows(features: Any, release: Release[Any]) -> BagRows:
-    """Sums of public features beside released sums of labels, with a constant feature first.
+    """Return sums of public features beside released sums of labels, with a constant feature first.
 
     Args:
-        features: public, numbers, shape (n, d). Of a `WeightedLBA` the released sums of features count, and labels are
-            those less the middle of their range; a constant feature is there only if it was.
-        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
+        features: public numbers, shape (n, d). With `WeightedLBA` the released sums of features are used, without a
+            constant feature, and labels are relative to the middle of their range.
+        release: a release of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
 
     Raises:
-        InputError: another release, or features that do not fit it.
+        InputError: the release has no bags, or features do not fit it.
     """
     shown = ReleasedSums.of(release)
-    table = _table(features, shown)
+    table = np.asarray(number_table(features, gaps=False), dtype=np.float64)
+    check_rows(table, shown.records)
     variances = np.asarray(shown.noise_stddev, dtype=np.float64) ** 2
     if shown.bags is None or shown.weights is None:
         assert shown.features is not None
@@ -83,36 +84,24 @@ def bag_rows(features: Any, release: Release[Any]) -> BagRows:
     return BagRows(rows, shown.sums, squares.astype(np.float64), variances)
 
 
-def _table(features: Any, shown: ReleasedSums) -> Floats:
-    """Public features as finite numbers, one row for each record of the bags.
-
-    Raises:
-        InputError: anything else.
-    """
-    table = np.asarray(number_table(features, gaps=False), dtype=np.float64)
-    check_rows(table, shown.records)
-    return table
-
-
 def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Release[Model]:
-    """The linear model of least squares on released bags, weighted where bags differ in noise or weights.
+    """Fit a linear model to released bags by least squares, weighted if bags differ in noise or weights.
 
-    Descent on a linear model takes many steps and ends where this begins: with m bags and d features its expected error
-    is τ²(1 + d/(m − d − 1)), whatever the bags' size is. All of it is post-processing, the variance of labels around
-    the fit included, which is estimated from what is left of the released sums.
+    This is the exact solution that gradient descent approaches in many steps: with m bags and d features its expected
+    error is τ²(1 + d/(m − d − 1)), whatever the size of the bags. All of it is post-processing, as is the variance of
+    labels around the fit, which is estimated from the residuals.
 
     Args:
-        features: public, numbers, shape (n, d), in the order of the labels, or of the rows of a file.
-        release: of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
+        features: public numbers, shape (n, d), in the order of the labels, or of the rows of a file.
+        release: a release of `BagSum`, `NoisyWeightedLLP` or `WeightedLBA`, or what `read_bags` read.
         ridge: penalty on squared coefficients of columns of unit variance, as a share of the bags' weight.
 
     Raises:
-        InputError: no release of bags, features that do not fit, or a negative penalty.
+        InputError: the release has no bags, features do not fit it, or the penalty is negative.
 
     Source: Brahmbhatt, Section 1.1, for the linear regression of aggregates.
     """
-    if isinstance(ridge, bool) or not isinstance(ridge, int | float) or not 0 <= ridge < np.inf:
-        raise InputError("ridge must be at least 0")
+    check_nonnegative(ridge, "ridge")
     rows, shown = bag_rows(features, release), ReleasedSums.of(release)
     hidden = shown.bags is None
     coefficients = least_squares(rows, ridge, constant=not hidden)
@@ -125,15 +114,15 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
 
 
 def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -> Floats:
-    """Coefficients of weighted least squares, shape (d,): weights are one over the variance of each sum.
+    """Return coefficients of least squares, weighted by the inverse variance of each sum, shape (d,).
 
     Args:
-        rows: what the bags say.
+        rows: the equations.
         ridge: as in `fit_bags`.
-        constant: whether the first column is one that no penalty is for.
+        constant: whether the first column is a constant, which has no penalty.
     """
     spread = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(VARIANCE_ROUNDS):
         weights = 1 / np.maximum(spread * rows.squares + rows.variances, 1e-12 * rows.squares)
         coefficients = _solved(rows, weights, ridge, constant)
         left = np.square(rows.sums - rows.features @ coefficients)
@@ -144,7 +133,7 @@ def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -
 
 
 def _solved(rows: BagRows, weights: Floats, ridge: float, constant: bool) -> Floats:
-    """One weighted solution; columns are scaled first, so that units do not matter."""
+    """Solve weighted equations, with columns scaled first, so that units do not matter."""
     roots = np.sqrt(weights / weights.mean())[:, None]
     scale = np.sqrt(np.mean(rows.features**2, axis=0))
     scale[scale == 0] = 1.0
@@ -157,14 +146,14 @@ def _solved(rows: BagRows, weights: Floats, ridge: float, constant: bool) -> Flo
 
 
 LEAVES = 32
-"""Of one tree: to try other numbers takes three times as long and changes little."""
+"""Leaves of one tree: trying other numbers takes three times as long and changes little."""
 
 
-class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class BagRegressor(GapTags, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Any scikit-learn regressor on the noisy means of bags of similar records, as `BagSum` releases them.
 
     The regressor sees one row for each bag: the mean of its features and the noisy mean of its labels. By default trees
-    are boosted on the records, to what the means of their bags leave open.
+    are boosted on the records themselves, as in `fit_cells`.
 
     Args:
         estimator: regressor; by default boosted trees, which take a few seconds for ten thousand records.
@@ -177,7 +166,7 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from public features, shape (n, d), and released sums over bags.
 
         Raises:
-            InputError: no release of `BagSum`, or features that do not fit it.
+            InputError: `release` is not of `BagSum`, or features do not fit it.
         """
         if self.estimator is not None and not hasattr(self.estimator, "fit"):
             raise InputError("estimator must be a regressor of scikit-learn, or None for boosted trees")
@@ -201,14 +190,10 @@ class BagRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predicted numbers, kept in the declared range, shape (n,)."""
+        """Return predicted numbers, clipped to the declared range, shape (n,)."""
         check_is_fitted(self, "estimator_")
         return np.clip(self.estimator_.predict(number_table(X, self)), *self.range_)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = self.estimator
-        tags.input_tags.allow_nan = inner is None or (
-            isinstance(inner, BaseEstimator) and inner.__sklearn_tags__().input_tags.allow_nan
-        )
-        return tags
+    @property
+    def _takes_gaps(self) -> bool:  # type: ignore[override]
+        return self.estimator is None or takes_gaps(self.estimator)

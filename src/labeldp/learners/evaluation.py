@@ -1,4 +1,4 @@
-"""Debiased scores of classes and of numbers."""
+"""Debiased scores of predicted classes and numbers, from released labels alone."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
-from labeldp.learners.evidence import FLOOR, Probabilities, inverse_table, normalized
+from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
 from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, debias
 from labeldp.privacy import Floats, InputError, NotInvertibleError, Release
 
@@ -16,12 +16,12 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, or an array of numbers, that was estimated from noisy labels.
+    """An estimate from noisy labels: a number or an array.
 
     Args:
         value: the estimate.
         low, high: confidence interval.
-        level: its coverage, in (0, 1); for an array, of each entry on its own.
+        level: coverage of the interval, in (0, 1); for an array, of each entry on its own.
     """
 
     value: Any
@@ -37,13 +37,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Records with labels that were released by an invertible mechanism, and a model's probabilities for them.
+    """A classifier's probabilities for records whose labels were released, and its debiased scores.
 
     Args:
-        release: the released codes, shape (n,), or packed bits.
-        probabilities: of the model, shape (n, K); it never met these labels.
+        release: released codes, shape (n,), or packed bits, of an invertible mechanism.
+        probabilities: probabilities of a model that never saw these labels, shape (n, K).
         source: what was evaluated, in words.
-        rows: which records of the training table these are, shape (n,).
+        rows: places of these records in the training table, shape (n,).
     """
 
     release: Release[Any] = field(repr=False)
@@ -58,7 +58,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         found = self.accuracy()
-        value = np.clip(found.value, found.low, found.high)  # taking the noise out may leave the interval
+        value = np.clip(found.value, found.low, found.high)  # a debiased value may lie outside of its interval
         percent = [f"{100 * share:.1f} %" for share in (value, found.low, found.high)]
         return (
             f"estimated accuracy {percent[0]}, {100 * found.level:g} % interval {percent[1]} to {percent[2]}, from "
@@ -83,16 +83,16 @@ class Evaluation:
 
 
 def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
-    """The accuracy that predictions would show on the true labels.
+    """Estimate the accuracy that predictions would show on the true labels.
 
     Args:
-        release: n records, each answered with all classes possible, or with a bit for each class.
+        release: answers for n records that may name any class, or bits for all classes.
         predictions: predicted codes, shape (n,), made without these labels.
         level: coverage of the interval.
 
     Returns:
-        Unbiased; the estimate itself may lie outside of [0, 1] where n or epsilon is small. The interval is exact
-        (Clopper and Pearson's, for how often released answers name the predicted class) and clipped to [0, 1].
+        An unbiased estimate, which may lie outside of [0, 1] if n or epsilon is small. The interval is exact (Clopper
+        and Pearson's, for how often released answers name the predicted class) and clipped to [0, 1].
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
@@ -107,10 +107,10 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
 
 
 def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float = LEVEL) -> Estimate:
-    """The mean of -ln P(true class), in nats, that probabilities (n, K) would show on the true labels.
+    """Estimate the mean of -ln P(true class), in nats, of probabilities (n, K) on the true labels.
 
-    Probabilities are raised to at least 0.001: without a bound the estimate would have no useful spread. The
-    interval is the normal one.
+    Probabilities are raised to at least 0.001, as the estimate would vary too much without a bound. The interval is the
+    normal one.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
@@ -121,7 +121,7 @@ def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float
 
 
 def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
-    """The share of records with true class i (row) and predicted class j (column), shape (K, K); it sums to 1.
+    """Estimate the share of records with true class i (row) and predicted class j (column), shape (K, K), sum 1.
 
     Each entry is unbiased and may be negative. Intervals are exact for each entry given the predictions, clipped
     to what is possible.
@@ -143,14 +143,14 @@ def debiased_confusion(release: Release[Any], predictions: Any, *, level: float 
 
 
 def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> Estimate:
-    """The area under the ROC curve that scores would show on the true labels; two classes.
+    """Estimate the area under the ROC curve that scores would show on the true labels, for two classes.
 
-    Every pair of records counts by the product of its unbiased class indicators. The interval is normal, by the
-    delta method; where the released labels do not show that both classes occur it is [0, 1].
+    Each pair of records is weighted by the product of its unbiased class indicators. The interval is normal, by the
+    delta method; if the released labels do not show that both classes occur, it is [0, 1].
 
     Args:
         release: n released codes, or packed bits.
-        scores: larger where the second class is likelier, shape (n,).
+        scores: scores, larger where the second class is likelier, shape (n,).
         level: coverage of the interval.
 
     Raises:
@@ -173,11 +173,9 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
 
 
 def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> float:
-    """The share of pairs, of a record of each class, that scores put in order; ties half.
+    """Return the share of pairs of a record of each class that scores (n,) put in order, where ties count half.
 
-    Args:
-        weights: unbiased class indicators, shape (n, 2): a pair of two records counts by their product.
-        scores: shape (n,).
+    Pairs are weighted by the product of their unbiased class indicators, `weights`, shape (n, 2).
     """
     count = len(weights)
     _, below = _masses(scores, weights)
@@ -188,15 +186,12 @@ def auc_estimate(weights: NDArray[np.float64], scores: NDArray[np.float64]) -> f
 
 
 def log_losses(probabilities: Any) -> NDArray[np.float64]:
-    """-ln of probabilities, in nats, each raised to at least 0.001: a bound that keeps debiased means steady."""
-    return -np.log(np.maximum(probabilities, FLOOR))
+    """Return -ln of probabilities, in nats, each raised to at least 0.001 so that debiased means vary less."""
+    return -np.log(np.maximum(probabilities, MIN_PROBABILITY))
 
 
 def clopper_pearson(hits: Any, trials: Any, level: float) -> tuple[Any, Any]:
-    """Exact confidence interval of a binomial rate; [0, 1] without trials.
-
-    The exact interval of Clopper and Pearson (1934).
-    """
+    """Return the exact confidence interval of a binomial rate, [0, 1] without trials: Clopper and Pearson (1934)."""
     hits, trials, tail = np.asarray(hits, float), np.asarray(trials, float), (1 - level) / 2
     misses = trials - hits
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, tail), 0.0)
@@ -205,7 +200,7 @@ def clopper_pearson(hits: Any, trials: Any, level: float) -> tuple[Any, Any]:
 
 
 def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:
-    """The mean of independent numbers with its normal interval, without bounds where there is one number."""
+    """Return the mean of independent numbers with its normal interval, which is infinite for one number."""
     value = float(values.mean())
     half = float(ndtri((1 + level) / 2) * values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.inf
     return Estimate(value, value - half, value + half, level)
@@ -214,7 +209,7 @@ def mean_estimate(values: NDArray[np.float64], level: float) -> Estimate:
 def _masses(
     scores: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For each record the mean class weights of the records that score above and below it, shape (n, 2); ties half."""
+    """Return for each record the mean class weights of the records above and below its score, ties half, (n, 2)."""
     order = np.argsort(scores, kind="stable")
     ordered = scores[order]
     sums = np.vstack([np.zeros((1, weights.shape[1])), np.cumsum(weights[order], axis=0)]) / len(scores)
@@ -225,11 +220,11 @@ def _masses(
 
 @dataclass(frozen=True)
 class _Answers:
-    """What was released of each record, whether one class or a bit for each.
+    """Released answers, each one class or a bit for each class.
 
     Args:
         answers: whether the answer names the class, shape (n, K).
-        inverse: row j holds the unbiased class indicators that an answer of class j alone stands for, shape (K, K).
+        inverse: see `inverse_table`.
         indicators: unbiased class indicators, shape (n, K).
     """
 
@@ -252,7 +247,7 @@ class _Answers:
 
 
 def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
-    """What an agreement and a disagreement stand for: one of each, as symmetric noise has."""
+    """Return the unbiased indicators of an agreement and of a disagreement, if the noise treats classes alike."""
     hit, miss = float(inverse[0, 0]), float(inverse[0, 1])
     if not np.allclose(inverse, miss + (hit - miss) * np.eye(len(inverse))):
         raise InputError("release must be of a mechanism that treats all classes alike, such as RandomizedResponse")
@@ -280,15 +275,15 @@ HELD_OUT = "the model, on records that it was not trained on"
 
 @dataclass(frozen=True)
 class NumberEvaluation:
-    """Records with numbers that were released with noise on the grid, and a model's predictions of them.
+    """A regressor's predictions for records whose numbers were released, and its debiased errors.
 
-    Absolute errors have no estimate of use: taking noise out of a function with a kink costs more than the noise.
+    There is no useful estimate of absolute errors: debiasing a function with a kink adds more than the noise.
 
     Args:
-        release: the released codes, shape (n,).
-        predictions: of the model, in the unit of the labels, shape (n,); it never met these labels.
+        release: released codes, shape (n,), of a mechanism with noise on the grid.
+        predictions: predictions of a model that never saw these labels, in their unit, shape (n,).
         source: what was evaluated, in words.
-        rows: which records of the training table these are, shape (n,).
+        rows: places of these records in the training table, shape (n,).
     """
 
     release: Release[Any] = field(repr=False)
@@ -308,28 +303,28 @@ class NumberEvaluation:
         return debiased_squared_error(self.release, self.predictions, level=level)
 
     def error(self, level: float = LEVEL) -> Estimate:
-        """The root of the mean squared error, in the unit of the labels; not below 0."""
+        """Estimate the root mean squared error, in the unit of the labels, at least 0."""
         return _root(self.squared_error(level))
 
     def constant_error(self, level: float = LEVEL) -> Estimate:
-        """The root mean squared error of always answering the mean, which is learned from other released labels."""
+        """Estimate the root mean squared error of the constant mean, which is learned from other released labels."""
         return _root(debiased_squared_error(self.release, self.constant(), level=level))
 
     def gain(self, level: float = LEVEL) -> Estimate:
-        """By how much the mean squared error is smaller than that of always answering the mean.
+        """Estimate by how much the mean squared error is below that of the constant mean.
 
-        Record by record most of the noise cancels out: the interval is far narrower than those of the two errors.
+        Most of the noise cancels record by record, so the interval is far narrower than those of the two errors.
         """
         return mean_estimate(self._gains(), level)
 
     def explained(self, level: float = LEVEL) -> Estimate:
-        """See `debiased_share`: the gain as a share of the mean's squared error, known as R squared."""
+        """Estimate R squared, the gain as a share of the squared error of the mean; see `debiased_share`."""
         return debiased_share(self._gains(), _squares(self.release, self.constant()), level=level)
 
     def constant(self) -> Floats:
-        """For each record the mean of released labels that are not its own, shape (n,).
+        """Return for each record the mean of released labels that are not its own, shape (n,).
 
-        A half of the records, drawn without looking at them, gets the mean of the others, and the other way round.
+        Each random half of the records gets the mean of the other half.
         """
         labels = debias(self.release.mechanism, self.release.value).values
         low, high = self.release.mechanism.domain.low, self.release.mechanism.domain.high
@@ -340,25 +335,21 @@ class NumberEvaluation:
         return np.where(first, means[1], means[0])
 
     def residuals(self) -> Floats:
-        """Unbiased labels minus predictions, shape (n,): of use in means over many records only."""
+        """Return unbiased labels minus predictions, shape (n,), which are useful in means over many records only."""
         return debias(self.release.mechanism, self.release.value).values - self.predictions
 
     def take(self, rows: Any) -> "NumberEvaluation":
-        """The evaluation on some of its records."""
-        release = replace(self.release, value=self.release.value[rows])
-        return replace(
-            self,
-            release=release,
-            predictions=self.predictions[rows],
-            rows=None if self.rows is None else self.rows[rows],
-        )
+        """Return the evaluation on some of its records."""
+        release, own = replace(self.release, value=self.release.value[rows]), self.rows
+        kept = None if own is None else own[rows]
+        return replace(self, release=release, predictions=self.predictions[rows], rows=kept)
 
     def _gains(self) -> Floats:
         return _squares(self.release, self.constant()) - _squares(self.release, self.predictions)
 
 
 def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | DiscreteLaplace:
-    """What answers records that a model is measured on: plain randomized response, or for numbers noise on the grid."""
+    """Return the mechanism for labels of an evaluation: plain randomized response, or for numbers noise on the grid."""
     if isinstance(domain, Interval):
         return DiscreteLaplace(domain=domain, epsilon=epsilon)
     return RandomizedResponse(domain=domain, epsilon=epsilon)
@@ -367,7 +358,7 @@ def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | Di
 def evaluate(
     release: Release[Any], predicted: Any, source: str, rows: NDArray[np.intp]
 ) -> Evaluation | NumberEvaluation:
-    """The evaluation of class probabilities, or of predictions, kept in range, on records with released labels."""
+    """Return the evaluation of class probabilities, or of predictions, clipped to the range, on released labels."""
     domain = release.mechanism.domain
     if isinstance(domain, Interval):
         return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), source, rows)
@@ -375,7 +366,7 @@ def evaluate(
 
 
 def debiased_squared_error(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
-    """The mean squared error that predictions would show on the true labels, in the square of their unit.
+    """Estimate the mean squared error that predictions would show on the true labels, in the square of their unit.
 
     Args:
         release: n numbers, released by `DiscreteLaplace`.
@@ -383,26 +374,26 @@ def debiased_squared_error(release: Release[Any], predictions: Any, *, level: fl
         level: coverage of the interval.
 
     Returns:
-        Unbiased; the estimate itself may be negative where n or epsilon is small. The interval is the normal one.
+        An unbiased estimate, which may be negative if n or epsilon is small. The interval is the normal one.
 
     Guarantee: over the noise, the estimate's mean is the error on the true labels, also at the ends of the range.
 
     Raises:
-        InputError: another release, or not one finite prediction for each label.
+        InputError: the release is of another kind, or there is not one finite prediction for each label.
         NotInvertibleError: the release has no unbiased squares.
     """
     return mean_estimate(_squares(release, predictions), level)
 
 
 def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> Estimate:
-    """The mean of some numbers as a share of the mean of others that belong to the same records, at most 1.
+    """Estimate the mean of gains as a share of the mean of totals of the same records, at most 1.
 
     Args:
-        gains, totals: shape (n,).
+        gains, totals: numbers, shape (n,).
         level: coverage of the interval: the shares for which the mean of gains - share * totals could be 0.
 
     Returns:
-        The share; from -infinity to 1 where the totals could have mean 0, so that the share could be anything.
+        The share; its interval is from -infinity to 1 if the mean of the totals could be 0.
 
     Source: Fieller, Some Problems in Interval Estimation, Section 3.
     """
@@ -419,7 +410,7 @@ def debiased_share(gains: Floats, totals: Floats, *, level: float = LEVEL) -> Es
 
 
 def _squares(release: Release[Any], predictions: Any) -> Floats:
-    """Unbiased squared errors, shape (n,)."""
+    """Return unbiased squared errors, shape (n,)."""
     mechanism = release.mechanism if isinstance(release, Release) else None
     if mechanism is None:
         raise InputError("release must be what Curator.release returned for a mechanism on an Interval")
@@ -434,6 +425,6 @@ def _squares(release: Release[Any], predictions: Any) -> Floats:
 
 
 def _root(square: Estimate) -> Estimate:
-    """The root of an estimate of a number that cannot be negative."""
+    """Return the root of an estimate of a number that cannot be negative."""
     value, low, high = (float(np.sqrt(max(each, 0.0))) for each in (square.value, square.low, square.high))
     return Estimate(value, low, high, square.level)

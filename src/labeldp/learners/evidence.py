@@ -1,4 +1,4 @@
-"""Likelihoods of released labels; class probabilities."""
+"""What released classes say about the true ones, and operations on class probabilities."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -11,20 +11,20 @@ from labeldp.privacy import WORD, InputError, NotInvertibleError, Release
 
 CLASS_PRIOR_ROUNDS = 200
 
-WORST = 1e12
-"""Noise that multiplies an error by more than this when it is undone has no inverse in doubles."""
+MAX_AMPLIFICATION = 1e12
+"""Noise counts as not invertible if its inverse multiplies errors by more than this."""
 
 Probabilities = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Released codes and what they say.
+    """Released codes with their likelihoods.
 
     Args:
         codes: released codes, shape (n,).
         likelihood: P(released code | true class), shape (n, K).
-        matrix: P(z | y), shape (K, K), where one law with an inverse made all records; else None.
+        matrix: P(z | y), shape (K, K), if one invertible law made all records; else None.
     """
 
     codes: NDArray[Any] = field(repr=False)
@@ -33,7 +33,7 @@ class Evidence:
 
     @classmethod
     def of(cls, release: Release[Any]) -> Self:
-        """The evidence of a release that answers each record with a class.
+        """Return the evidence of a release that answers each record with a class.
 
         Raises:
             InputError: not the direct output of such a mechanism.
@@ -45,24 +45,24 @@ class Evidence:
 
     @classmethod
     def made_by(cls, mechanism: Any, noisy: Any) -> Self:
-        """The evidence of codes that a mechanism answered."""
+        """Return the evidence of codes that a mechanism answered."""
         codes, likelihood = answers(mechanism, noisy)
         return cls(codes, likelihood, _invertible_matrix(mechanism))
 
     @property
     def classes(self) -> int:
-        """K."""
+        """Number of classes, K."""
         return self.likelihood.shape[1]
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def take(self, rows: Any) -> "Evidence":
-        """The evidence of some of the records."""
+        """Return the evidence of some of the records."""
         return Evidence(self.codes[rows], self.likelihood[rows], self.matrix)
 
     def joined(self, other: "Evidence") -> "Evidence":
-        """The evidence of these records, then of others."""
+        """Return the evidence of these records, followed by that of others."""
         same = self.matrix is not None and other.matrix is not None and np.array_equal(self.matrix, other.matrix)
         return Evidence(
             np.concatenate([self.codes, other.codes]),
@@ -71,19 +71,19 @@ class Evidence:
         )
 
     def posterior(self, prior: Any) -> Probabilities:
-        """P(y | z, x), proportional to prior times likelihood, shape (n, K)."""
+        """Return P(y | z, x), proportional to prior times likelihood, shape (n, K)."""
         return normalized(np.asarray(prior) * self.likelihood)
 
     def score(self, probabilities: Any) -> float:
-        """Mean log probability of the released codes under a model of the true labels: larger is better.
+        """Return the mean log probability of the released codes under a model of the true labels; larger is better.
 
-        A proper score: in expectation no model beats the true class probabilities.
+        This is a proper score: in expectation no model beats the true class probabilities.
         """
         explained = (np.asarray(probabilities) * self.likelihood).sum(axis=1)
         return float(np.log(np.maximum(explained, np.finfo(np.float64).tiny)).mean())
 
     def class_prior(self) -> NDArray[np.float64]:
-        """The class frequencies that explain the released codes best, shape (K,): expectation-maximization."""
+        """Return the class frequencies that best explain the codes, by expectation-maximization, shape (K,)."""
         prior = np.full(self.classes, 1.0 / self.classes)
         for _ in range(CLASS_PRIOR_ROUNDS):
             prior = self.posterior(prior[None, :]).mean(axis=0)
@@ -91,10 +91,10 @@ class Evidence:
 
 
 def released_codes(domain: Classes, labels: Any) -> NDArray[Any]:
-    """Codes of released labels, which may be names, or codes already, shape (n,).
+    """Return codes of released labels, which may be names, or codes already, shape (n,).
 
-    Integers are codes where all names are texts in sorted order. In any other order they might as well be
-    scikit-learn's own numbers, which count names as sorted: then names are asked for.
+    Integers are codes if all names are texts in sorted order. In any other order they could be scikit-learn's own
+    codes, which follow the sorted order, so that names are required.
     """
     given = np.asarray(labels)
     if given.dtype.kind not in "iu" or not all(isinstance(name, str) for name in domain.names):
@@ -108,7 +108,7 @@ def released_codes(domain: Classes, labels: Any) -> NDArray[Any]:
 
 
 def answers(mechanism: Any, noisy: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Released codes, checked, and their likelihood under each true class, shapes (n,) and (n, K)."""
+    """Return checked codes and their likelihood under each true class, shapes (n,) and (n, K)."""
     tables = mechanism.tables() if hasattr(mechanism, "tables") else []
     codes = mechanism.domain.check_codes(noisy)
     mechanism.check_records(len(codes))
@@ -130,18 +130,18 @@ def answers(mechanism: Any, noisy: Any) -> tuple[NDArray[Any], NDArray[np.float6
 
 
 def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
-    """P(z | y), shape (K, K), of a mechanism that `debias` inverts with one law for all records."""
+    """Return P(z | y), shape (K, K), of a mechanism that `debias` inverts with one law for all records, else None."""
     try:
         inverse = inverse_table(mechanism)
     except NotInvertibleError:
         return None
-    if np.abs(inverse).sum(axis=1).max() > WORST:
+    if np.abs(inverse).sum(axis=1).max() > MAX_AMPLIFICATION:
         return None
     return np.asarray(np.linalg.inv(inverse), dtype=np.float64)
 
 
 def inverse_table(mechanism: Any) -> NDArray[np.float64]:
-    """Row z holds the unbiased class indicators that the answer z, or bits of z alone, stands for, shape (K, K).
+    """Return the unbiased class indicators for each answer z (or the bit of z alone), one row for each, shape (K, K).
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
@@ -151,22 +151,22 @@ def inverse_table(mechanism: Any) -> NDArray[np.float64]:
     return np.asarray(mechanism.unbiased(answers).values)
 
 
-FLOOR = 1e-3
-"""The least probability that a corrected model gives to a class: no learner from noisy labels may exclude one."""
+MIN_PROBABILITY = 1e-3
+"""The smallest probability that a corrected model gives to a class: noisy labels never exclude one."""
 
 TEMPERATURES = np.geomspace(0.25, 2.0, 13)
-"""Tried where probabilities are calibrated: below 1 sharpens."""
+"""The temperatures that calibration tries: below 1 sharpens."""
 
 
 def normalized(values: Any, floor: float = 0.0) -> Probabilities:
-    """Rows raised to at least `floor` and scaled to sum to 1; a row without mass becomes uniform."""
+    """Raise entries to at least `floor` and scale rows to sum 1; a row of zeros becomes uniform."""
     raised = np.maximum(np.asarray(values, dtype=np.float64), floor)
     totals = raised.sum(axis=1, keepdims=True)
     return np.where(totals > 0, raised / np.where(totals > 0, totals, 1.0), 1.0 / raised.shape[1])
 
 
 def tempered(probabilities: Any, temperature: float) -> Probabilities:
-    """Probabilities to the power of 1 / temperature: below 1 it sharpens, above 1 it flattens.
+    """Return probabilities to the power of 1 / temperature: below 1 sharpens, above 1 flattens.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, section 4 (LP-MST).
     """
@@ -175,12 +175,12 @@ def tempered(probabilities: Any, temperature: float) -> Probabilities:
 
 
 def unmixed(noisy: Any, matrix: NDArray[np.float64]) -> Probabilities:
-    """Probabilities of the true label from those of the noisy one: the noise `matrix` (K, K) undone, then clipped."""
-    return normalized(np.linalg.solve(matrix.T, np.asarray(noisy, dtype=np.float64).T).T, FLOOR)
+    """Return probabilities of the true label from those of the noisy one, by the inverse of `matrix`, clipped."""
+    return normalized(np.linalg.solve(matrix.T, np.asarray(noisy, dtype=np.float64).T).T, MIN_PROBABILITY)
 
 
 def expanded(estimator: Any, features: Any, classes: int) -> Probabilities:
-    """A fitted classifier's probabilities for all K codes: 0 for classes that it never met."""
+    """Return a fitted classifier's probabilities for all K codes, 0 for classes that it never met."""
     given = np.asarray(estimator.predict_proba(features), dtype=np.float64)
     result = np.zeros((len(given), classes))
     result[:, np.asarray(estimator.classes_, dtype=np.intp)] = given
@@ -188,9 +188,9 @@ def expanded(estimator: Any, features: Any, classes: int) -> Probabilities:
 
 
 def projected(shares: Any) -> Probabilities:
-    """The nearest probabilities to class shares that may be negative or too large: for each row the closest point.
+    """Return the nearest probabilities to each row of class shares, which may be negative or too large.
 
-    All entries of a row are moved by the same amount, and negative ones set to 0, so the largest stays the largest.
+    All entries of a row move by the same amount, and negative ones become 0, so the largest stays the largest.
 
     Source: Duchi, Shalev-Shwartz, Singer and Chandra (2008), the projection onto the simplex by sorting.
     """

@@ -1,4 +1,4 @@
-"""What is asked of a table of features."""
+"""Tables of features: what is accepted, which rows a dry run sees, how many dimensions they fill."""
 
 import math
 from collections import Counter
@@ -8,34 +8,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import validate_data
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, check_integer
 
 MAX_TRIAL_ROWS = 1000
-"""Records on which a classifier is tried before anything is charged, at most."""
+"""The largest number of records on which a classifier is tried before anything is charged."""
 
-RARE = 5
-"""A value is rare that so many records of a rehearsal, or fewer, would hold."""
+RARE_COUNT = 5
+"""A value is rare if a dry run would hold it in fewer records than this."""
 
 BLOCK_ROWS = 1 << 15
 """Rows handled at a time: what is computed from them stays in cache."""
 
-LARGEST = float(np.finfo(np.float32).max)
-"""Trees see features in single precision; what they cannot see is refused before anything is charged."""
+MAX_FEATURE = float(np.finfo(np.float32).max)
+"""Trees use single precision: larger features are refused before anything is charged."""
 
-MIXED = "turn a table with texts or dates into numbers with labeldp.tables.TableEncoder"
+MIXED_HINT = "turn a table with texts or dates into numbers with labeldp.tables.TableEncoder"
 
-COMPLEX = "features must be real numbers: Complex data not supported; give both parts as columns of their own"
+COMPLEX_ERROR = "features must be real numbers: Complex data not supported; give both parts as columns of their own"
 
-DENSE = (
+SPARSE_ERROR = (
     "features must be dense, and these are sparse: take features.toarray(), "
     "or fewer columns by sklearn.decomposition.TruncatedSVD"
 )
 
-RESHAPE = (
+RESHAPE_HINT = (
     "Reshape your data by array.reshape(-1, 1) if it has a single feature, "
     "or by array.reshape(1, -1) if it is a single record"
 )
@@ -44,7 +45,7 @@ Table = NDArray[np.floating[Any]]
 
 
 def rows_of(features: Any) -> int:
-    """How many records a table or an array holds."""
+    """Return the number of records in a table or an array."""
     shape = getattr(features, "shape", None)
     if not shape and not hasattr(features, "__len__"):
         raise InputError("features must be a table with one row for each record")
@@ -52,20 +53,22 @@ def rows_of(features: Any) -> int:
 
 
 def check_rows(features: Any, count: int) -> None:
-    """Refuse features of another number of records than there are labels."""
+    """Raise an `InputError` unless features have `count` rows, one for each label."""
     if rows_of(features) != count:
         raise InputError("features must have one row for each record of the labels")
 
 
 def row_table(features: Any) -> Any:
-    """Features that rows can be taken from, for an estimator that asks for more itself: tables stay tables.
+    """Return features in a form whose rows can be selected; data frames stay data frames.
+
+    The values are left for the estimator to check.
 
     Raises:
-        InputError: complex numbers, or no table.
+        InputError: features are complex, or not a table.
     """
     if issparse(features):
         if features.dtype.kind == "c":
-            raise InputError(COMPLEX)
+            raise InputError(COMPLEX_ERROR)
         return features.tocsr()
     if not hasattr(features, "shape"):
         try:
@@ -74,28 +77,28 @@ def row_table(features: Any) -> Any:
             raise InputError("features must be a table with as many columns in each row") from None
     kinds = getattr(features, "dtypes", [getattr(features, "dtype", None)])
     if any(getattr(kind, "kind", None) == "c" for kind in kinds):
-        raise InputError(COMPLEX)
+        raise InputError(COMPLEX_ERROR)
     return features
 
 
 def take_rows(features: Any, rows: NDArray[Any]) -> Any:
-    """Some rows of what `row_table` made, by number or by mask."""
+    """Return some rows of what `row_table` made, by number or by mask."""
     return _safe_indexing(features, np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
 
 def check_columns(learner: Any, features: Any, *, fit: bool = False) -> None:
-    """Note the number and the names of the columns where a learner is fitted, and compare them afterwards.
+    """Record the columns of a learner's features where it is fitted, and compare later features with them.
 
-    Names are compared where both have them: a learner that was saved before it knew names still predicts.
+    Names are compared only where both tables have them, so learners that were saved without names still predict.
 
     Raises:
-        InputError: other columns, or another order.
+        InputError: columns differ in number, name or order.
     """
     shape = getattr(features, "shape", None) or np.asarray(features).shape
     if not fit and len(shape) == 1 and hasattr(learner, "n_features_in_"):
-        raise InputError(f"features must be a table of shape (n, {learner.n_features_in_}). {RESHAPE}")
+        raise InputError(f"features must be a table of shape (n, {learner.n_features_in_}). {RESHAPE_HINT}")
     if not fit and not hasattr(learner, "feature_names_in_"):
-        features = np.empty((0, *shape[1:2]))  # without names, which are no news
+        features = np.empty((0, *shape[1:2]))  # without names
     try:
         validate_data(learner, features, reset=fit, skip_check_array=True)
     except (TypeError, ValueError) as error:
@@ -104,16 +107,16 @@ def check_columns(learner: Any, features: Any, *, fit: bool = False) -> None:
 
 
 def number_table(features: Any, learner: Any = None, *, fit: bool = False, gaps: bool = True) -> Table:
-    """Features as a table of floats, shape (n, d), gaps as NaN; floats are not copied.
+    """Return features as a table of floats, shape (n, d), with missing values as NaN; floats are not copied.
 
     Args:
         features: any table of numbers.
-        learner: whose features they are, if any: its columns are noted or compared (see `check_columns`).
+        learner: if given, its columns are recorded or compared (see `check_columns`).
         fit: whether the learner is being fitted.
-        gaps: whether NaN may stand for what is missing.
+        gaps: whether missing values are allowed.
 
     Raises:
-        InputError: not such a table, of other columns, empty, with infinite or huge numbers in it, or with gaps.
+        InputError: features are no such table, are empty, have other columns, or hold values that are not allowed.
     """
     table = plain_table(features, learner, fit=fit)
     check_values(table, gaps=gaps)
@@ -121,34 +124,34 @@ def number_table(features: Any, learner: Any = None, *, fit: bool = False, gaps:
 
 
 def plain_table(features: Any, learner: Any = None, *, fit: bool = False) -> Table:
-    """The same where somebody else looks at the values: infinite and huge ones pass."""
+    """Return features as `number_table` does, but leave infinite and huge values for others to check."""
     table = real_array(features)
     table = table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
     if table.ndim != 2:
-        raise InputError(f"features must be a table of numbers, shape (n, d){f'. {RESHAPE}' * (table.ndim == 1)}")
+        raise InputError(f"features must be a table of numbers, shape (n, d){f'. {RESHAPE_HINT}' * (table.ndim == 1)}")
     if learner is not None:
         check_columns(learner, features, fit=fit)
     return table
 
 
 def real_array(features: Any) -> NDArray[Any]:
-    """Features as a dense array of real numbers, of any shape; numbers keep their kind.
+    """Return features as a dense array of real numbers of any shape; numbers keep their type.
 
     Raises:
-        InputError: sparse, complex, texts, dates, or empty.
+        InputError: features are sparse, complex, texts, dates, or empty.
     """
     if issparse(features):
-        raise InputError(DENSE)
+        raise InputError(SPARSE_ERROR)
     try:
         table = np.asarray(features)
-    except (TypeError, ValueError):
-        raise InputError(f"features must be numbers: {MIXED}") from None
-    if table.dtype.kind == "c":
-        raise InputError(COMPLEX)
-    try:
-        table = table if table.dtype.kind in "buif" else _converted(table)
+        if table.dtype.kind in "mM":
+            raise TypeError("NumPy would count dates in days or nanoseconds")
+        if table.dtype.kind not in "buifc":
+            table = table.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"features must be numbers: {MIXED}") from None
+        raise InputError(f"features must be numbers: {MIXED_HINT}") from None
+    if table.dtype.kind == "c":
+        raise InputError(COMPLEX_ERROR)
     if not table.size:
         what = "sample" if not len(table) else "feature"
         raise InputError(
@@ -159,15 +162,15 @@ def real_array(features: Any) -> NDArray[Any]:
 
 
 def image_array(images: Any, learner: Any, *, fit: bool = False) -> NDArray[Any]:
-    """Images as an array of real numbers, shape (n, side, side, channels): integers, or floats of 32 bits or more.
+    """Return images as an array of real numbers, shape (n, side, side, channels): integers, or floats of 32 or 64 bits.
 
     Args:
-        images: of that shape, or flat; without the last axis where there is a single channel.
-        learner: has `side` and `channels`; the columns of flat images are noted or compared (see `check_columns`).
+        images: images of that shape, or flat; without the last axis if there is a single channel.
+        learner: learner with `side` and `channels`; columns of flat images are recorded or compared.
         fit: whether the learner is being fitted.
 
     Raises:
-        InputError: another shape, not numbers, or not finite.
+        InputError: images have another shape, or are not finite numbers.
     """
     array = real_array(images)
     if array.ndim <= 2:
@@ -176,30 +179,23 @@ def image_array(images: Any, learner: Any, *, fit: bool = False) -> NDArray[Any]
     allowed = (shape, shape[:2] if learner.channels == 1 else shape, (math.prod(shape),))
     if array.shape[1:] not in allowed:
         shapes = " or ".join(f"(n, {', '.join(map(str, each))})" for each in dict.fromkeys(allowed))
-        raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE}' * (array.ndim == 1)}")
+        raise InputError(f"images must be numbers, shape {shapes}{f'. {RESHAPE_HINT}' * (array.ndim == 1)}")
     if array.dtype.kind == "f":
         array = array.astype(np.promote_types(array.dtype, np.float32), copy=False)
         check_values(array.reshape(len(array), -1), gaps=False)
     return array.reshape(-1, *shape)
 
 
-def _converted(table: NDArray[Any]) -> NDArray[np.float64]:
-    """Objects as numbers; dates, which numpy would count in days or nanoseconds, are none."""
-    if table.dtype.kind in "mM":
-        raise TypeError("dates are no numbers")
-    return table.astype(np.float64)
-
-
 def check_values(table: Table, *, gaps: bool) -> None:
-    """Refuse infinite and huge numbers, and NaN where it may not stand; one pass where neither occurs."""
+    """Raise an `InputError` for infinite and huge numbers, and for NaN unless gaps are allowed."""
     for start in range(0, len(table), BLOCK_ROWS):
         block = table[start : start + BLOCK_ROWS]
-        # The extremes are quick to find, and NaN where a number is missing.
-        if block.max() <= LARGEST and block.min() >= -LARGEST:
+        # One quick pass: the extremes of a block with a NaN are NaN, so the comparison fails.
+        if block.max() <= MAX_FEATURE and block.min() >= -MAX_FEATURE:
             continue
-        if (np.abs(block) > LARGEST).any():
+        if (np.abs(block) > MAX_FEATURE).any():
             raise InputError(
-                f"features must be finite, and no larger than {LARGEST:.1e}: clip inf and other huge numbers, "
+                f"features must be finite, and no larger than {MAX_FEATURE:.1e}: clip inf and other huge numbers, "
                 "which costs no privacy"
             )
         if not gaps:
@@ -207,14 +203,11 @@ def check_values(table: Table, *, gaps: bool) -> None:
 
 
 def check_numbers(features: Any, argument: str = "classifier") -> None:
-    """Refuse features that the default estimators cannot take, and say what to do.
+    """Raise an `InputError` for features that the default estimators cannot take.
 
     Args:
         features: any table.
-        argument: the parameter by which an estimator would be named.
-
-    Raises:
-        InputError: not a dense table of numbers, gaps allowed.
+        argument: the parameter that would name another estimator.
     """
     try:
         number_table(features)
@@ -224,59 +217,64 @@ def check_numbers(features: Any, argument: str = "classifier") -> None:
 
 @dataclass(frozen=True)
 class TrialRows:
-    """The rows of a rehearsal, in order, and which of them alone have some value, so that no other row teaches it."""
+    """The records of a dry run.
+
+    Args:
+        rows: their numbers, rising.
+        single: which of them are the only record with some value.
+    """
 
     rows: NDArray[np.intp]
     single: NDArray[np.bool_]
 
     def among(self, count: int, most: int, seed: int) -> "TrialRows":
-        """The same with others at random from all records, up to so many."""
+        """Add random rows of a table of `count` records, up to `most` rows in all."""
         others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(count), self.rows))
         rows = np.union1d(self.rows, others[: most - len(self.rows)])
         return TrialRows(rows, np.isin(rows, self.rows[self.single]))
 
 
 def trial_rows(features: Any, seed: int) -> TrialRows:
-    """Some rows at random, among them of each column a gap, the smallest and the largest number, and rare values.
+    """Choose at most `MAX_TRIAL_ROWS` records for a dry run, those that may cause trouble among them.
 
-    At most `MAX_TRIAL_ROWS`, half of which are ends and a quarter the first rows of rare texts or integers, the rarest
-    first; a table that an array does not hold has none.
+    Up to half hold a gap, the smallest or the largest number of some column; up to a quarter are the first to hold a
+    rare text or integer, the rarest first; the rest are random.
     """
     count, rng = rows_of(features), np.random.default_rng(seed)
-    firsts, times = _rare(features)
+    firsts, times = _rare_values(features)
     if count <= MAX_TRIAL_ROWS:
         rows = np.arange(count)
     else:
-        odd = rows_with_gaps(features)
-        found = np.array([] if issparse(features) else sorted(_ends(features)), dtype=np.intp)
-        ends = np.union1d(odd, rng.permutation(np.setdiff1d(found, odd))[: MAX_TRIAL_ROWS // 2])
+        gaps = rows_with_gaps(features)
+        found = np.array([] if issparse(features) else sorted(_extremes(features)), dtype=np.intp)
+        kept = np.union1d(gaps, rng.permutation(np.setdiff1d(found, gaps))[: MAX_TRIAL_ROWS // 2])
         mixed = rng.permutation(len(firsts))
         rarest = mixed[np.argsort(times[mixed], kind="stable")]
-        ends = np.union1d(ends, firsts[rarest[: MAX_TRIAL_ROWS // 4]])
-        others = np.setdiff1d(rng.permutation(count)[:MAX_TRIAL_ROWS], ends)
-        rows = np.sort(np.concatenate([ends, rng.permutation(others)[: MAX_TRIAL_ROWS - len(ends)]]))
+        kept = np.union1d(kept, firsts[rarest[: MAX_TRIAL_ROWS // 4]])
+        others = np.setdiff1d(rng.permutation(count)[:MAX_TRIAL_ROWS], kept)
+        rows = np.sort(np.concatenate([kept, rng.permutation(others)[: MAX_TRIAL_ROWS - len(kept)]]))
     return TrialRows(rows, np.isin(rows, firsts[times == 1]))
 
 
-def _rare(features: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first row of each text or integer that is rare in its column, and how often it occurs there."""
+def _rare_values(features: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first row of each text or integer that is rare in its column, and how often it occurs there."""
     firsts, times = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
     for column in () if issparse(features) else _each_column(features):
         values = np.asarray(column)
         if values.ndim != 1 or values.dtype.kind not in "iuOUST":
             continue
         try:
-            first, often = _firsts(values)
+            first, often = _first_occurrences(values)
         except TypeError:  # lists and the like have no hash
             continue
-        rare = (often == 1) | (often * MAX_TRIAL_ROWS < len(values) * RARE)
+        rare = (often == 1) | (often * MAX_TRIAL_ROWS < len(values) * RARE_COUNT)
         firsts.append(first[rare])
         times.append(often[rare])
     return np.concatenate(firsts), np.concatenate(times)
 
 
-def _firsts(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first place of each value, and how often it occurs; NaN is none."""
+def _first_occurrences(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the first place of each distinct value but NaN, and how often it occurs."""
     if values.dtype.kind in "iu":
         _, first, often = np.unique(values, return_index=True, return_counts=True)
         return first, often.astype(np.intp)
@@ -284,13 +282,12 @@ def _firsts(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     often_each = Counter(listed)
     first_each = dict(zip(reversed(listed), range(len(listed) - 1, -1, -1), strict=True))
     known = [value for value in often_each if not (isinstance(value, float) and value != value)]
-    places = ([each[value] for value in known] for each in (first_each, often_each))
-    first, often = (np.array(each, dtype=np.intp) for each in places)
+    first, often = (np.array([each[v] for v in known], dtype=np.intp) for each in (first_each, often_each))
     return first, often
 
 
-def _ends(features: Any) -> set[int]:
-    """Of each column the first row with a gap, with the smallest and with the largest number, where it has them."""
+def _extremes(features: Any) -> set[int]:
+    """Return the first row with a gap, the smallest and the largest number of each column."""
     found: set[int] = set()
     for column in _each_column(features):
         if np.ndim(column) != 1:
@@ -308,32 +305,26 @@ def _ends(features: Any) -> set[int]:
 
 
 def _each_column(features: Any) -> Any:
-    """Those of a data frame or of a table in an array; anything else has none."""
-    if hasattr(features, "columns"):
-        # pyarrow has the columns themselves where others have names.
+    """Return the columns of a data frame or of a two-dimensional array; anything else has none."""
+    if hasattr(features, "columns"):  # in pyarrow the columns themselves, elsewhere their names
         return (each if hasattr(each, "__array__") else features[each] for each in features.columns)
     array = np.asarray(features)
     return array.T if array.ndim == 2 else ()
 
 
 def are_numbers(features: Any) -> bool:
-    """Whether the first records are numbers, gaps included."""
+    """Return whether the first records are numbers, gaps included."""
     if issparse(features):
         return True
-    head = _safe_indexing(features, np.arange(min(rows_of(features), MAX_TRIAL_ROWS)))
     try:
-        np.asarray(head, dtype=np.float64)
+        np.asarray(take_rows(features, np.arange(min(rows_of(features), MAX_TRIAL_ROWS))), dtype=np.float64)
     except (TypeError, ValueError):
         return False
     return True
 
 
 def rows_with_gaps(features: Any) -> NDArray[np.intp]:
-    """The first row with a gap and the first with an infinite number, if any: what an estimator may not take.
-
-    Args:
-        features: as `row_table` returns them.
-    """
+    """Return the first row with a gap and the first with an infinite number, if any, of what `row_table` made."""
     if issparse(features):
         features = features.tocsr()
         found = np.searchsorted(features.indptr, np.flatnonzero(~np.isfinite(features.data))[:1], side="right") - 1
@@ -353,56 +344,90 @@ def rows_with_gaps(features: Any) -> NDArray[np.intp]:
 
 
 def column_medians(table: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """The median of the known values of each column, 0 where there are none, shape (d,)."""
+    """Return the median of the known values of each column, 0 where there are none, shape (d,)."""
     known = [column[~np.isnan(column)] for column in table.T]
     return np.array([np.median(column) if column.size else 0.0 for column in known])
 
 
-def positive_integer(value: Any, argument: str, *, most: int | None = None, of: str = "") -> int:
-    """A positive integer, at most as many as there are of something.
+def means_and_spreads(table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of the known values of each column; a constant column has spread 1."""
+    known = ~np.isnan(table)
+    counts = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, table, 0).sum(axis=0, dtype=np.float64) / counts
+    spread = np.sqrt(np.where(known, (table - mean) ** 2, 0).sum(axis=0, dtype=np.float64) / counts)
+    return mean, np.where(spread > 0, spread, 1.0)
+
+
+def check_count(value: Any, argument: str, records: int) -> int:
+    """Return an integer from 1 to the number of records.
 
     Raises:
-        InputError: it is none; the message names the argument.
+        InputError: any other value; the message names the argument.
     """
-    fitting = not isinstance(value, bool) and isinstance(value, int | np.integer) and value >= 1
-    if not fitting or (most is not None and value > most):
+    try:
+        return check_integer(value, argument, most=records)
+    except InputError:
         raise InputError(
-            f"{argument} must be a positive integer"
-            if most is None
-            else f"{argument} must be an integer from 1 to {of}: n_samples = {most}"
-        )
-    return int(value)
+            f"{argument} must be an integer from 1 to the number of records: n_samples = {records}"
+        ) from None
 
 
-NEIGHBORS = 20
+def sample_weights(weights: Any, features: Any) -> NDArray[np.float64]:
+    """Return sample weights as scikit-learn checks them, shape (n,); ones by default."""
+    return np.asarray(_check_sample_weight(weights, features))
 
-MOST_RECORDS = 5_000
-"""More records are drawn from: what counts is the distance to neighbors, and of more there are nearer ones."""
+
+def takes_gaps(estimator: Any) -> bool:
+    """Return whether a scikit-learn estimator says that it takes missing values."""
+    return isinstance(estimator, BaseEstimator) and bool(get_tags(estimator).input_tags.allow_nan)
 
 
-def intrinsic_dimension(features: Any, *, neighbors: int = NEIGHBORS, seed: int = 0) -> float:
-    """How fast the number of records grows with the distance from one of them: r^m in m dimensions.
+class GapTags:
+    """A mixin that tells scikit-learn whether an estimator takes missing values: as `_takes_gaps` says."""
+
+    _takes_gaps: bool = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = self._takes_gaps
+        return tags
+
+
+class TableTransformer(GapTags, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """The base of transformers whose output has a type of its own, whatever the type of the input."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+MAX_RECORDS = 5_000
+
+
+def intrinsic_dimension(features: Any, *, neighbors: int = 20, seed: int = 0) -> float:
+    """Estimate in how many dimensions features lie: m where the number of records within distance r grows as r^m.
 
     Columns are scaled to the same spread, gaps filled with the median, equal rows counted once. In many dimensions the
     estimate is too low, as most records are near an edge: read it as "at least about".
 
     Args:
-        features: public numbers, shape (n, d); of more than 5,000 records so many are drawn.
-        neighbors: how far to look.
-        seed: of the draw, public.
+        features: public numbers, shape (n, d); of more than 5,000 records a random 5,000 are used.
+        neighbors: how many neighbors of each record are considered.
+        seed: public seed of the random choice.
 
     Returns:
-        A number above 0 and at most d, the columns that are not constant.
+        A number above 0 and at most d, not counting constant columns.
 
     Raises:
-        InputError: no numbers, or fewer than three different rows.
+        InputError: features are not numbers, or have fewer than three different rows.
 
     Source: Levina, eq. (8), with the mean taken over the inverses, as MacKay and Ghahramani (2005) advise.
     """
     table = np.asarray(number_table(features), dtype=np.float64)
-    most = positive_integer(neighbors, "neighbors")
-    if len(table) > MOST_RECORDS:
-        table = table[np.random.default_rng(seed).choice(len(table), MOST_RECORDS, replace=False)]
+    most = check_integer(neighbors, "neighbors")
+    if len(table) > MAX_RECORDS:
+        table = table[np.random.default_rng(seed).choice(len(table), MAX_RECORDS, replace=False)]
     table = np.where(np.isnan(table), column_medians(table), table)
     table = table[:, np.ptp(table, axis=0) > 0]
     rows = np.unique(table / table.std(axis=0), axis=0)

@@ -1,4 +1,4 @@
-"""Fit_linear, its rounds, the estimators that it makes."""
+"""Linear models from noisy sums of feature rows times labels, in one round or several."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from labeldp.learners.features import check_rows, number_table, row_table
-from labeldp.learners.model import Model, _refuse_evaluation, fit_and_evaluate
+from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.learners.representations import EncodedFeatures, TableMap, encode
 from labeldp.learners.whitening import (
     EXPLAINED,
@@ -34,6 +34,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     check_integer,
+    check_positive,
     decimal,
     float_below,
     gather,
@@ -43,12 +44,12 @@ from labeldp.sampling import MAX_CELLS
 
 
 class _Linear(BaseEstimator):  # type: ignore[misc]
-    """Linear scores of mapped features; made by `fit_linear`.
+    """Linear scores of encoded features, as `fit_linear` makes them.
 
     Args:
         representation: fitted transformer.
-        coefficients: shape (p, columns).
-        offset: shape (columns,).
+        coefficients: coefficients, shape (p, columns).
+        offset: offsets, shape (columns,).
         confidence: factor on scores before the softmax.
     """
 
@@ -59,19 +60,19 @@ class _Linear(BaseEstimator):  # type: ignore[misc]
         self.confidence = confidence
 
     def mapped(self, X: Any) -> Any:
-        """Features as the representation sees them: it checks them, unless they are taken as they are."""
+        """Return features as the representation encodes them, or, without one, as they are."""
         if hasattr(self, "n_features_in_"):
             return number_table(X, self, gaps=False)
         table = self.representation.transform(row_table(X))
         return table if hasattr(table, "dtype") else np.asarray(table)
 
     def scores(self, table: Any) -> NDArray[np.float64]:
-        """Scores of mapped features, shape (n, columns)."""
+        """Return scores of encoded features, shape (n, columns)."""
         return np.asarray(table @ self.coefficients.astype(table.dtype) + self.offset, dtype=np.float64)
 
 
 class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
-    """Class probabilities from linear scores; made by `fit_linear`, not fitted to labels of its own."""
+    """A classifier by linear scores, as `fit_linear` makes it; it is not fitted to labels of its own."""
 
     @property
     def classes_(self) -> NDArray[np.intp]:
@@ -79,31 +80,32 @@ class LinearClassifier(ClassifierMixin, _Linear):  # type: ignore[misc]
         return np.arange(self.coefficients.shape[1])
 
     def of_table(self, table: Any) -> NDArray[np.float64]:
-        """Probabilities for features that were mapped already, shape (n, K)."""
+        """Return probabilities for encoded features, shape (n, K)."""
         return np.asarray(softmax(self.confidence * self.scores(table), axis=1), dtype=np.float64)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities, shape (n, K)."""
+        """Return probabilities, shape (n, K)."""
         return self.of_table(self.mapped(X))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The code of the largest score, shape (n,)."""
+        """Return the code of the largest score, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
 
 class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
-    """A linear prediction of numbers; made by `fit_linear`, not fitted to labels of its own."""
+    """A linear regressor, as `fit_linear` makes it; it is not fitted to labels of its own."""
 
     def of_table(self, table: Any) -> NDArray[np.float64]:
-        """Predictions for features that were mapped already, shape (n,)."""
+        """Return predictions for encoded features, shape (n,)."""
         return self.scores(table)[:, 0]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predictions in the unit of the labels, shape (n,)."""
+        """Return predictions in the unit of the labels, shape (n,)."""
         return self.of_table(self.mapped(X))
 
 
 Refinement = Callable[[Release[Model]], Release[Any]]
+"""A function from the released model of one round to a released transformer for the next."""
 
 
 def fit_linear(
@@ -122,31 +124,30 @@ def fit_linear(
 ) -> Release[Model]:
     """Learn a linear model of public features from one noisy sum of rows times labels, released by a trusted curator.
 
-    Use it where somebody may see the labels: it needs far less epsilon than labels that are randomized one by one.
-    Directions, their number, the noise of each, weights of rows and shrinkage follow from features, epsilon and the
-    number of records, under a fixed prior of what features explain; no label has a say. Regression where the
-    curator's domain is an `Interval`. More rounds: the model of one says which features to take in the next, and the
+    Use it where a curator may see the labels: it needs far less epsilon than labels that are randomized one by one.
+    Directions, their number, the noise on each, weights of rows and shrinkage follow from the features, epsilon and the
+    number of records, under a fixed prior of what features explain, and not from labels. It is a regression if the
+    curator's domain is an `Interval`. With several rounds, each model chooses the features of the next round, and the
     sums of all rounds make the last model.
 
     Args:
-        features: public, one row for each record; numbers, NaN where a value is missing. Or a `Release` of such rows,
+        features: public numbers, one row for each record, NaN where a value is missing. Or a `Release` of such rows,
             such as the embedding of a network that was trained on released labels: the model's certificate holds both.
         curator: holds the labels.
-        epsilon: of the release.
-        delta: of the release; 0 asks for a pure guarantee, which costs many dimensions.
+        epsilon, delta: cost of the release; delta 0 asks for a pure guarantee, which allows fewer dimensions.
         rng: randomness of the noise.
         representation: unfitted scikit-learn transformer that is fitted on the features alone, such as
             `PatchFilters()`; by default `TableMap()`.
-        refine: for each round after the first, what makes the released model of the round before a fitted
-            transformer of the features, such as the embedding of a network that was distilled from it. All rounds
-            have the same noise, and together cost epsilon.
-        dimension: at most so many principal directions are used; by default `MAX_DIMENSION`, of which the noise
-            leaves as many as are worth it; of many classes, as many as fit into one release.
+        refine: for each round after the first, a function from the released model of the round before to a released
+            fitted transformer of the features, such as the embedding of a network that was distilled from it. All
+            rounds have the same noise, and together cost epsilon.
+        dimension: largest number of principal directions; by default `MAX_DIMENSION`. The noise decides how many of
+            them are worth using; for many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
-        evaluation: share of the records that is not learned from, but answered by plain randomized response at the
-            same epsilon (numbers by `DiscreteLaplace`), so that the model has an `evaluation`; in [0, 1), and 0 where
-            features are a `Release`, which may hold these labels.
-        partition_seed: of the random split, public.
+        evaluation: share of the records, in [0, 1), that is kept from the model and answered by plain randomized
+            response (numbers by `DiscreteLaplace`) at the same epsilon, for its `evaluation`; 0 if features are a
+            `Release`, which may hold these labels.
+        partition_seed: public seed of the random split.
 
     Returns:
         The model; probabilities are calibrated on the released sums.
@@ -154,7 +155,7 @@ def fit_linear(
     Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly.
 
     Raises:
-        InputError: an argument is wrong; nothing was charged. Or `refine` returns something else than it should: the
+        InputError: an argument is wrong; nothing was charged. Or `refine` returned something else than it should: the
             rounds before it stay charged.
         BudgetExceeded: the budget does not admit everything together; nothing was charged.
 
@@ -164,9 +165,14 @@ def fit_linear(
     features = features if source is None else source.value
     features = row_table(features)
     check_rows(features, curator.records)
-    refine = _refine(refine)
-    task = LinearTask.of(curator.domain, epsilon, delta, _dimension(dimension), _ridge(ridge)).shared(1 + len(refine))
-    _refuse_evaluation(evaluation, source)
+    if not isinstance(refine, Sequence) or not all(callable(each) for each in refine):
+        raise InputError("refine must be a sequence of functions, one for each round after the first")
+    most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
+    penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
+    task = LinearTask.of(curator.domain, epsilon, delta, most, penalty).shared(1 + len(refine))
+    check_evaluation(evaluation)
+    if evaluation and source is not None:
+        raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
     unfitted = TableMap() if representation is None else representation
     fitted = encode(unfitted, features, source)
     if not evaluation:
@@ -180,49 +186,29 @@ def fit_linear(
 
 
 def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
-    """What each round of `fit_linear` would release of a single row of norm one: the noise, before features are known.
+    """Return what each round of `fit_linear` would release of a single row of norm one, to know its noise beforehand.
 
     Args:
-        domain: of the labels.
-        epsilon, delta: of all rounds together.
-        rounds: how many.
+        domain: domain of the labels.
+        epsilon, delta: cost of all rounds together.
+        rounds: number of rounds.
     """
     return LinearTask.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT_ROW, 1.0)
 
 
 def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
-    """What each round of `fit_linear` costs, whatever its features are.
+    """Return what each round of `fit_linear` costs, whatever its features are.
 
     Args:
-        domain: of the labels.
-        epsilon, delta: of all rounds together.
-        rounds: how many.
+        domain, epsilon, delta, rounds: as in `round_moment`.
     """
     return round_moment(domain, epsilon=epsilon, delta=delta, rounds=rounds).privacy_loss()
-
-
-def _refine(value: Any) -> tuple[Refinement, ...]:
-    if not isinstance(value, Sequence) or not all(callable(each) for each in value):
-        raise InputError("refine must be a sequence of functions, one for each round after the first")
-    return tuple(value)
-
-
-def _dimension(value: Any) -> int:
-    return MAX_DIMENSION if value is None else check_integer(value, "dimension")
-
-
-def _ridge(value: Any) -> float:
-    if value is None:
-        return 1.0
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
-        raise InputError("ridge must be a positive factor, such as 1.0")
-    return float(value)
 
 
 MAX_CONFIDENCE = 1000.0
 
 MAX_SCORE_SHARE = 0.98
-"""The largest share of what the likeliest classes would score that the true ones are taken to score."""
+"""The score of the true classes is taken to be at most this share of that of the likeliest ones."""
 
 CALIBRATION_ROWS = 20_000
 
@@ -234,7 +220,7 @@ UNIT_ROW = Public(np.ones((1, 1)), why="one row of norm one")
 
 @dataclass(frozen=True)
 class LinearTask:
-    """What is known before the features: the noise for rows of norm one, and what labels may look like."""
+    """What is known before the features: the noise for rows of norm one, and guesses of what labels look like."""
 
     domain: Classes | Interval
     epsilon: float
@@ -250,22 +236,17 @@ class LinearTask:
         columns = domain.size if isinstance(domain, Classes) else 1
         fitting = max(MAX_CELLS // columns - 1, 1) if failure else dimension  # beside the constant
         task = cls(domain, spent, failure, min(dimension, fitting), ridge)
-        task.unit  # refuses epsilon and delta  # noqa: B018
+        task.mechanism(UNIT_ROW, 1.0).privacy_loss()  # refuses epsilon and delta
         return task
 
     @property
-    def unit(self) -> float:
-        """The standard deviation of the noise for rows of norm one."""
-        return self.mechanism(UNIT_ROW, 1.0).noise_stddev
-
-    @property
     def pure(self) -> bool:
-        """True where no delta may be spent."""
+        """Whether no delta may be spent."""
         return not self.delta
 
     @property
     def center(self) -> float:
-        """What is subtracted from every label."""
+        """The number that is subtracted from every label."""
         return 1 / self.domain.size if isinstance(self.domain, Classes) else (self.domain.low + self.domain.high) / 2
 
     @property
@@ -281,13 +262,13 @@ class LinearTask:
         return (1 - EXPLAINED) * self.variance
 
     def mechanism(self, features: Any, clip: float) -> CrossMoment:
-        """The release of these rows."""
+        """Return the mechanism that releases these rows."""
         if self.pure:
             return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, features=features, clip=clip)
         return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, features=features, clip=clip)
 
     def shared(self, rounds: int) -> "LinearTask":
-        """The task of one of some rounds with equal noise, which together cost what this one may."""
+        """Return the task of one of several rounds with equal noise, which together cost what this one may."""
         if rounds == 1:
             return self
         if self.pure:
@@ -308,7 +289,7 @@ class LinearTask:
         rng: RandomSource,
         refine: Sequence[Refinement],
     ) -> tuple[Release[Model], EncodedFeatures]:
-        """The model of the last round, and the features as it sees them."""
+        """Run all rounds, and return the last model and the features as it sees them."""
         curator.require(self.steps(1 + len(refine)))
         model, sums = self.learn(mapped.take(rows), curator, rng, (), _step(1))
         for number, refinement in enumerate(refine, start=2):
@@ -317,13 +298,13 @@ class LinearTask:
         return model, mapped
 
     def steps(self, rounds: int) -> dict[str, PrivacyLoss]:
-        """What each round costs, by its step."""
+        """Return what each round costs, by its step."""
         return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT_ROW, 1.0).privacy_loss())
 
     def learn(
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
     ) -> "tuple[Release[Model], tuple[Sums, ...]]":
-        """Everything public, then the release, then the model; and what was released so far."""
+        """Run one round: all that is public, the release, the model; also return all sums released so far."""
         directions = Directions.of(mapped.table, self)
         mechanism = self.mechanism(mapped.wrapped(directions.measured()), directions.clip)
         rows = mechanism.values()
@@ -345,10 +326,10 @@ class LinearTask:
 
 @dataclass(frozen=True)
 class Sums:
-    """Rows whose noisy sums with labels were released.
+    """Released noisy sums of rows times labels.
 
     Args:
-        rows: shape (n, d).
+        rows: the rows, shape (n, d).
         spread: standard deviation of the noise.
         moment: the sums with centered labels, shape (d, columns), and what they cost.
     """
@@ -363,12 +344,12 @@ class Directions:
     """Which directions of a table are measured, how exactly, and what is expected of them.
 
     Args:
-        space: of the table.
-        kept: those that get a share of the noise's limit, as places in `space.rows`.
-        scale: what rows are multiplied by before they are measured, shape (d,).
-        rows: the table along them, shape (n, d).
+        space: principal directions of the table.
+        kept: columns of `space.rows` that are measured.
+        scale: factors on these columns before they are measured, shape (d,).
+        rows: these columns, shape (n, d).
         signal: expected square of each coefficient, shape (d,).
-        clip: the length at which measured rows are cut.
+        clip: length to which measured rows are cut.
     """
 
     space: Space
@@ -380,10 +361,10 @@ class Directions:
 
     @classmethod
     def of(cls, table: AnyFloats, task: LinearTask) -> "Directions":
-        """All of it from the table and what the task knows; no label has a say."""
+        """Choose all of it from the table and what the task knows; labels are not used."""
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
-        unit = task.unit
+        unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
         share = (equal_noise if task.pure else shared_noise)(signal, (unit / len(table)) ** 2)
         kept = np.flatnonzero(share)
         rows, scale, signal = space.rows(table)[:, kept], np.sqrt(share[kept]), signal[kept]
@@ -391,7 +372,7 @@ class Directions:
         return cls(space, kept, scale, rows, signal, clip)
 
     def measured(self) -> AnyFloats:
-        """The rows that are multiplied by labels, before they are cut."""
+        """Return the rows that are multiplied by labels, before they are cut."""
         return self.rows * self.scale.astype(self.rows.dtype)
 
 
@@ -400,9 +381,9 @@ class Fit:
     """The public side of a fit: what turns released sums into a model.
 
     Args:
-        directions: of the newest round.
+        directions: directions of the newest round.
         released: its measured rows, shape (n, d).
-        rule: from the sums of all rounds to coefficients.
+        rule: map from the sums of all rounds to coefficients.
     """
 
     directions: Directions
@@ -410,7 +391,7 @@ class Fit:
     rule: Estimator
 
     def estimator(self, representation: Any, moments: Sequence[AnyFloats], task: LinearTask) -> Any:
-        """The model of the released sums of all rounds."""
+        """Return the model of the released sums of all rounds."""
         weights = self.rule.gain @ np.vstack(moments)
         space = self.directions.space
         full = np.zeros((1 + len(space.variances), weights.shape[1]))
@@ -422,12 +403,12 @@ class Fit:
         return LinearClassifier(representation, coefficients, offset, self.confidence(weights, moments[-1]))
 
     def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
-        """The factor on scores at which the softmax is as sure as the released sums say: its likelihood is largest.
+        """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
 
-        The derivative of the log likelihood by that factor needs the labels only through the sum of the scores of
-        the true classes, and that sum is linear in what the newest round released. What noise alone adds to it,
-        on average and one standard deviation more, is known, and subtracted. Without a positive rest the answer is 0:
-        no class is likelier than another. However lucky the noise, a model is not taken for right everywhere.
+        The derivative of the log likelihood by that factor depends on the labels only through the sum of the scores of
+        the true classes, which is linear in what the newest round released. What noise alone adds to it, on average
+        plus one standard deviation, is known and subtracted. If nothing positive is left the factor is 0, and all
+        classes are equally likely; `MAX_SCORE_SHARE` keeps lucky noise from calling a model right everywhere.
         """
         rows, scale = self.directions.rows, self.directions.scale
         every = max(len(rows) // CALIBRATION_ROWS, 1)
@@ -447,17 +428,17 @@ class Fit:
 
 
 def _step(number: int) -> str:
-    """What a round is called in a ledger."""
+    """Return the name of a round in a ledger."""
     return "linear" if number == 1 else f"linear, round {number}"
 
 
 def _rounded_down(epsilon: float) -> float:
-    """The decimal of four digits below a number."""
+    """Return the largest decimal of four digits that is not above a number."""
     return float(Context(prec=4, rounding=ROUND_FLOOR).create_decimal(Decimal(epsilon)))
 
 
 def _rising_root(function: Any, target: float) -> float:
-    """Where a rising function of a number in [0, `MAX_CONFIDENCE`] reaches a target, or the nearer end."""
+    """Return where a rising function on [0, `MAX_CONFIDENCE`] reaches a target, or the nearer end."""
     low, high = 0.0, MAX_CONFIDENCE
     if function(low) >= target:
         return low

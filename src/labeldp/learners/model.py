@@ -1,4 +1,4 @@
-"""Model; a model scored on held-out records."""
+"""The models that learners return, and their evaluation on held-out records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,33 +15,33 @@ from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Relea
 
 @dataclass(frozen=True)
 class Model:
-    """Class probabilities and predictions in the user's class names, or predicted numbers.
+    """A fitted estimator that predicts class names with their probabilities, or numbers.
 
     Args:
         domain: the declared classes, in order, or the interval of the numbers.
-        estimator: the fitted scikit-learn classifier, whose classes are codes of the domain, or regressor.
-        noise: P(z | y), shape (K, K), where the estimator predicts the noisy label: it is undone. None
-            where it predicts the true one.
+        estimator: fitted scikit-learn regressor, or classifier whose classes are codes of the domain.
+        noise: P(z | y), shape (K, K), if the estimator predicts noisy labels, so that the noise is inverted; None if it
+            predicts true ones.
         evaluation: how good the model is, from released labels alone.
     """
 
-    domain: Any  # Classes or Interval
+    domain: Any
     estimator: Any = field(repr=False)
     noise: NDArray[np.float64] | None = field(default=None, repr=False)
     evaluation: Evaluation | NumberEvaluation | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> tuple[str | int, ...]:
-        """Class names in the order of the columns of `predict_proba`."""
+        """Class names, in the order of the columns of `predict_proba`."""
         return self._classes.names
 
     def predict_proba(self, features: Any) -> Probabilities:
-        """Probabilities of the true class, shape (n, K), in the order of the domain."""
+        """Return probabilities of the true class, shape (n, K), in the order of the domain."""
         given = expanded(self.estimator, features, self._classes.size)
         return given if self.noise is None else unmixed(given, self.noise)
 
     def predict(self, features: Any) -> NDArray[Any]:
-        """The likeliest class of each record, as names, shape (n,), ties to the first; or numbers, kept in range."""
+        """Return the name of the likeliest class, ties to the first, or numbers clipped to the range, shape (n,)."""
         if isinstance(self.domain, Interval):
             return np.clip(self.estimator.predict(features), self.domain.low, self.domain.high)
         return self.domain.decode(self.predict_proba(features).argmax(axis=1))
@@ -65,15 +65,15 @@ def fit_and_evaluate(
     seed: int,
     rng: RandomSource,
 ) -> Release[Model]:
-    """A model with an evaluation on records that it was not learned from, answered one by one.
+    """Learn a model and evaluate it on records that are kept from it, and answered one by one.
 
     Args:
-        curator: of all labels.
-        epsilon: of the evaluation's labels.
-        learn: takes the curator of the other records and the mask of those that are kept; returns the model and its
-            probabilities for them, or predicted numbers.
-        share: of the records, in (0, 1).
-        seed: of the random split, public.
+        curator: holds all labels.
+        epsilon: cost of the labels for the evaluation.
+        learn: function of the curator of the other records and the mask of those that are kept; it returns the model
+            and its probabilities for them, or predicted numbers.
+        share: share of the records that is kept, in (0, 1).
+        seed: public seed of the random split.
         rng: randomness of the noise.
 
     Raises:
@@ -93,12 +93,6 @@ def fit_and_evaluate(
 
 
 def check_evaluation(share: Any) -> None:
-    """Refuse what is no share of the records that leaves some to learn from."""
+    """Raise an `InputError` unless this is a share of the records that leaves some to learn from."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 <= share < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-
-
-def _refuse_evaluation(share: Any, source: Any) -> None:
-    check_evaluation(share)
-    if share and source is not None:
-        raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")

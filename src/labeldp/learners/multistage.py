@@ -1,4 +1,4 @@
-"""Fit_multistage, cluster_prior."""
+"""Classifiers from labels that are released in stages, and a prior from clusters of the features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import _safe_indexing
 
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
-from labeldp.learners.evidence import FLOOR, Evidence, Probabilities, normalized, tempered
-from labeldp.learners.features import check_rows, number_table, row_table
-from labeldp.learners.model import Model
+from labeldp.learners.evidence import MIN_PROBABILITY, Evidence, Probabilities, normalized, tempered
+from labeldp.learners.features import check_count, check_rows, number_table, row_table, take_rows
+from labeldp.learners.model import Model, check_evaluation
 from labeldp.learners.training import (
     CrossFit,
     Method,
@@ -43,14 +42,12 @@ from labeldp.privacy import (
     positive_epsilon,
 )
 
-EVALUATION = 0.1
-
-CALIBRATION = 0.1
-"""The share of a stage's records that calibrate the temperature of its model, and are learned from afterwards."""
+CALIBRATION_SHARE = 0.1
+"""The share of a stage's records that calibrate the temperature of its model, before they are learned from."""
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 21)
 
-FRACTIONS = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
+STAGE_SHARES = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
 
 CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
 
@@ -63,7 +60,7 @@ def fit_multistage(
     epsilon: float,
     stages: int = 2,
     fractions: Sequence[float] | None = None,
-    evaluation: float = EVALUATION,
+    evaluation: float = 0.1,
     temperature: float | Literal["calibrated"] = 1.0,
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
@@ -72,28 +69,29 @@ def fit_multistage(
 ) -> Release[Model]:
     """Learn a classifier from private labels, each of which is released once, with noise.
 
-    One stage: plain randomized response for all. More: the records are split at random; the model of one stage is
-    the prior of the next one's labels, which are then less noisy. An evaluation part is released by plain randomized
-    response and never trained on, unless cross-validation on the released labels of one stage does.
+    One stage releases all labels by plain randomized response. With more stages, records are split at random, and the
+    model of each stage is the prior of the next one's labels, which are then less noisy. Labels for the evaluation are
+    released by plain randomized response and never trained on; with one stage and no prior, cross-validation on the
+    released labels takes their place.
 
     Args:
         features: public table or array, one row for each record, whatever the classifier accepts.
         curator: holds the labels.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept; by default `default_classifiers`, for numeric features. Or one that
-            knows the noise itself, such as `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
-        epsilon: of every label's one release. A prior that was released before costs its own on top.
-        stages: 1, 2, …
-        fractions: shares of the training records for each stage, sum 1; by default a little more than half first.
+            held-out released labels best is kept; by default `default_classifiers`, for numeric features. Or a
+            noise-aware one, such as `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
+        epsilon: cost of every label's one release; a prior that was released before costs its own on top.
+        stages: number of stages, at least 1.
+        fractions: share of the training records in each stage, sum 1; by default a little more than half first.
         evaluation: share of the records kept for evaluation, in [0, 1); unused for one stage without a prior, except
-            with a classifier that knows the noise.
-        temperature: of the model's probabilities as a prior, positive; below 1 sharpens. "calibrated": the one that
-            explains best the released labels of a tenth of the stage's records, which the model has not seen yet.
-        prior: for the first stage, shape (n, K), such as `cluster_prior`.
-        training: "posterior", "plain" (with which earlier labels outside a stage's top candidates are dropped, as
-            in the paper), "reweighted", or `Training(...)`. The posterior needs no dropping: it weighs every label;
-            stages after the first take one round more. A classifier that knows the noise has its own `loss` instead.
-        partition_seed: of the random split. It may be public: the guarantee holds for every split that was
+            with a noise-aware classifier.
+        temperature: temperature of the model's probabilities as a prior, positive; below 1 sharpens. "calibrated" finds
+            the one that best explains the released labels of a tenth of the stage's records, before they are used.
+        prior: prior of the first stage, shape (n, K), such as `cluster_prior`.
+        training: "posterior", "plain" (which drops earlier labels outside a stage's top candidates, as in the paper),
+            "reweighted", or `Training(...)`. The posterior drops none, but weighs every label; stages after the first
+            take one more round. A noise-aware classifier has its own `loss` instead.
+        partition_seed: seed of the random split, which may be public: the guarantee holds for every split that was
             fixed without the labels.
         rng: randomness of the noise.
 
@@ -139,7 +137,7 @@ _Part = tuple[CuratorLike, NDArray[np.intp]]
 
 @dataclass(frozen=True)
 class _State:
-    """What is known after some stages: the released labels, where they stand, and the model."""
+    """What is known after some stages: released labels, the rows of their records, and the model."""
 
     rows: NDArray[np.intp]
     evidence: Evidence
@@ -151,7 +149,7 @@ class _State:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What all stages share."""
+    """What all stages of `fit_multistage` share."""
 
     features: Any
     domain: Classes
@@ -165,40 +163,35 @@ class _Plan:
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
     ) -> Release[Model]:
-        """All stages, then the evaluation."""
+        """Run all stages, then the evaluation."""
         with released_anyway(candidates):
-            return self._run(stages, candidates, held, cross_validated)
-
-    def _run(
-        self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
-    ) -> Release[Model]:
-        state = self._first(*stages[0], candidates, cross_validated, len(stages))
-        for number, (curator, rows) in enumerate(stages[1:], start=2):
-            state = self._next(state, curator, rows, number, len(stages))
-        if held is not None:
-            return self._evaluated(state, *held)
-        if cross_validated:
-            probabilities = state.guess.probabilities
-            assert probabilities is not None
-            seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1])
-            return state.model.map(lambda model: replace(model, evaluation=seen))
-        return state.model
+            state = self._first(*stages[0], candidates, cross_validated, len(stages))
+            for number, (curator, rows) in enumerate(stages[1:], start=2):
+                state = self._next(state, curator, rows, number, len(stages))
+            if held is not None:
+                return self._evaluated(state, *held)
+            if cross_validated:
+                probabilities = state.guess.probabilities
+                assert probabilities is not None
+                seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1])
+                return state.model.map(lambda model: replace(model, evaluation=seen))
+            return state.model
 
     def _first(
         self, curator: CuratorLike, rows: NDArray[np.intp], candidates: list[Any], always: bool, stages: int
     ) -> _State:
-        """Plain randomized response, or one with the prior that was given."""
+        """Run the first stage: plain randomized response, or one with the prior that was given."""
         known = None if self.prior_rows is None else self.prior_rows[rows]
         mechanism = self.plain() if known is None else self._with_prior(_rewrapped(self.prior, known))
         release = curator.release(mechanism, rng=self.rng, step="stage 1")
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
-        evidence, table = Evidence.of(release), _safe_indexing(self.features, rows)
+        evidence, table = Evidence.of(release), take_rows(self.features, rows)
         guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always)
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
-        """Labels with the last model as prior; then a model of all labels so far."""
-        table = _safe_indexing(self.features, rows)
+        """Run a later stage: release labels with the last model as prior, and learn from all labels so far."""
+        table = take_rows(self.features, rows)
         prior = state.model.map(lambda model: model.predict_proba(table))
         prior = prior.map(lambda given: tempered(given, state.temperature))
         mechanism = self._with_prior(prior)
@@ -215,15 +208,15 @@ class _Plan:
         return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
 
     def _takes_for_true(self, classifier: Any) -> bool:
-        """Whether released labels are learned from as if they were true: then unlikely ones are dropped."""
+        """Return whether released labels are learned from as if they were true, so that unlikely ones are dropped."""
         if is_noise_aware(classifier):
             return bool(classifier.loss == "cross-entropy")
         return self.training.method == "plain"
 
     def _inside(self, state: _State, mechanism: Any) -> NDArray[np.intp]:
-        """Earlier labels among the classes that the last model ranks first, as many as this stage's mean set."""
+        """Return the earlier labels among the top classes of the last model, as many as this stage's sets hold."""
         size = int(np.rint(mechanism.sizes.mean()))
-        ranked = state.model.value.predict_proba(_safe_indexing(self.features, state.rows))
+        ranked = state.model.value.predict_proba(take_rows(self.features, state.rows))
         order = np.argsort(-ranked, axis=1, kind="stable")[:, :size]
         return np.flatnonzero((order == state.evidence.codes[:, None]).any(axis=1))
 
@@ -237,13 +230,13 @@ class _Plan:
         releases: tuple[Release[Any], ...],
         last: Release[Model] | None,
     ) -> _State:
-        """A model of all labels so far; but where it is to be calibrated, some of the newest ones wait for the next."""
+        """Learn from all labels so far, but for the newest ones that calibrate the model's temperature first."""
         size = len(releases[-1].value)
         waiting = self.waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
         seen = np.flatnonzero(np.concatenate([np.ones(len(rows) - size, dtype=np.bool_), ~waiting]))
-        table, known = _safe_indexing(self.features, rows[seen]), guess.probabilities
+        table, known = take_rows(self.features, rows[seen]), guess.probabilities
         part = CrossFit(guess.classifier, None if known is None else known[seen])
-        # The first probabilities of later stages know little of the newest labels: one more round lets them in.
+        # The first probabilities of later stages have seen few of the newest labels: one more round uses them.
         recipe = self.training if stage == 1 else replace(self.training, rounds=self.training.rounds + 1)
         start = None if last is None else last.value.estimator
 
@@ -256,20 +249,20 @@ class _Plan:
         return _State(rows, evidence, guess, model, releases, 1.0 if best == "calibrated" else float(best))
 
     def waiting(self, size: int) -> NDArray[np.bool_]:
-        """The newest records that are kept for calibration, chosen at random from a public seed, shape (size,)."""
+        """Return which of the newest records are kept for calibration, by a public seed, shape (size,)."""
         if self.temperature != "calibrated":
             return np.zeros(size, dtype=np.bool_)
-        waiting = np.random.default_rng(self.training.seed).random(size) < CALIBRATION
+        waiting = np.random.default_rng(self.training.seed).random(size) < CALIBRATION_SHARE
         return waiting & ~waiting.all()  # of very few records some are learned from
 
     def _calibrated(self, model: Model, rows: NDArray[np.intp], evidence: Evidence) -> float:
-        """The temperature that explains released labels best which the model has not seen."""
-        given = model.predict_proba(_safe_indexing(self.features, rows))
+        """Return the temperature that best explains released labels which the model has not seen."""
+        given = model.predict_proba(take_rows(self.features, rows))
         return float(max(TEMPERATURES.tolist(), key=lambda each: evidence.score(tempered(given, each))))
 
     def _evaluated(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
         release = curator.release(self.plain(), rng=self.rng, step="evaluation")
-        table = _safe_indexing(self.features, rows)
+        table = take_rows(self.features, rows)
 
         def judge(model: Model, _: Any) -> Model:
             return replace(model, evaluation=Evaluation(release, model.predict_proba(table), HELD_OUT, rows))
@@ -277,7 +270,7 @@ class _Plan:
         return gather([state.model, release], judge)
 
     def plain(self) -> RandomizedResponse:
-        """What answers records of which nothing is known."""
+        """Return the mechanism for records of which nothing is known."""
         return RandomizedResponse(domain=self.domain, epsilon=self.epsilon)
 
     def _with_prior(self, prior: Any) -> RandomizedResponseWithPrior:
@@ -285,30 +278,29 @@ class _Plan:
 
 
 def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:
-    """Refuse before anything is charged what could not be finished after it."""
+    """Refuse, before anything is charged, what could not be finished afterwards."""
     check_integer(stages, "stages")
-    if not 0 <= evaluation < 1:
-        raise InputError("evaluation must be a share of the records, in [0, 1)")
+    check_evaluation(evaluation)
     losses = plan.training.method, *(getattr(each, "loss", None) for each in candidates if is_noise_aware(each))
     if "debiased" in losses and (stages != 1 or plan.prior is not None):
         raise NotInvertibleError('"debiased" training needs one stage without a prior: other noise has no inverse')
 
 
 def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_validated: bool) -> int:
-    """From how many of the first stage's records a classifier learns when it learns from the fewest."""
+    """Return the smallest number of the first stage's records that a classifier learns from."""
     waiting = int(np.count_nonzero(plan.waiting(size))) if stages > 1 else 0
     crossed = cross_validated or len(candidates) > 1 or plan.training.method not in ("plain", "debiased")
     return size - max(waiting, -(-size // min(plan.training.folds, size)) if crossed else 0)
 
 
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:
-    """Some rows of a prior, as public or as released as all of it."""
+    """Return some rows of a prior, public or released as all of it is."""
     return prior.map(lambda _: rows) if isinstance(prior, Release) else Public(rows, why=prior.why)
 
 
 def _partition(records: int, stages: int, fractions: Any, held: float, seed: int) -> NDArray[np.int64]:
-    """The part of each record: 0 to stages - 1, then the evaluation part where there is one, shape (n,)."""
-    shares = FRACTIONS.get(stages, (1 / stages,) * stages) if fractions is None else tuple(fractions)
+    """Return the part of each record: 0 to stages - 1, then the evaluation part if there is one, shape (n,)."""
+    shares = STAGE_SHARES.get(stages, (1 / stages,) * stages) if fractions is None else tuple(fractions)
     if len(shares) != stages or not all(share > 0 for share in shares) or abs(sum(shares) - 1) > 1e-9:
         raise InputError("fractions must be one positive share for each stage, sum 1")
     ends = np.rint(np.cumsum(shares) * (1 - held) * records).astype(np.int64)
@@ -320,7 +312,7 @@ def _partition(records: int, stages: int, fractions: Any, held: float, seed: int
     return np.random.default_rng(seed).permutation(numbers).astype(np.int64)
 
 
-DIMENSIONS = 20
+CLUSTER_DIMENSIONS = 20
 
 RECORDS_PER_CLUSTER = 50
 
@@ -335,7 +327,7 @@ def cluster_prior(
     rng: RandomSource,
     seed: int = 0,
 ) -> Release[Probabilities]:
-    """Class probabilities for each record from the noisy class counts of its cluster.
+    """Estimate class probabilities for each record from the noisy class counts of its cluster.
 
     Use it as the `prior` of `fit_multistage` where clusters of the features say much about the label. Its cost
     comes on top of the epsilon of that training, which uses the same labels again. Several clusterings share the
@@ -343,18 +335,18 @@ def cluster_prior(
     one clustering with fewer clusters is better.
 
     Args:
-        features: numbers, shape (n, d), NaN counted as the mean; category codes should be indicators. Or an embedding
-            that no private label had a say in, as it is: columns are scaled, which would spoil principal components.
+        features: numbers, shape (n, d), where NaN counts as the mean and category codes should be indicators. Or an
+            embedding that no private label influenced, not its principal components: columns are scaled.
         curator: holds the n labels.
-        clusters: how many in each clustering; from n and K by default.
-        clusterings: how many, with seeds that follow each other. Their class shares are joined by a geometric mean,
+        clusters: number of clusters in each clustering; from n and K by default.
+        clusterings: number of clusterings, with consecutive seeds. Their class shares are joined by a geometric mean,
             the best of three rules on made-up records (`docs/results/representations.md`).
-        epsilon: spent on all counts together; from n and the number of clusters by default.
+        epsilon: cost of all counts together; from n and the number of clusters by default.
         rng: randomness of the noise.
-        seed: of the first clustering, public.
+        seed: public seed of the first clustering.
 
     Returns:
-        Prior, shape (n, K); uniform in a cluster whose noisy counts show nothing.
+        The prior, shape (n, K); uniform in a cluster whose noisy counts show nothing.
 
     Guarantee: epsilon-DP for each label; clusters depend on the features alone.
 
@@ -367,58 +359,56 @@ def cluster_prior(
     check_rows(features, curator.records)
     classes = curator.domain.size
     count = default_clusters(curator.records, classes) if clusters is None else clusters
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= curator.records:
-        raise InputError("clusters must be an integer from 1 to the number of records")
-    clusterings = check_integer(clusterings, "clusterings")
-    spent = default_epsilon(curator.records, int(count)) if epsilon is None else epsilon
-    part = float_below(positive_epsilon(spent) / clusterings)
+    count = check_count(count, "clusters", curator.records)
+    spent = default_epsilon(curator.records, count) if epsilon is None else epsilon
+    part = float_below(positive_epsilon(spent) / check_integer(clusterings, "clusterings"))
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}
     for each in range(seed, seed + clusterings):
-        groups = Public(feature_clusters(features, int(count), each), why=why)
+        groups = Public(feature_clusters(features, count, each), why=why)
         step = "cluster prior" if plain else f"cluster prior of {count}, seed {each}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
     curator.require({step: mechanism.privacy_loss() for step, mechanism in mechanisms.items()})
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
-    places = [release.mechanism.arrays() for release in releases]
-    return gather(releases, lambda *counts: _joined([_shares(c)[at] for c, at in zip(counts, places, strict=True)]))
+    own = [release.mechanism.arrays() for release in releases]
 
+    def join(*counts: NDArray[Any]) -> Probabilities:
+        shares = (normalized(np.maximum(each, 0)) for each in counts)
+        return _joined([each[clusters] for each, clusters in zip(shares, own, strict=True)])
 
-def _shares(counts: NDArray[Any]) -> Probabilities:
-    """Class shares of each cluster, shape (clusters, K); uniform where no count is positive."""
-    return normalized(np.maximum(counts, 0))
+    return gather(releases, join)
 
 
 def _joined(shares: list[Probabilities]) -> Probabilities:
-    """The geometric mean of several opinions about each record, of which none may exclude a class; one stays as it is.
+    """Return the geometric mean of several class shares of each record, none of which may exclude a class.
 
-    Their sum keeps what noise is in each; their product takes opinions of the same labels for independent ones.
+    An arithmetic mean would keep the noise of each; a product would treat shares of the same labels as independent.
     """
     if len(shares) == 1:
         return shares[0]
-    logarithms = sum(np.log(np.maximum(each, FLOOR)) for each in shares) / len(shares)
+    logarithms = sum(np.log(np.maximum(each, MIN_PROBABILITY)) for each in shares) / len(shares)
     return normalized(np.exp(logarithms))
 
 
 def default_clusters(records: int, classes: int) -> int:
-    """How many clusters: about 50 records in each, at most 100, at least two for each class where n allows."""
+    """Return a number of clusters: about 50 records in each, at most 100, at least two for each class if possible."""
     return int(np.clip(records // RECORDS_PER_CLUSTER, min(2 * classes, max(records // 10, 1)), 100))
 
 
 def default_epsilon(records: int, clusters: int) -> float:
-    """The epsilon at which noise moves a class share of an average cluster by about a tenth: 25 over its records.
+    """Return the epsilon at which noise moves a class share of an average cluster by about a tenth.
 
-    Two decimals, at least 0.01 and at most 0.2.
+    It is 25 over the records of the cluster, with two decimals, at least 0.01 and at most 0.2.
     """
     return float(np.clip(ceil(2500 * clusters / records) / 100, 0.01, 0.2))
 
 
 def feature_clusters(features: Any, clusters: int, seed: int) -> NDArray[np.int64]:
-    """k-means clusters 0 to clusters - 1 of scaled features, at most 20 principal components, shape (n,)."""
+    """Return k-means clusters of scaled features, of their 20 first principal components if more, shape (n,)."""
     table = np.asarray(number_table(features), dtype=np.float64)
     scaled = np.nan_to_num(StandardScaler().fit_transform(table))
-    if min(scaled.shape) > DIMENSIONS:
-        scaled = PCA(DIMENSIONS, random_state=seed).fit_transform(scaled)
+    if min(scaled.shape) > CLUSTER_DIMENSIONS:
+        scaled = PCA(CLUSTER_DIMENSIONS, random_state=seed).fit_transform(scaled)
     means = MiniBatchKMeans(clusters, random_state=seed, n_init=3, batch_size=4096)
     return means.fit_predict(scaled).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Averages of the nearest released labels."""
+"""Predictions from the nearest released labels."""
 
 from typing import Any, Self
 
@@ -11,19 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp.learners import tuning
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.evidence import Probabilities, projected
-from labeldp.learners.features import check_rows, number_table, positive_integer
+from labeldp.learners.features import check_count, check_rows, number_table
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError, Release
 
 BLOCK_CELLS = 1 << 22
-"""At most about so many labels are gathered at a time."""
+"""About how many labels are gathered at a time."""
 
-CROWDED = 8
-"""From so many features on a tree looks at most records anyway: for as many neighbors as ours brute force is faster."""
+BRUTE_FORCE_FEATURES = 8
+"""From this many features on a search tree visits most records anyway, and brute force is faster."""
 
 
 class _Neighbors(BaseEstimator):  # type: ignore[misc]
-    """Means of the unbiased released labels of the nearest records."""
+    """Means of unbiased released labels over the nearest records."""
 
     def __init__(
         self,
@@ -47,18 +47,19 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         self.moments = moments
 
     def _learn(self, X: Any, release: Release[Any], kind: type[Classes] | type[Interval]) -> Self:
-        """Keep the records and their unbiased labels."""
+        """Store the records and their unbiased labels."""
         domain = domain_of(release, kind)
         table = number_table(X, self, fit=True, gaps=False)
         check_rows(table, len(release.value))
         classes = domain.size if isinstance(domain, Classes) else None
         self.neighbors_ = self._count(len(table), release.mechanism.epsilon, classes)
         self.values_ = unbiased(release)
+        brute = self.metric in ("minkowski", "euclidean") and self.n_features_in_ >= BRUTE_FORCE_FEATURES
         search = NearestNeighbors(
             n_neighbors=self.neighbors_,
             metric=self.metric,
             metric_params=self.metric_params,
-            algorithm=self._search_by(),
+            algorithm="brute" if self.algorithm == "auto" and brute else self.algorithm,
             n_jobs=self.n_jobs,
         )
         try:
@@ -68,14 +69,9 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         self.domain_, self.certificate_ = domain, release.certificate
         return self
 
-    def _search_by(self) -> str:
-        """The algorithm of `NearestNeighbors`."""
-        crowded = self.metric in ("minkowski", "euclidean") and self.n_features_in_ >= CROWDED
-        return "brute" if self.algorithm == "auto" and crowded else self.algorithm
-
     def _count(self, records: int, epsilon: float, classes: int | None) -> int:
         if self.neighbors is not None:
-            return positive_integer(self.neighbors, "neighbors", most=records, of="the number of records")
+            return check_count(self.neighbors, "neighbors", records)
         return tuning.neighbor_count(
             records,
             self.n_features_in_,
@@ -87,7 +83,7 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
         )
 
     def _means(self, X: Any) -> NDArray[np.float64]:
-        """The mean of the values of the nearest records, shape (n,) or (n, K)."""
+        """Return the mean of the values of the nearest records, shape (n,) or (n, K)."""
         check_is_fitted(self, "values_")
         table = number_table(X, self, gaps=False)
         found = np.empty((len(table), *self.values_.shape[1:]))
@@ -100,55 +96,52 @@ class _Neighbors(BaseEstimator):  # type: ignore[misc]
 
 
 class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
-    """Numbers from released ones: the mean over the k nearest records, as if the noise were not there.
+    """A regressor on released numbers that predicts their mean over the k nearest records.
 
-    Use it on a release of `DiscreteLaplace`; where labels have heavy tails on `Interval(-T, T, clip=True)`, with T by
-    `clipping_radius`, and `moments` given here. Features count as they are: scale them first where units differ.
+    Use it on a release of `DiscreteLaplace`; for labels with heavy tails on `Interval(-T, T, clip=True)`, with T from
+    `clipping_radius`, and give `moments` here. Scale features first if their units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbor_count` where None.
-        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
-            more "auto" is brute force.
-        constant, beta, moments: of `neighbor_count`.
+        neighbors: k, at most the number of records; by default `neighbor_count` decides.
+        metric, metric_params, algorithm, n_jobs: as in scikit-learn's `NearestNeighbors`; with eight features or more,
+            "auto" is brute force.
+        constant, beta, moments: as in `neighbor_count`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), Theorems 6 and 10.
     """
 
     def fit(self, X: Any, release: Release[Any]) -> Self:
-        """Keep features, shape (n, d), and released numbers.
+        """Store features, shape (n, d), and released numbers.
 
         Raises:
-            InputError: features are not finite, neighbors are more than records, or it is no release of numbers.
+            InputError: features are not finite, `neighbors` is not a number of records, or `release` has no numbers.
             NotInvertibleError: the noise has no inverse.
         """
         return self._learn(X, release, Interval)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted numbers, kept in the declared range, shape (n,)."""
+        """Return predicted numbers, clipped to the declared range, shape (n,)."""
         return np.clip(self._means(X), self.domain_.low, self.domain_.high)
 
 
 class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
-    """Classes from released ones: the shares among the k nearest records, as if the noise were not there.
+    """A classifier on released classes that predicts their shares among the k nearest records.
 
-    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Features count
-    as they are: scale them first where units differ.
+    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Scale features
+    first if their units differ.
 
     Args:
-        neighbors: k, at most the number of records; by `neighbor_count` where None.
-        metric, metric_params, algorithm, n_jobs: as scikit-learn's `NearestNeighbors` takes them; of eight features or
-            more "auto" is brute force.
-        constant, beta: of `neighbor_count`.
+        neighbors, metric, metric_params, algorithm, n_jobs, constant, beta: as in `NeighborsRegressor`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13), with
     neighbors in place of cubes.
     """
 
     def fit(self, X: Any, release: Release[Any]) -> Self:
-        """Keep features, shape (n, d), and released classes.
+        """Store features, shape (n, d), and released classes.
 
         Raises:
-            InputError: features are not finite, neighbors are more than records, or it is no release of classes.
+            InputError: features are not finite, `neighbors` is not a number of records, or `release` has no classes.
             NotInvertibleError: the noise has no inverse.
         """
         self._learn(X, release, Classes)
@@ -156,10 +149,10 @@ class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """The probabilities nearest to the shares, shape (n, K), in the order of the domain."""
+        """Return the probabilities nearest to the shares, shape (n, K), in the order of the domain."""
         return projected(self._means(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class by name, shape (n,); ties go to the first."""
+        """Return the name of the likeliest class, shape (n,); ties go to the first."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])

@@ -1,4 +1,4 @@
-"""TableMap, RandomFourier, PatchFilters; features as they see them."""
+"""Feature maps for linear models, learned without labels, and features as they encode them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,28 +8,28 @@ from typing import Any, Self
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import image_array, number_table, rows_of
+from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of
 from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
 Floats = NDArray[np.float32]
 
 
-class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A mixed-type table as indicators: scaled numbers, their quantile bins, gaps, categories, leaves of random trees.
+class TableMap(TableTransformer):
+    """A map of mixed-type tables to scaled numbers and indicators of quantile bins, gaps, categories and random leaves.
 
-    Every block has the same total variance.
+    Every block of columns has the same total variance.
 
     Args:
         categorical: boolean mask of the columns that hold category codes, shape (d,); NaN is a gap everywhere.
-        bins: quantile bins of each number.
-        trees: random trees, which split at random places and never see a label; 0 for none.
-        depth: of the trees.
-        random_state: of the trees.
+        bins: number of quantile bins of each number.
+        trees: number of random trees, which split at random places and never see a label; 0 for none.
+        depth: depth of the trees.
+        random_state: seed of the trees.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn scales, bins, levels and trees from X, shape (n, d); labels are not looked at."""
+        """Learn scales, bins, levels and trees from X, shape (n, d); labels are ignored."""
         table = np.asarray(number_table(X, self, fit=True), dtype=np.float64)
         width = table.shape[1]
         mask = np.zeros(width, bool) if self.categorical is None else np.asarray(self.categorical, bool)
@@ -66,14 +66,14 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Floats:
-        """The blocks side by side, shape (n, columns)."""
+        """Return the blocks side by side, shape (n, columns)."""
         check_is_fitted(self, "weights_")
         plain = self._plain(np.asarray(number_table(X, self), dtype=np.float64))
         blocks = [*plain, *self._leaves(plain)]
         return np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
 
     def _plain(self, table: NDArray[np.float64]) -> list[Floats]:
-        """Scaled numbers with flags for gaps, and indicators of bins and categories."""
+        """Return scaled numbers, and indicators of gaps, bins and categories."""
         gaps = np.isnan(table)
         scaled = np.clip((np.where(gaps, self.mean_, table) - self.mean_) / self.spread_, -4, 4)
         bins = [
@@ -85,26 +85,22 @@ class TableMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [scaled[:, self.numbers_].astype(np.float32), np.hstack(indicators).astype(np.float32)]
 
     def _leaves(self, plain: list[Floats]) -> list[Floats]:
-        """Indicators of the leaves that a record falls into."""
+        """Return indicators of the leaves that a record falls into."""
         return [] if self.forest_ is None else [self.forest_.transform(np.hstack(plain)).toarray().astype(np.float32)]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.allow_nan = True
-        return tags
 
-
-class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Cosines of random directions: a linear model on them is nearly a Gaussian kernel's.
+class RandomFourier(TableTransformer):
+    """Cosines along random directions, on which a linear model approximates a Gaussian kernel.
 
     Args:
-        components: how many.
+        components: number of directions.
         bandwidth: length scale of the kernel, in units of the spread of all columns together.
-        random_state: of the directions.
+        random_state: seed of the directions.
 
     Source: Rahimi and Recht, Random Features for Large-Scale Kernel Machines (2007).
     """
+
+    _takes_gaps = False
 
     def __init__(self, *, components: int = 1000, bandwidth: float = 0.5, random_state: int = 0) -> None:
         self.components = components
@@ -112,7 +108,7 @@ class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the spread of X, shape (n, d), and draw the directions; labels are not looked at."""
+        """Learn the spread of X, shape (n, d), and draw the directions; labels are ignored."""
         table = np.asarray(number_table(X, self, fit=True, gaps=False), dtype=np.float64)
         self.mean_ = table.mean(axis=0)
         length = self.bandwidth * np.sqrt(max(float(table.var(axis=0).sum()), 1e-12))
@@ -122,42 +118,39 @@ class RandomFourier(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Cosines, shape (n, components)."""
+        """Return cosines, shape (n, components)."""
         check_is_fitted(self, "directions_")
         table = np.asarray(number_table(X, self, gaps=False), dtype=np.float64)
         angles = (table - self.mean_) @ self.directions_ + self.phases_
         return (np.sqrt(2 / self.components) * np.cos(angles)).astype(np.float32)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
 
 BLOCK_IMAGES = 64
 """Images handled at a time: their filter responses stay in cache."""
 
-SAMPLED_PATCHES = 100_000
+MAX_PATCHES = 100_000
 
 
-class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """How strongly each filter answers in each region of an image: the root of the mean.
+class PatchFilters(TableTransformer):
+    """Root mean responses of filters in regions of images.
 
-    Use it for centered images such as digits or clothes: the features are linear enough for `fit_linear`. Patches
+    Use it for centered images such as digits or clothes, whose classes are nearly linear in these features. Patches
     are centered, scaled to unit contrast and whitened, all channels together; the filters are their k-means centers;
-    answers below `threshold` count as none.
+    responses below `threshold` count as 0.
 
     Args:
         side: height and width of an image, in pixels.
-        channels: of a pixel: 1 for gray, 3 for colors.
+        channels: numbers of a pixel: 1 for gray, 3 for colors.
         patch: height and width of a patch.
-        filters: how many; each gives `regions` squared features.
-        regions: the image is divided into so many rows and columns of regions.
-        threshold: in standard deviations of the answers.
-        random_state: of the choice of patches and of the clustering.
+        filters: number of filters; each gives `regions` squared features.
+        regions: number of rows and columns of regions in an image.
+        threshold: least response, in standard deviations.
+        random_state: seed of the choice of patches and of the clustering.
 
     Source: Coates, Ng, Lee, An Analysis of Single-Layer Networks in Unsupervised Feature Learning (2011).
     """
+
+    _takes_gaps = False
 
     def __init__(
         self,
@@ -179,7 +172,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are not looked at."""
+        """Learn the filters from images X, shape (n, side, side, channels) or flat; labels are ignored."""
         images = image_array(X, self, fit=True).astype(np.float32)
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
@@ -196,7 +189,7 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> Floats:
-        """Roots of mean answers, which have fewer extremes, shape (n, regions squared times filters)."""
+        """Return roots of mean responses, which have fewer extremes, shape (n, regions squared times filters)."""
         check_is_fitted(self, "kernel_")
         images = image_array(X, self).astype(np.float32)
         width = self.side - self.patch + 1
@@ -204,9 +197,8 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         result = np.empty((len(images), self.regions**2 * self.filters), dtype=np.float32)
         for start in range(0, len(images), BLOCK_IMAGES):
             part = slice(start, start + BLOCK_IMAGES)
-            patches = _contrast(
-                self._windows(images[part]).reshape(-1, len(self.kernel_)), self.smoothing_, center=False
-            )
+            windows = self._windows(images[part]).reshape(-1, len(self.kernel_))
+            patches = _contrast(windows, self.smoothing_, center=False)
             answers = patches @ self.kernel_
             np.maximum(answers - self.offset_, 0, out=answers)
             maps = answers.reshape(-1, width, width, self.filters)
@@ -217,13 +209,13 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return result
 
     def _windows(self, images: Floats) -> Floats:
-        """Every patch of every image, a view, shape (n, positions, positions, channels, patch, patch)."""
+        """Return a view of all patches, shape (n, positions, positions, channels, patch, patch)."""
         return sliding_window_view(images, (self.patch, self.patch), axis=(1, 2))
 
     def _sample(self, images: Floats, rng: np.random.Generator) -> Floats:
-        """Patches at random places, shape (count, values of a patch)."""
+        """Return patches at random places, shape (count, values of a patch)."""
         width = self.side - self.patch + 1
-        count = min(SAMPLED_PATCHES, len(images) * width**2)
+        count = min(MAX_PATCHES, len(images) * width**2)
         if self.patch**2 * self.channels == 1:
             raise InputError("patch must hold more than one number, to have a contrast: n_features = 1")
         if count < max(self.filters, 2):
@@ -231,14 +223,9 @@ class PatchFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         which, row, column = (rng.integers(0, end, count) for end in (len(images), width, width))
         return self._windows(images)[which, row, column].reshape(count, -1)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
 
 def _contrast(patches: Floats, smoothing: Any, *, center: bool = True) -> Floats:
-    """Patches divided by their spread; `center` subtracts their mean, which filters of mean zero do not see."""
+    """Divide patches by their spread; subtracting their mean changes nothing for filters of mean zero."""
     spread = np.sqrt(patches.var(axis=1, keepdims=True) + smoothing)
     return (patches - patches.mean(axis=1, keepdims=True)) / spread if center else patches / spread
 
@@ -248,7 +235,7 @@ WHY = "rows computed from public features alone, by a rule that was fixed withou
 
 @dataclass(frozen=True)
 class EncodedFeatures:
-    """Features as their fitted transformer sees them, shape (n, p), and the release that they came from, if any."""
+    """Features as a fitted transformer encodes them, shape (n, p), and the release that they come from, if any."""
 
     transformer: Any
     table: AnyFloats = field(repr=False)
@@ -258,10 +245,10 @@ class EncodedFeatures:
         return EncodedFeatures(self.transformer, self.table[rows], self.source)
 
     def refined(self, transformer: Release[Any], features: Any) -> "EncodedFeatures":
-        """The features as another fitted transformer sees them, which was released.
+        """Return the features as another fitted transformer, which was released, encodes them.
 
         Raises:
-            InputError: it is no release of a transformer, or what it makes of them is not a finite matrix.
+            InputError: it is no release of a transformer, or does not make a finite matrix.
         """
         if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
             raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
@@ -269,15 +256,15 @@ class EncodedFeatures:
         return EncodedFeatures(transformer.value, _table(transformer.value, features, "refine"), source)
 
     def wrapped(self, rows: AnyFloats) -> Public[AnyFloats] | Release[AnyFloats]:
-        """Rows that were computed from the table, as public or as released as it is."""
+        """Return rows that were computed from the table, public or released as it is."""
         return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
 
 
 def encode(representation: Any, features: Any, source: Release[Any] | None) -> EncodedFeatures:
-    """Fit a transformer on features alone.
+    """Fit a clone of a transformer to features alone.
 
     Raises:
-        InputError: it cannot take them, or what it makes of them is not a finite matrix.
+        InputError: it cannot take them, or does not make a finite matrix.
     """
     if not hasattr(representation, "fit") or not hasattr(representation, "transform"):
         raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
@@ -287,11 +274,7 @@ def encode(representation: Any, features: Any, source: Release[Any] | None) -> E
 
 
 def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:
-    """What a fitted transformer makes of features, shape (n, p).
-
-    Raises:
-        InputError: it cannot take them, or this is not a finite matrix.
-    """
+    """Return what a fitted transformer makes of features, shape (n, p), or raise an `InputError`."""
     with _taking(transformer), np.errstate(over="ignore"):
         found = transformer.transform(features)
         table = np.asarray(found.toarray() if hasattr(found, "toarray") else found)
@@ -303,7 +286,7 @@ def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:
 
 @contextmanager
 def _taking(transformer: Any) -> Iterator[None]:
-    """Say whose error it is that features cannot be taken."""
+    """Raise the errors of a transformer as an `InputError` that names it."""
     try:
         yield
     except InputError:

@@ -5,12 +5,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import image_array, positive_integer
+from labeldp.learners.features import TableTransformer, image_array
 from labeldp.learners.representations import PatchFilters
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, check_integer
 
 Floats = NDArray[np.float32]
 Complex = NDArray[np.complex64]
@@ -28,7 +27,7 @@ ALIASES = range(-3, 4)
 """Multiples of the sampling rate at which a sampled wavelet repeats its spectrum, as far as it is not negligible."""
 
 
-class ScatterFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ScatterFilters(TableTransformer):
     """How strongly wavelets answer in each region of an image, and how their answers vary: a scattering transform.
 
     Use it for small images, from about 28 to 96 pixels a side, alone or beside `PatchFilters` (`ImageMap` joins them).
@@ -48,6 +47,8 @@ class ScatterFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Source: Bruna and Mallat, Invariant Scattering Convolution Networks (2013), section 2.
     """
 
+    _takes_gaps = False
+
     def __init__(self, *, side: int = 28, channels: int = 1, angles: int = 8, regions: int = 4) -> None:
         self.side = side
         self.channels = channels
@@ -57,7 +58,7 @@ class ScatterFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Make the wavelets for images X, shape (n, side, side, channels) or flat; labels are not looked at."""
         for name in ("side", "channels", "angles", "regions"):
-            positive_integer(getattr(self, name), name)
+            check_integer(getattr(self, name), name)
         if self.regions > self.side:
             raise InputError("regions must be no more than side, the pixels in a row of an image")
         image_array(X, self, fit=True)
@@ -111,11 +112,6 @@ class ScatterFilters(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         folded = sum(spectrum[:, *quarter] * self.coarse_[:, None, *quarter] for quarter in quarters)
         answers = _magnitude(scipy.fft.ifft2(0.25 * folded))
         return answers.reshape(*answers.shape[:2], -1) @ self.coarse_means_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def morlet(size: int, scale: int, turn: float, *, slant: float) -> NDArray[np.float64]:
@@ -174,7 +170,7 @@ BLOCK_IMAGES = 512
 """Images handled at a time."""
 
 
-class ImageMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ImageMap(TableTransformer):
     """The features of `PatchFilters` and of `ScatterFilters` side by side.
 
     Use it for small centered images, such as digits or clothes: `fit_linear` is more accurate with both kinds than with
@@ -187,6 +183,8 @@ class ImageMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random_state: of `PatchFilters`.
     """
 
+    _takes_gaps = False
+
     def __init__(self, *, side: int = 28, channels: int = 1, filters: int = 200, random_state: int = 0) -> None:
         self.side = side
         self.channels = channels
@@ -196,7 +194,7 @@ class ImageMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn filters and variances from images X, shape (n, side, side, channels) or flat, without labels."""
         for name in ("side", "channels", "filters"):
-            positive_integer(getattr(self, name), name)
+            check_integer(getattr(self, name), name)
         shape = {"side": self.side, "channels": self.channels}
         patches = PatchFilters(**shape, filters=self.filters, random_state=self.random_state)
         if self.side < patches.patch:
@@ -225,8 +223,3 @@ class ImageMap(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return [
             each.transform(images) * np.float32(weight) for each, weight in zip(self.maps_, self.weights_, strict=True)
         ]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags

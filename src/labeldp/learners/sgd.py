@@ -1,4 +1,4 @@
-"""Lp_rr_sgd, lp_normal_sgd and their losses."""
+"""Label-private gradient steps on convex losses: `lp_rr_sgd`, `lp_normal_sgd` and their losses."""
 
 import math
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_choice,
     check_integer,
     check_positive,
     positive_epsilon,
@@ -38,30 +39,30 @@ Steps = Literal["sharp", "printed"]
 
 @runtime_checkable
 class ConvexLoss(Protocol):
-    """A loss ℓ(w, (x, k)) that is convex in the weights w and Lipschitz, for features x and every class k."""
+    """A loss ℓ(w, (x, k)), for features x and every class k, that is convex in the weights w and Lipschitz."""
 
     @property
     def classes(self) -> int:
-        """K."""
+        """Number of classes, K."""
 
     @property
     def lipschitz(self) -> float:
-        """L: no gradient is longer."""
+        """Largest length of a gradient, L."""
 
     def spread(self, count: int) -> float:
-        """At least Σ |g_k - ḡ|² for the gradients g_k of any `count` of the classes, and their mean ḡ."""
+        """Return a bound of Σ |g_k - ḡ|² for the gradients g_k of any `count` classes and their mean ḡ."""
 
     def rows(self, features: Any) -> Floats:
-        """Public features as the loss takes them, shape (n, p): finite, and no longer than `lipschitz` allows."""
+        """Return public features as the loss takes them, shape (n, p): finite and as short as `lipschitz` asks."""
 
     def start(self, width: int) -> Floats:
-        """The first weights for rows of `width` numbers: zeros of the right shape."""
+        """Return the first weights for rows of `width` numbers: zeros of the right shape."""
 
     def losses(self, weights: Floats, rows: Floats) -> Floats:
-        """ℓ(w, (x, k)), shape (n, K)."""
+        """Return ℓ(w, (x, k)), shape (n, K)."""
 
     def gradient(self, weights: Floats, row: Floats, label: Floats) -> Floats:
-        """Σ label[k] ∇ℓ(w, (x, k)), shaped as the weights: that of class k where `label` is its indicator."""
+        """Return Σ label[k] ∇ℓ(w, (x, k)), shaped as the weights; an indicator as `label` selects one class."""
 
 
 def lp_rr_sgd(
@@ -80,28 +81,25 @@ def lp_rr_sgd(
 ) -> Release[Model]:
     """Minimize a convex loss by gradient steps on labels from randomized response.
 
-    Use it to learn a linear model without a curator and without a delta, with a bound of its excess risk; for other
-    models see `fit_noisy`. The gradient at a released label is corrected by those at all other labels, so that it is
-    right on average. Weights stay in the ball of the given diameter around zero; the last ones are the model. The bound
-    of the excess risk is for one pass.
+    Use it to learn a linear model without a trusted curator and without a delta, with a bound on its excess risk; for
+    other models see `fit_noisy`. The gradient at a released label is corrected by those at all other labels, so that it
+    is unbiased. Weights stay in a ball around zero; the last ones are the model. The bound on the excess risk holds for
+    one pass.
 
     Args:
-        features: public numbers, shape (n, p), a row for each record.
+        features: public numbers, shape (n, p).
         curator: holds the labels.
         loss: `SoftmaxRegression(classes)`, or another `ConvexLoss`.
-        epsilon: of the release.
-        diameter: of the ball of weights: the optimum should lie in it.
+        epsilon: cost of the release.
+        diameter: diameter of the ball of weights, which should contain the optimum.
         rng: randomness of the noise.
-        prior: of each record, shape (n, K), a `Release` or `Public(array, why="…")`; with `top_k`.
-        top_k: a record's answer is one of its k likeliest classes by the prior. This adds to the excess risk at most
+        prior: class probabilities of each record, shape (n, K), a `Release` or `Public(array, why="…")`; with `top_k`.
+        top_k: answer each record with one of its k likeliest classes by the prior. This adds to the excess risk at most
             2 · diameter · L · P(label is none of them), and k takes the place of K in the noise.
-        steps: "sharp": diameter / (G √t) with G from `response_moment`, for any epsilon; "printed": the smaller steps
-            of the paper, for epsilon below 1.
-        passes: over the records, each in another order.
-        order_seed: of the orders, public.
-
-    Returns:
-        The model.
+        steps: "sharp" for diameter / (G √t) with G from `response_moment`, for any epsilon; "printed" for the smaller
+            steps of the paper, for epsilon below 1.
+        passes: number of passes over the records, each in another order.
+        order_seed: public seed of the orders.
 
     Guarantee: epsilon-DP for each label: each is released once, and gradients are post-processing.
 
@@ -111,8 +109,7 @@ def lp_rr_sgd(
     Source: Ghazi, Algorithm 5 and Corollary 10. Proof: `docs/proofs/label_sgd.md`.
     """
     descent = _Descent.of(features, curator, loss, diameter, passes, order_seed)
-    if steps not in ("sharp", "printed"):
-        raise InputError('steps must be "sharp" or "printed"')
+    check_choice(steps, "steps", ("sharp", "printed"))
     if (prior is None) != (top_k is None):
         raise InputError("prior and top_k must be given together")
     if top_k is None:
@@ -140,23 +137,13 @@ def lp_normal_sgd(
     """Minimize a convex loss by gradient steps on labels with Gaussian noise.
 
     Like `lp_rr_sgd` with a delta: its excess risk grows with √K in place of K, which at epsilon = 1 and delta = 1e-6
-    pays from about a hundred classes on. The noise is on the indicators of the label and not on each gradient: it is
-    no louder there, the labels are released once, and any number of passes costs no more. The bound of the excess
-    risk is for one pass.
+    pays from about a hundred classes on. The noise is on the indicators of the label and not on each gradient: there it
+    need not be larger, labels are released once, and any number of passes costs no more.
 
     Args:
-        features: public numbers, shape (n, p), a row for each record.
-        curator: holds the labels.
-        loss: `SoftmaxRegression(classes)`, or another `ConvexLoss`.
-        epsilon: of the release.
-        delta: of the release, in (0, 1).
-        diameter: of the ball of weights: the optimum should lie in it.
+        features, curator, loss, diameter, passes, order_seed: as in `lp_rr_sgd`.
+        epsilon, delta: cost of the release; delta in (0, 1).
         rng: randomness of the noise.
-        passes: over the records, each in another order.
-        order_seed: of the orders, public.
-
-    Returns:
-        The model.
 
     Guarantee: (epsilon, delta)-DP for each label: each is released once, for any number of passes.
 
@@ -174,12 +161,12 @@ def lp_normal_sgd(
 
 
 def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:
-    """G with E|ĝ|² at most G², for the gradients of `lp_rr_sgd`: the smaller of two bounds.
+    """Return G with E|ĝ|² at most G², for the gradients of `lp_rr_sgd`: the smaller of two bounds.
 
     Args:
-        loss: with Lipschitz constant L and spread S.
-        epsilon: of randomized response.
-        top_k: candidates of each record; all classes by default.
+        loss: a loss with Lipschitz constant L and spread S.
+        epsilon: epsilon of randomized response.
+        top_k: number of candidates of each record; all classes by default.
 
     Source: `docs/proofs/label_sgd.md`: L (e^ε + 2k - 3)/(e^ε - 1), and √(L² + S k e^ε/(e^ε - 1)²).
     """
@@ -193,7 +180,7 @@ def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) ->
 
 
 def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:
-    """6KL/ε: the G behind the step size of the paper, for epsilon below 1.
+    """Return 6KL/ε, the G behind the step size of the paper, for epsilon below 1.
 
     Source: Ghazi, Theorem 9 and its proof.
     """
@@ -204,7 +191,7 @@ def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> 
 
 
 def normal_moment(loss: ConvexLoss, mechanism: GaussianOneHot) -> float:
-    """G with E|ĝ|² at most G², for the gradients of `lp_normal_sgd`.
+    """Return G with E|ĝ|² at most G², for the gradients of `lp_normal_sgd`.
 
     Source: `docs/proofs/label_sgd.md`: √(L² + σ² S), σ the noise of an indicator and S the spread of the gradients.
     """
@@ -213,7 +200,7 @@ def normal_moment(loss: ConvexLoss, mechanism: GaussianOneHot) -> float:
 
 @dataclass(frozen=True)
 class _Descent:
-    """The public side: rows, order, and where weights may lie."""
+    """The public side of gradient steps: rows, their order, and the ball of weights."""
 
     domain: Classes
     loss: ConvexLoss
@@ -227,11 +214,7 @@ class _Descent:
     def of(
         cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: Any
     ) -> "_Descent":
-        """Check everything that is public.
-
-        Raises:
-            InputError: an argument is wrong.
-        """
+        """Check all public arguments, or raise an `InputError`."""
         if not isinstance(curator.domain, Classes):
             raise InputError("curator must hold classes: its domain is no Classes")
         if not isinstance(loss, ConvexLoss):
@@ -240,12 +223,12 @@ class _Descent:
             raise InputError(f"loss must be for the {curator.domain.size} classes of the labels")
         features = row_table(features)
         check_rows(features, curator.records)
-        radius, passes = check_positive(diameter, "diameter"), check_integer(passes, "passes")
-        order_seed = check_integer(order_seed, "order_seed", 0)
-        return cls(curator.domain, loss, features, loss.rows(features), radius, passes, order_seed)
+        ball, count = check_positive(diameter, "diameter"), check_integer(passes, "passes")
+        seed = check_integer(order_seed, "order_seed", 0)
+        return cls(curator.domain, loss, features, loss.rows(features), ball, count, seed)
 
     def model(self, labels: Floats, moment: float) -> Model:
-        """The last weights of projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K).
+        """Take projected gradient steps η_t = diameter / (moment √t) on unbiased labels (n, K); the last weights count.
 
         Source: Ghazi, Algorithms 5 and 6, for labels that are right on average.
         """
@@ -265,10 +248,10 @@ class _Descent:
 
 
 def _top_sets(prior: Any, curator: CuratorLike, top_k: Any) -> Public[CandidateSets] | Release[CandidateSets]:
-    """The k likeliest classes of each record, as public or as released as the prior is."""
+    """Return the k likeliest classes of each record, public or released as the prior is."""
     size = curator.domain.size
-    top_k = check_integer(top_k, "top_k", most=size)
-    sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), top_k)
+    count = check_integer(top_k, "top_k", most=size)
+    sets = CandidateSets.top(np.ascontiguousarray(prior_rows(prior, curator.records, size)), count)
     return prior.map(lambda _: sets) if isinstance(prior, Release) else Public(sets, why=prior.why)
 
 
@@ -280,8 +263,8 @@ class SoftmaxRegression:
     Append a column of ones for an offset; it counts in the norm.
 
     Args:
-        classes: K.
-        clip: longer rows are scaled down to this norm.
+        classes: number of classes, K.
+        clip: norm to which longer rows are scaled down.
     """
 
     classes: int
@@ -292,11 +275,11 @@ class SoftmaxRegression:
 
     @property
     def lipschitz(self) -> float:
-        """√2 times the longest row: a gradient is the row times softmax minus indicator."""
+        """√2 times the longest row, as a gradient is the row times softmax minus indicator."""
         return math.sqrt(2) * self.clip
 
     def spread(self, count: int) -> float:
-        """|x|² (count - 1): gradients of two classes are √2 |x| apart."""
+        """Return |x|² (count - 1), as gradients of two classes are √2 |x| apart."""
         return self.clip**2 * (count - 1)
 
     def rows(self, features: Any) -> Floats:
@@ -304,16 +287,16 @@ class SoftmaxRegression:
         return clipped_rows(features, self.clip)
 
     def start(self, width: int) -> Floats:
-        """Zeros, shape (width, K)."""
+        """Return zeros, shape (width, K)."""
         return np.zeros((width, self.classes))
 
     def losses(self, weights: Floats, rows: Floats) -> Floats:
-        """-log softmax(xᵀw), shape (n, K)."""
+        """Return -log softmax(xᵀw), shape (n, K)."""
         scores = rows @ weights
         return np.asarray(logsumexp(scores, axis=1, keepdims=True) - scores)
 
     def gradient(self, weights: Floats, row: Floats, label: Floats) -> Floats:
-        """x (Σ label · softmax(xᵀw) - label)ᵀ."""
+        """Return x (Σ label · softmax(xᵀw) - label)ᵀ."""
         scores = row @ weights
         masses = np.exp(scores - scores.max())
         return np.outer(row, label.sum() / masses.sum() * masses - label)
@@ -325,8 +308,8 @@ class UnitVectorLoss:
     """L ⟨w, x⟩ for the first class, -L ⟨w, x⟩ for the second, 0 for others, |x| at most 1: the loss of the lower bound.
 
     Args:
-        classes: K, at least 2.
-        lipschitz: L.
+        classes: number of classes, K, at least 2.
+        lipschitz: length of the gradients, L.
 
     Source: Ghazi, Proposition 13.
     """
@@ -339,7 +322,7 @@ class UnitVectorLoss:
         set_fields(self, classes=check_integer(self.classes, "classes", 2))
 
     def spread(self, count: int) -> float:
-        """2 L² for two opposite gradients, nothing for one."""
+        """Return 2 L² for two opposite gradients, 0 for one."""
         return 2 * self.lipschitz**2 * (count > 1)
 
     def rows(self, features: Any) -> Floats:
@@ -347,28 +330,28 @@ class UnitVectorLoss:
         return clipped_rows(features, 1.0)
 
     def start(self, width: int) -> Floats:
-        """Zeros, shape (width,)."""
+        """Return zeros, shape (width,)."""
         return np.zeros(width)
 
     def losses(self, weights: Floats, rows: Floats) -> Floats:
-        """Shape (n, K)."""
+        """Return the losses, shape (n, K)."""
         signs = np.zeros(self.classes)
         signs[:2] = 1, -1
         return np.outer(self.lipschitz * (rows @ weights), signs)
 
     def gradient(self, weights: Floats, row: Floats, label: Floats) -> Floats:
-        """L (label[0] - label[1]) x."""
+        """Return L (label[0] - label[1]) x."""
         return np.asarray(self.lipschitz * (label[0] - label[1]) * row)
 
 
 class LossClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Class probabilities proportional to e^(-loss); made by `lp_rr_sgd` and `lp_normal_sgd`.
+    """A classifier with probabilities proportional to e^(-loss), as `lp_rr_sgd` and `lp_normal_sgd` make it.
 
     For `SoftmaxRegression` that is the model itself.
 
     Args:
         loss: a `ConvexLoss`.
-        weights: shaped as `loss.start` says.
+        weights: weights, shaped as `loss.start` says.
     """
 
     def __init__(self, loss: Any, weights: Any) -> None:
@@ -381,22 +364,18 @@ class LossClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.arange(self.loss.classes)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities, shape (n, K)."""
+        """Return probabilities, shape (n, K)."""
         X = row_table(X)
         check_columns(self, X)
         return np.asarray(softmax(-self.loss.losses(self.weights, self.loss.rows(X)), axis=1), dtype=np.float64)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The code of the smallest loss, shape (n,)."""
+        """Return the code of the smallest loss, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)
 
 
 def clipped_rows(features: Any, clip: float) -> Floats:
-    """Features as doubles, shape (n, p), longer rows scaled down to norm `clip`.
-
-    Raises:
-        InputError: not a finite matrix of numbers.
-    """
+    """Return features as doubles, shape (n, p), with longer rows scaled down to norm `clip`."""
     rows = np.asarray(number_table(features, gaps=False), dtype=np.float64)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows * np.minimum(1.0, clip / np.maximum(norms, clip)))

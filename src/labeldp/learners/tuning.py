@@ -1,4 +1,4 @@
-"""How large cells, how many neighbors and which clipping radius: the paper's rules, and a choice by released labels."""
+"""Sizes of cells and neighborhoods, and clipping radii: by the paper's rules, or chosen by released labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from labeldp.learners.features import check_rows, positive_integer, row_table, take_rows
+from labeldp.learners.features import check_rows, row_table, take_rows
 from labeldp.mechanisms import Classes, debias
-from labeldp.privacy import InputError, Release, Trust, positive_epsilon
+from labeldp.privacy import InputError, Release, Trust, check_integer, check_positive, positive_epsilon
 
 
 def cube_side(
@@ -25,27 +25,27 @@ def cube_side(
     beta: float = 1.0,
     constant: float = 1.0,
 ) -> float:
-    """The side of a cube that balances bias, sampling and privacy, where features fill the unit cube.
+    """Return the side of a cube that balances bias, sampling and privacy, for features that fill the unit cube.
 
     Args:
-        records: N.
-        dimension: d, of the features.
-        epsilon: of the release.
+        records: number of records, N.
+        dimension: number of features, d.
+        epsilon: cost of the release.
         trust: `Trust.LOCAL` or `Trust.CENTRAL`.
-        classes: K, for classification; None for numbers.
-        moments: p, how many moments of the labels are bounded, at least 2; None for labels with a range.
-        beta: smoothness, in (0, 1].
-        constant: yours: the rule gives the rate. Multiply by the width of the features where that is not 1.
+        classes: number of classes, K; None for numbers.
+        moments: p, the number of bounded moments of the labels, at least 2; None for labels with a range.
+        beta: smoothness of the regression function, in (0, 1].
+        constant: a factor that you choose, as the rule gives the rate alone; include the width of the features.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 2, 4, 6, 8 and 10,
     and 12 with the exponent of eq. (205) (`docs/corrections.md`); of neighbors the side is (k / N)^(1/d).
     """
-    task = _Task.of(records, dimension, epsilon, classes, moments, beta, constant)
+    rates = _Rates.of(records, dimension, epsilon, classes, moments, beta, constant)
     if _local(trust):
-        return constant * float((task.balance() / task.records) ** (1 / task.dimension))
-    sampling = (task.logarithm / task.records) ** (1 / (2 * beta + dimension))
-    weight = 1.0 if task.moments is None else 1 - 1 / task.moments
-    privacy = (task.logarithm / (task.epsilon * task.records)) ** (weight / (beta + dimension * weight))
+        return constant * float((rates.balance() / rates.records) ** (1 / rates.dimension))
+    sampling = (rates.logarithm / rates.records) ** (1 / (2 * beta + dimension))
+    weight = 1.0 if rates.moments is None else 1 - 1 / rates.moments
+    privacy = (rates.logarithm / (rates.epsilon * rates.records)) ** (weight / (beta + dimension * weight))
     return constant * float(sampling + privacy)
 
 
@@ -59,7 +59,7 @@ def neighbor_count(
     beta: float = 1.0,
     constant: float = 1.0,
 ) -> int:
-    """How many neighbors of locally randomized labels to average over: from 1 to the number of records.
+    """Return how many neighbors of locally randomized labels to average over, from 1 to the number of records.
 
     Args:
         records, dimension, epsilon, classes, moments, beta, constant: as in `cube_side`.
@@ -67,8 +67,8 @@ def neighbor_count(
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorem 6, and Theorem 10
     corrected (`docs/corrections.md`); for classes Theorem 2, with k = N h^d.
     """
-    task = _Task.of(records, dimension, epsilon, classes, moments, beta, constant)
-    return int(np.clip(ceil(constant * task.balance()), 1, records))
+    rates = _Rates.of(records, dimension, epsilon, classes, moments, beta, constant)
+    return int(np.clip(ceil(constant * rates.balance()), 1, records))
 
 
 def clipping_radius(
@@ -81,28 +81,27 @@ def clipping_radius(
     beta: float = 1.0,
     constant: float = 1.0,
 ) -> float:
-    """Where to clip numbers with heavy tails: declare `Interval(-T, T, clip=True)`.
+    """Return where to clip numbers with heavy tails, T: declare `Interval(-T, T, clip=True)`.
 
     Args:
-        records, dimension, epsilon, beta: as in `cube_side`.
-        moments: p, how many moments are bounded, at least 2.
-        trust: `Trust.LOCAL` or `Trust.CENTRAL`.
-        constant: yours, in the unit of the labels: about the p-th root of the bound on the mean of |label|^p. It must
-            not be looked up in private labels.
+        records, dimension, epsilon, beta, trust: as in `cube_side`.
+        moments: p, the number of bounded moments, at least 2.
+        constant: a factor that you choose, in the unit of the labels: about the p-th root of the bound on the mean of
+            |label|^p. It must not come from private labels.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, Theorems 10 and 12, with
     the corrected k and h (`docs/corrections.md`).
     """
-    task = _Task.of(records, dimension, epsilon, None, moments, beta, constant)
+    rates = _Rates.of(records, dimension, epsilon, None, moments, beta, constant)
     if _local(trust):
-        return constant * float((task.balance() * task.epsilon**2) ** (1 / (2 * moments)))
+        return constant * float((rates.balance() * rates.epsilon**2) ** (1 / (2 * moments)))
     side = cube_side(records, dimension, epsilon=epsilon, trust=trust, moments=moments, beta=beta)
-    return constant * float((task.epsilon * records * side**dimension) ** (1 / moments))
+    return constant * float((rates.epsilon * records * side**dimension) ** (1 / moments))
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What the rules are about, checked."""
+class _Rates:
+    """The checked arguments of the rules."""
 
     records: int
     dimension: int
@@ -114,29 +113,25 @@ class _Task:
     @classmethod
     def of(
         cls, records: Any, dimension: Any, epsilon: Any, classes: Any, moments: Any, beta: Any, constant: Any
-    ) -> "_Task":
+    ) -> "_Rates":
         if classes is not None and moments is not None:
             raise InputError("moments must be left out for classes: they are bounded")
         if moments is not None and not (_is_number(moments) and moments >= 2):
             raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
         if not _is_number(beta) or not 0 < beta <= 1:
             raise InputError("beta must lie in (0, 1]: smoother functions of this kind are constant")
-        if not _is_number(constant) or not 0 < constant < np.inf:
-            raise InputError("constant must be a positive number")
-        if classes is not None and positive_integer(classes, "classes") < 2:
-            raise InputError("classes must be at least 2")
-        count = positive_integer(records, "records")
+        check_positive(constant, "constant")
         return cls(
-            count,
-            positive_integer(dimension, "dimension"),
+            check_integer(records, "records"),
+            check_integer(dimension, "dimension"),
             float(positive_epsilon(epsilon)),
-            1.0 if classes is None else log(classes),
+            1.0 if classes is None else log(check_integer(classes, "classes", 2)),
             None if moments in (None, np.inf) else float(moments),
             float(beta),
         )
 
     def balance(self) -> float:
-        """k that balances bias and noise under local protection."""
+        """Return the number of neighbors that balances bias and noise under local protection."""
         spread, d = 2 * self.beta, self.dimension
         plain = self.records ** (spread / (spread + d))
         if self.moments is None:
@@ -159,13 +154,13 @@ def _local(trust: Any) -> bool:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What `tune` found.
+    """The result of `tune`.
 
     Args:
-        learner: the best one, fitted to all records.
-        scores: of each candidate, larger is better: estimates of what true labels would show, up to the same constant.
-        held_out: what the best one predicted for each record without its label: numbers, shape (n,), or class
-            probabilities, shape (n, K). `evaluate` makes an evaluation of them.
+        learner: the best learner, fitted to all records.
+        scores: score of each learner, larger is better: what true labels would show, up to a constant that all share.
+        held_out: what the best learner predicted for each record without its label: numbers, shape (n,), or class
+            probabilities, shape (n, K). `evaluate` takes them.
     """
 
     learner: Any
@@ -174,26 +169,27 @@ class Tuned:
 
 
 def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5, seed: int = 0) -> Tuned:
-    """The learner, of several, that predicts released labels best which it did not see: it costs no privacy.
+    """Choose the learner that best predicts released labels which it did not see, at no cost in privacy.
 
     Args:
-        learners: unfitted, with `fit(features, release)`, such as `CellRegressor` with several partitions.
-        features: public, shape (n, d).
-        release: labels that were randomized one by one, alike, by a mechanism that `debias` inverts.
-        folds: parts of the records, each predicted by a learner of the others.
-        seed: of the parts, public.
+        learners: unfitted learners with `fit(features, release)`, such as `CellRegressor` with several partitions.
+        features: public features, shape (n, d).
+        release: labels that one law randomized one by one, by a mechanism that `debias` inverts.
+        folds: number of parts of the records, each predicted by a learner of the others.
+        seed: public seed of the parts.
 
     Returns:
-        The scores are debiased accuracies, or minus the mean squared errors on unbiased labels, whose noise adds the
-        same to all.
+        The best learner and all scores: debiased accuracies, or minus the mean squared errors on unbiased labels, to
+        which the noise adds the same for all.
 
     Raises:
-        InputError: no learner, or a release whose records cannot be taken apart.
+        InputError: there is no learner, or records of the release depend on each other.
         NotInvertibleError: the noise has no inverse.
     """
     check_rows(features, len(release.value))
-    if not learners or positive_integer(folds, "folds") < 2:
-        raise InputError("learners must hold at least one learner, and folds be at least 2")
+    if not learners:
+        raise InputError("learners must hold at least one learner")
+    check_integer(folds, "folds", 2)
     if release.mechanism is None or release.mechanism.records is not None:
         raise InputError("release must answer all records by one law, as Curator.release returned it")
     part = np.random.default_rng(seed).permutation(len(release.value)) % folds
@@ -206,7 +202,7 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
 
 
 def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[np.intp]) -> NDArray[np.float64]:
-    """What a learner of the other parts predicts for each part of the records."""
+    """Return what learners of all other parts predict for each part of the records."""
     domain = release.mechanism.domain
     predicted = np.empty((len(part), domain.size) if isinstance(domain, Classes) else len(part))
     for fold in np.unique(part):
@@ -218,7 +214,7 @@ def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[
 
 
 def _agreement(predicted: NDArray[np.float64], unbiased: NDArray[np.float64]) -> float:
-    """How well predictions agree with unbiased labels: the debiased accuracy, or minus the mean squared difference."""
+    """Return the debiased accuracy of probabilities, or minus the mean squared error of numbers."""
     if predicted.ndim == 2:
         return float(unbiased[np.arange(len(unbiased)), predicted.argmax(axis=1)].mean())
     return -float(((predicted - unbiased) ** 2).mean())

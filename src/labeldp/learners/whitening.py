@@ -1,4 +1,4 @@
-"""What a linear model may decide before it sees a label: directions, how noise is shared among them, row weights."""
+"""What a linear model decides before it sees a label: directions, how noise is shared among them, weights of rows."""
 
 from dataclasses import dataclass, field
 
@@ -10,15 +10,13 @@ from labeldp.privacy import AnyFloats, InputError
 MAX_DIMENSION = 1000
 
 DECAY = 0.8
-"""The signal that a unit direction is expected to carry grows with its variance to this power; chosen in
-`docs/results/linear_prior.md`."""
+"""The expected signal in a unit direction grows with its variance to this power (`docs/results/linear_prior.md`)."""
 
 EXPLAINED = 0.6
-"""The share of the labels' variance that a model is expected to explain, before anything is known; chosen in
-`docs/results/linear_prior.md`."""
+"""The share of the labels' variance that a model is expected to explain (`docs/results/linear_prior.md`)."""
 
 OFFSET = 0.2
-"""The expected square of the mean label, in variances of a uniform class, or of a quarter of the interval."""
+"""The expected square of the mean label, in variances of a uniform class or squared quarters of the interval."""
 
 BLOCK_ROWS = 4096
 
@@ -33,17 +31,17 @@ CHOSEN = {
     "OFFSET": OFFSET,
     "CLIP_SHARES": CLIP_SHARES,
 }
-"""What was chosen once for all linear models: a measured number is one of these."""
+"""The constants of all linear models, on which measured results depend."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """Uncorrelated directions of a table, each of unit variance, the widest first; before them a constant 1.
+    """Principal directions of a table, scaled to unit variance, the widest first, after a constant 1.
 
     Args:
-        mean: of the columns, shape (p,).
-        basis: to the directions, shape (p, d).
-        variances: of the table along them, shape (d,).
+        mean: mean of the columns, shape (p,).
+        basis: map from columns to directions, shape (p, d).
+        variances: variances of the table along them, shape (d,).
     """
 
     mean: AnyFloats = field(repr=False)
@@ -52,7 +50,7 @@ class Space:
 
     @classmethod
     def of(cls, table: AnyFloats, dimension: int) -> "Space":
-        """The first principal directions of a table (n, p), at most `dimension`.
+        """Return the first principal directions of a table (n, p), at most `dimension`.
 
         Raises:
             InputError: the table has no variance, or numbers too large for their squares to be summed.
@@ -64,9 +62,7 @@ class Space:
                 part = table[start : start + BLOCK_ROWS] - mean.astype(table.dtype)
                 gram += part.T @ part
         if not np.all(np.isfinite(gram)):
-            raise InputError(
-                "features must be numbers of ordinary size: the squares of these are too large to be summed"
-            )
+            raise InputError("features must be numbers of ordinary size: these have squares too large to be summed")
         values, vectors = np.linalg.eigh(gram / len(table))
         order = np.argsort(-values)[:dimension]
         order = order[values[order] > 1e-5 * max(float(values.max()), 1e-30)]
@@ -75,7 +71,7 @@ class Space:
         return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
 
     def rows(self, table: AnyFloats) -> NDArray[np.float32]:
-        """The constant and the directions, shape (n, 1 + d)."""
+        """Return a table along the constant and the directions, shape (n, 1 + d)."""
         result = np.ones((len(table), 1 + len(self.variances)), dtype=np.float32)
         basis = self.basis.astype(table.dtype)
         for start in range(0, len(table), BLOCK_ROWS):
@@ -84,23 +80,21 @@ class Space:
         return result
 
     def signal(self, explained: float, offset: float) -> AnyFloats:
-        """The expected square of each coefficient: `offset` for the constant, `explained` shared among the others."""
+        """Return the expected square of each coefficient: `offset` first, `explained` shared among the others."""
         shares = self.variances**DECAY
         return np.concatenate([[offset], explained * shares / shares.sum()])
 
 
 def shared_noise(signal: AnyFloats, noise: float) -> AnyFloats:
-    """How much of the squared length of a row each direction gets, sum 1: reverse water-filling.
+    """Return each direction's share of the squared length of a row, sum 1, by reverse water-filling.
 
-    Noise of variance noise / share on a coefficient of expected square `signal`, shrunk as well as possible, leaves
-    an error of signal * noise / (signal * share + noise); these shares make the sum of the errors smallest. Directions
-    that promise too little get nothing.
+    Noise of variance noise / share on a coefficient of expected square `signal`, with optimal shrinkage, leaves an
+    error of signal * noise / (signal * share + noise). The sum of the errors is smallest where share = level - noise /
+    signal, or 0 if that is negative: directions with little signal get nothing.
 
     Args:
         signal: expected square of each coefficient, positive, shape (d,).
-        noise: variance of the noise on a coefficient that had the whole row.
-
-    The derivative of the sum by a share is the same for all where share = level - noise / signal, if that is positive.
+        noise: variance of the noise on a coefficient that has the whole row.
     """
     costs = np.sort(noise / signal)
     levels = (1 + np.cumsum(costs)) / np.arange(1, len(costs) + 1)
@@ -113,7 +107,7 @@ class Estimator:
     """The linear map from released sums to coefficients of least expected error.
 
     Args:
-        gain: shape (d, r), for r released sums.
+        gain: the map, shape (d, r), for r released sums.
         left: expected covariance of the errors of the coefficients, shape (d, d).
         noise: expected covariance of the sums around what the coefficients explain, shape (r, r).
     """
@@ -123,24 +117,22 @@ class Estimator:
     noise: AnyFloats = field(repr=False)
 
     def error(self, rows: AnyFloats) -> float:
-        """The expected squared error of a prediction for rows like these, in one column of the labels."""
+        """Return the expected squared error of predictions for rows like these, in one column of the labels."""
         return float(np.sum(self.left * blockwise(rows, rows)) / len(rows))
 
 
 def best_linear(
     released: AnyFloats, rows: AnyFloats, signal: AnyFloats, spread: float | AnyFloats, residual: float, ridge: float
 ) -> Estimator:
-    """The Bayes rule for coefficients with independent priors, given sums of released rows times labels.
+    """Return the Bayes rule for coefficients with independent priors, given sums of released rows times labels.
 
     Args:
-        released: the rows that were multiplied by labels, in one round or several side by side, shape (n, r).
-        rows: the rows that predict, shape (n, d).
+        released: rows that are multiplied by labels, in one round or several side by side, shape (n, r).
+        rows: rows that predict, shape (n, d).
         signal: expected square of each coefficient, shape (d,).
-        spread: standard deviation of the noise on the sums: of all, or of each, shape (d,).
+        spread: standard deviation of the noise on all sums, or on each, shape (r,).
         residual: variance of a label around its prediction.
-        ridge: factor on the noise: above 1 shrinks more than the priors ask for.
-
-    No label is looked at.
+        ridge: factor on the noise; above 1 shrinks more than the priors ask for.
     """
     cross, own = (blockwise(released, other) for other in (rows, released))
     noise = np.diag(np.broadcast_to(np.square(spread), len(own))) + residual * own
@@ -150,7 +142,7 @@ def best_linear(
 
 
 def blockwise(left: AnyFloats, right: AnyFloats) -> AnyFloats:
-    """The product of a matrix (n, d) and another, transposed first: sums of blocks in doubles."""
+    """Return the transpose of a matrix (n, d) times another (n, r), with blocks summed in doubles."""
     total = np.zeros((left.shape[1], right.shape[1]))
     for start in range(0, len(left), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
@@ -159,7 +151,7 @@ def blockwise(left: AnyFloats, right: AnyFloats) -> AnyFloats:
 
 
 def clipped(rows: AnyFloats, clip: float) -> AnyFloats:
-    """Rows scaled down to a norm where they are longer."""
+    """Scale longer rows down to a norm."""
     norms = np.linalg.norm(rows, axis=1)
     return rows * (clip / np.maximum(norms, clip)).astype(rows.dtype)[:, None]
 
@@ -167,17 +159,15 @@ def clipped(rows: AnyFloats, clip: float) -> AnyFloats:
 def best_clip(
     rows: AnyFloats, shares: AnyFloats, signal: AnyFloats, noise: float, residual: float, *, pure: bool, ridge: float
 ) -> float:
-    """The norm at which longer rows weigh less, of a few quantiles of the norms: that of least expected error.
-
-    Judged on some of the rows, as if there were as many as there are.
+    """Return the norm for `clipped` with the least expected error, of a few quantiles of the norms of some rows.
 
     Args:
-        rows: whitened, shape (n, d).
-        shares: as `shared_noise` gives them, positive.
-        signal: of the same directions.
+        rows: whitened rows, shape (n, d).
+        shares: positive shares of `shared_noise`.
+        signal: expected square of each coefficient, shape (d,).
         noise: standard deviation of the noise for rows of norm one.
         residual: variance of a label around its prediction.
-        pure: norms of rows are sums of absolute values, as far as noise depends on them.
+        pure: whether the noise depends on sums of absolute values of rows.
         ridge: as in `best_linear`.
     """
     every = max(len(rows) // PROBED_ROWS, 1)
@@ -194,15 +184,13 @@ def best_clip(
 
 
 def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:
-    """The same share for the first directions, and nothing for the others: for noise that grows with sums of absolute
-    values.
+    """Return equal shares for the first directions and 0 for others, for noise that grows with absolute values.
 
     A row of d whitened entries has a sum of absolute values of about 0.8 d, so each coefficient gets noise of variance
     0.64 noise d^2.
 
     Args:
-        signal: expected square of each coefficient, positive, shape (d,).
-        noise: variance of the noise on a coefficient that had the whole row.
+        signal, noise: as in `shared_noise`.
     """
     sizes = np.arange(1, len(signal) + 1)
     spread = 0.64 * noise * sizes**2

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.learners import CubePartition, MedianPartition, TreePartition, fit_cells
-from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, _Cells, default_cells
+from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, _NoisyCells, default_cells
 from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import answered, blobs, curator
 
@@ -296,7 +296,7 @@ def test_few_large_cells_leave_every_tree_some_records() -> None:
     known = np.zeros(20, dtype=bool)
     known[3] = True  # the only cell that is not held out: half of all draws would miss it
     cells = np.repeat(np.arange(20), 4)
-    rows, sums = _Cells.of(cells, np.zeros((20, 1)), np.ones(20))
+    rows, sums = _NoisyCells.of(cells, np.zeros((20, 1)), np.ones(20))
     rng = np.random.default_rng(0)
     assert all(set(cells[rows][sums.sample(known, rng)]) == {3} for _ in range(50))
 

@@ -1,4 +1,4 @@
-"""Fit_cells, and trees on noisy cells."""
+"""Learners on noisy answers of a trusted curator for cells of public features."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,7 +12,7 @@ from labeldp.learners.cells.clustered import CompactPartition
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
 from labeldp.learners.cells.partitions import Keys
 from labeldp.learners.evidence import Probabilities, projected
-from labeldp.learners.features import check_rows, number_table, row_table, take_rows
+from labeldp.learners.features import GapTags, check_rows, number_table, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.mechanisms import (
     Classes,
@@ -43,10 +43,10 @@ MECHANISMS: dict[str, type[CountMechanism]] = {
 }
 
 RECORDS = 10.0
-"""The constant of `default_cells`; chosen in `docs/results/cell_constants.md`."""
+"""Records in a default cell times epsilon; chosen in `docs/results/cell_constants.md`."""
 
 UNEXPLAINED = 0.4
-"""The share of a variance that features are expected to leave, as `fit_linear` expects it."""
+"""The share of the labels' variance that features are expected not to explain, as in `fit_linear`."""
 
 WHY = "cells were cut from public features alone, by a rule that was fixed without the labels"
 
@@ -68,23 +68,23 @@ def fit_cells(
     together, which costs nothing more. With a partition each cell answers for itself.
 
     Args:
-        features: public, one row for each record; numbers.
-        curator: holds the labels; regression where its domain is an `Interval`. For labels with heavy tails declare
+        features: public numbers, one row for each record.
+        curator: holds the labels; regression if its domain is an `Interval`. For labels with heavy tails declare
             `Interval(-T, T, clip=True)`.
-        epsilon: of all releases together; the guarantee is pure.
+        epsilon: cost of all releases together; the guarantee is pure.
         rng: randomness of the noise.
-        partition: unfitted rule that cuts features into cells, each of which answers for itself. By default compact
-            cells, as many as `default_cells` says, and boosted trees on their answers; NaN is a gap.
+        partition: unfitted partition, each cell of which answers for itself. By default `default_cells` compact cells,
+            with boosted trees on their answers and NaN allowed.
         mechanism: what a cell releases: "sums", the noisy sum of its numbers, or of two classes the number of the
             second; "counts", the noisy number of each class; or a class alone, by "permute-and-flip" or "exponential".
-            By default sums, or counts where there are more than two classes. A noisy count chooses about as well as
-            a class alone, and gives probabilities.
-        evaluation: share of the records that is not learned from, but randomized one by one at the same epsilon, so
-            that the model has an `evaluation`; in [0, 1).
-        partition_seed: of the random split, public.
+            By default sums, or counts for more than two classes: a noisy count chooses about as well as a class alone,
+            and gives probabilities.
+        evaluation: share of the records, in [0, 1), that is kept from the model and randomized one by one at the same
+            epsilon, for its `evaluation`.
+        partition_seed: public seed of the random split.
 
     Returns:
-        The model. A record whose cell is empty is answered by the nearest non-empty cell; a forest by the mean over
+        The model. For a record in an empty cell the nearest non-empty cell answers. A forest answers with the mean over
         its trees, each of which spends an equal part of epsilon.
 
     Guarantee: epsilon-DP for each label, for the releases of all trees together; what a released tree cost comes on
@@ -118,7 +118,7 @@ def fit_cells(
 
 @dataclass(frozen=True)
 class CellTask:
-    """What is known before the cells: labels, epsilon, what a cell releases, whether trees join the answers."""
+    """What is known before the cells: domain, epsilon, what a cell releases, whether trees learn from all answers."""
 
     domain: Classes | Interval
     epsilon: float
@@ -140,12 +140,12 @@ class CellTask:
         return cls(domain, float_below(positive_epsilon(epsilon)), kind, together)
 
     def learn(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
-        """Find the cells, release an answer for each, and make the model of them."""
+        """Find the cells, release an answer for each, and make a model of the answers."""
         if self.together:
             return self.joined(fitted, features, curator, rng)
         learner: Any = CellRegressor() if isinstance(self.domain, Interval) else CellClassifier()
-        cells = learner.cut(features, fitted)
-        releases = self.releases(cells, source_of(fitted), curator, rng)
+        cells, source = learner.cut(features, fitted), source_of(fitted)
+        releases = self.releases(cells, source, curator, rng)
         if not all(np.array_equal(each.mechanism.arrays(), own) for each, own in zip(releases, cells, strict=True)):
             raise InputError(
                 "partition must cut features as it did when the ledger released this step: cells are others"
@@ -160,15 +160,14 @@ class CellTask:
                 learner.classes_ = np.arange(self.domain.size)
             return Model(self.domain, learner)
 
-        sources = [source_of(fitted)] if isinstance(source_of(fitted), Release) else []
+        sources = [source] if isinstance(source, Release) else []
         return gather([*releases, *sources], lambda *values: model(*values[: len(releases)]))
 
     def joined(self, fitted: Any, features: Any, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
-        """Release an answer for each cell, and learn trees from all of them together."""
+        """Release an answer for each cell, and learn trees from all answers together."""
         asked = numbered(fitted.transform(features), fitted.size_)[2]
         release = self.releases([asked], None, curator, rng)[0]
-        # A ledger that released the cells before keeps those of that time.
-        cells = release.mechanism.arrays()
+        cells = release.mechanism.arrays()  # those of the first time, if a ledger released this step before
         sizes, numbers = np.bincount(cells), isinstance(self.domain, Interval)
 
         def model(released: NDArray[Any]) -> Model:
@@ -181,23 +180,29 @@ class CellTask:
 
     @property
     def residual(self) -> float:
-        """A guess of the variance of a label around what features explain: it weighs cells, and needs no precision."""
+        """A rough guess of the variance of labels around what features explain, to weight cells by."""
         if isinstance(self.domain, Interval):
             return UNEXPLAINED * ((self.domain.high - self.domain.low) / 4) ** 2
         return UNEXPLAINED * (1 - 1 / self.domain.size) / self.domain.size
 
     def releases(self, cells: list[Keys], source: Any, curator: CuratorLike, rng: RandomSource) -> list[Release[Any]]:
-        """What the cells of each tree release, at equal parts of epsilon."""
+        """Release the answers of the cells of each tree, at equal parts of epsilon."""
+
+        def grouped(own: Keys) -> Any:
+            if isinstance(source, Release):
+                return source.map(lambda _: own)
+            return Public(own, why=WHY if source is None else source.why)
+
         part = self.epsilon if len(cells) == 1 else float_below(positive_epsilon(self.epsilon) / len(cells))
         steps = {}
         for number, own in enumerate(cells, start=1):
             step = "cells" if len(cells) == 1 else f"cells of tree {number}"
-            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own, source))
+            steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own))
         curator.require({step: mechanism.privacy_loss() for step, mechanism in steps.items()})
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What each cell answers: a number in the range, or probabilities."""
+        """Return the answer of each cell: a number in the range, or probabilities."""
         if mechanism.has_estimates:
             found = mechanism.estimates(released, sizes)
             if isinstance(self.domain, Interval):
@@ -206,58 +211,47 @@ class CellTask:
         return np.eye(self.domain.size)[released.astype(np.intp)]
 
     def predicted(self, model: Model, features: Any) -> NDArray[Any]:
-        """Predicted numbers, or probabilities, as an evaluation takes them."""
+        """Return predicted numbers or probabilities, as an evaluation takes them."""
         return model.predict(features) if isinstance(self.domain, Interval) else model.predict_proba(features)
 
 
-def grouped(cells: Keys, source: Any) -> Public[Keys] | Release[Keys]:
-    """Cells as groups, with where they came from."""
-    if isinstance(source, Release):
-        return source.map(lambda _: cells)
-    return Public(cells, why=WHY if source is None else source.why)
-
-
 def default_cells(records: int, epsilon: float) -> int:
-    """How many cells trees learn from: 10/epsilon records in each, at least one.
+    """Return the number of cells that trees learn from: about 10/epsilon records are in each.
 
     The noise on the mean of a cell is then a seventh of the range of the labels, whatever epsilon and the number of
     records are: trees bear far more noise in a cell than a cell alone.
-
-    Args:
-        records: N.
-        epsilon: of the release.
     """
     each = RECORDS / float(positive_epsilon(epsilon))
     return max(int(records / max(each, 1.0)), 1)
 
 
-MOST_RECORDS = 1 << 16
-"""Records that trees learn from, at most: beyond, some stand for all records of their cell."""
+MAX_RECORDS = 1 << 16
+"""The largest number of records that trees learn from: of more, a sample stands for all records of their cell."""
 
-MOST_ROWS = 1 << 14
-"""Records that one tree is grown on, at most, or half of them."""
+MAX_TREE_RECORDS = 1 << 14
+"""The largest number of records that one tree is grown on; of fewer, half are used."""
 
 PATIENCE = 15
-"""Rounds without progress on the cells that were left out, after which boosters stop."""
+"""Boosters stop after so many rounds without progress on the cells that they leave out."""
 
-FEWEST_CELLS = 20
+MIN_CELLS = 20
 """With fewer cells no tree is grown: all records get their common mean."""
 
 
-class _CellTrees(BaseEstimator):  # type: ignore[misc]
+class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
     """Boosted regression trees that know labels only by noisy means over cells.
 
-    Each tree is grown on records, to what the mean of its cell exceeds the mean prediction there: records of one cell
-    may get different predictions, and large cells with little noise count for more. Several such boosters are averaged;
+    Each tree fits, for each record, what the mean of its cell exceeds the mean prediction there: records of one cell
+    may get different predictions, and large cells with little noise weigh more. Several such boosters are averaged;
     each leaves out some cells, and all stop where they predict those best. All of it is post-processing.
 
     Args:
-        boosters: how many; each leaves out another part of the cells.
-        rounds: trees of each, at most.
+        boosters: number of boosters; each leaves out another part of the cells.
+        rounds: largest number of trees in each.
         rate: share of each tree that is added.
-        leaves: of a tree, at most: what predicts best the cells that were left out. A leaf holds at least a fifth of
-            what it would if all were equal.
-        random_state: of the parts, and of the features that a tree looks at: public.
+        leaves: largest numbers of leaves, of which the one that best predicts the cells left out is taken. A leaf holds
+            at least a fifth of the records that it would hold if all were equal.
+        random_state: public seed of the parts and of the features that a tree considers.
     """
 
     def __init__(
@@ -279,29 +273,30 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
         """Learn from noisy means.
 
         Args:
-            features: of the records, shape (n, d).
-            cells: of each record, shape (n,), all of them occupied.
+            features: features of the records, shape (n, d).
+            cells: cell of each record, shape (n,); none is empty.
             means: noisy mean label of each cell, or class shares, shape (cells, columns).
-            variances: of these means around what features explain, up to a factor, shape (cells,).
+            variances: variances of these means around what features explain, up to a factor, shape (cells,).
         """
         table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
         self.trees_: list[list[Any]] = []
-        if len(means) >= FEWEST_CELLS:
-            rows, sums = _Cells.of(cells, means, 1 / variances)
+        if len(means) >= MIN_CELLS:
+            rows, noisy = _NoisyCells.of(cells, means, 1 / variances)
             shown = table[rows].astype(np.float32)
-            tried = [self._boosted(shown, sums, leaves) for leaves in self.leaves]
+            tried = [self._boosted(shown, noisy, leaves) for leaves in self.leaves]
             self.trees_ = min(tried, key=lambda found: found[0])[1]
         return self
 
-    def _boosted(self, table: NDArray[np.float32], sums: "_Cells", leaves: int) -> tuple[float, list[list[Any]]]:
-        """All boosters with trees of so many leaves, and their error on the cells that each left out.
+    def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, list[list[Any]]]:
+        """Grow all boosters with trees of so many leaves, and return their error on the cells that each leaves out.
 
         They grow side by side and stop together, where the sum of their errors is least: that of one alone is noise.
         """
         rng = np.random.default_rng(self.random_state)
-        part = rng.permutation(len(sums.sizes)) % self.boosters
-        grown = [_Booster.of(sums, part == k, table, self.start_) for k in range(self.boosters)]
+        part = rng.permutation(len(cells.sizes)) % self.boosters
+        start = np.tile(self.start_, (len(table), 1))
+        grown = [_Booster(cells, part == k, table, start.copy()) for k in range(self.boosters)]
         best, kept, rounds = sum(each.error for each in grown), 0, 0
         while rounds < min(self.rounds, kept + PATIENCE):
             rounds += 1
@@ -311,7 +306,7 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
         return best, [each.trees[:kept] for each in grown]
 
     def scores(self, X: Any) -> Floats:
-        """Predicted means, shape (n, columns)."""
+        """Return predicted means, shape (n, columns)."""
         table = number_table(X, self).astype(np.float32)
         total = np.zeros((len(table), len(self.start_)))
         for trees in self.trees_:
@@ -319,15 +314,10 @@ class _CellTrees(BaseEstimator):  # type: ignore[misc]
                 total += tree.predict(table).reshape(total.shape)
         return self.start_ + total * self.rate / self.boosters
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
 
 @dataclass(frozen=True)
-class _Cells:
-    """Noisy means of cells, shape (cells, columns), of which records and how certain."""
+class _NoisyCells:
+    """Noisy means of cells, shape (cells, columns), with the cell of each record and the weight of each cell."""
 
     of_record: Keys
     sizes: NDArray[np.int64]
@@ -335,68 +325,63 @@ class _Cells:
     weights: Floats
 
     @classmethod
-    def of(cls, cells: Keys, means: Floats, weights: Floats) -> tuple[NDArray[np.intp], "_Cells"]:
-        """Cells with the records that stand for them: all, or a regular sample of each where there are too many."""
+    def of(cls, cells: Keys, means: Floats, weights: Floats) -> tuple[NDArray[np.intp], Self]:
+        """Return the records that stand for the cells, all or a regular sample of each cell, and the cells."""
         order = np.argsort(cells, kind="stable")
-        rows = order[:: -(-len(order) // MOST_RECORDS)]
+        rows = order[:: -(-len(order) // MAX_RECORDS)]
         found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
         return rows, cls(of_record, sizes, means[found], weights[found])
 
     def excess(self, predicted: Floats) -> Floats:
-        """By how much each cell's noisy mean exceeds the mean prediction for its records."""
+        """Return by how much each cell's noisy mean exceeds the mean prediction for its records."""
         sums = [np.bincount(self.of_record, column, len(self.sizes)) for column in predicted.T]
         return self.means - np.column_stack(sums) / self.sizes[:, None]
 
     def sample(self, cells: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.intp]:
-        """The records of about half of some cells, or of fewer where that is too many; of all where none were drawn."""
-        share = min(0.5, MOST_ROWS / max(float(self.sizes[cells].sum()), 1.0))
+        """Draw about half of some cells, or fewer if these hold too many records, and return their records."""
+        share = min(0.5, MAX_TREE_RECORDS / max(float(self.sizes[cells].sum()), 1.0))
         drawn = cells & (rng.random(len(cells)) < share)
         return np.flatnonzero((drawn if drawn.any() else cells)[self.of_record])
 
 
 @dataclass
 class _Booster:
-    """Trees that were grown on some of the cells, and what they predict so far."""
+    """Trees that are grown on some of the cells, and what they predict so far."""
 
-    sums: _Cells
+    cells: _NoisyCells
     held: NDArray[np.bool_]
     table: NDArray[np.float32]
     predicted: Floats
     trees: list[Any] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, sums: _Cells, held: NDArray[np.bool_], table: NDArray[np.float32], start: Floats) -> "_Booster":
-        """A booster without trees."""
-        return cls(sums, held, table, np.tile(start, (len(table), 1)))
-
     def grow(self, leaves: int, rate: float, rng: np.random.Generator) -> float:
-        """Add a tree; the error on the cells that are held out."""
-        rows = self.sums.sample(~self.held, rng)
+        """Add a tree, and return the error on the cells that are held out."""
+        rows = self.cells.sample(~self.held, rng)
         tree = DecisionTreeRegressor(
             max_leaf_nodes=leaves,
             min_samples_leaf=max(len(rows) // (5 * leaves), 1),
             max_features=0.5,
             random_state=int(rng.integers(1 << 31)),
         )
-        own = self.sums.of_record[rows]
-        weights = (self.sums.weights / self.sums.sizes)[own]
-        tree.fit(self.table[rows], self.sums.excess(self.predicted)[own], sample_weight=weights)
+        own = self.cells.of_record[rows]
+        weights = (self.cells.weights / self.cells.sizes)[own]
+        tree.fit(self.table[rows], self.cells.excess(self.predicted)[own], sample_weight=weights)
         self.predicted += rate * tree.predict(self.table).reshape(self.predicted.shape)
         self.trees.append(tree)
         return self.error
 
     @property
     def error(self) -> float:
-        """The weighted sum of squares of what is left in the cells that are held out."""
-        left = (self.sums.excess(self.predicted) ** 2).sum(axis=1)
-        return float((left * self.sums.weights)[self.held].sum())
+        """The weighted sum of squared residuals of the cells that are held out."""
+        left = (self.cells.excess(self.predicted) ** 2).sum(axis=1)
+        return float((left * self.cells.weights)[self.held].sum())
 
 
 class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
     """Numbers from noisy means of many small cells; made by `fit_cells`, not fitted to labels of its own."""
 
     def predict(self, X: Any) -> Floats:
-        """Numbers, shape (n,); `Model` keeps them in range."""
+        """Return numbers, shape (n,); `Model` clips them to the range."""
         return self.scores(X)[:, 0]
 
 
@@ -409,9 +394,9 @@ class CellTreesClassifier(ClassifierMixin, _CellTrees):  # type: ignore[misc]
         return np.arange(len(self.start_))
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """The probabilities nearest to the predicted shares, shape (n, K)."""
+        """Return the probabilities nearest to the predicted shares, shape (n, K)."""
         return projected(self.scores(X))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """The code of the likeliest class, shape (n,)."""
+        """Return the code of the likeliest class, shape (n,)."""
         return self.predict_proba(X).argmax(axis=1)

@@ -1,4 +1,4 @@
-"""KMeansPartition, TreePartition, CompactPartition."""
+"""Partitions by clusters of the features and by the leaves of trees."""
 
 import warnings
 from copy import copy
@@ -6,87 +6,86 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners.cells.partitions import Keys, MedianPartition
-from labeldp.learners.features import BLOCK_ROWS, column_medians, number_table, positive_integer
+from labeldp.learners.cells.partitions import Keys, MeansPartition, MedianPartition, cell_means, filled_sample, ranks
+from labeldp.learners.features import (
+    BLOCK_ROWS,
+    TableTransformer,
+    check_count,
+    column_medians,
+    means_and_spreads,
+    number_table,
+    takes_gaps,
+)
 from labeldp.privacy import AnyFloats, InputError, Public, Release
 
 
-class KMeansPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Clusters of features that were scaled to unit spread; NaN counts as the mean of its column.
+class _Clusters(TableTransformer):
+    """Cells that are clusters, from a public seed."""
+
+    def __init__(self, cells: int, seed: int = 0) -> None:
+        self.cells = cells
+        self.seed = seed
+
+
+class KMeansPartition(_Clusters):
+    """k-means clusters of features that are scaled to unit spread; NaN counts as the mean of its column.
 
     Args:
-        cells: how many clusters.
-        seed: of the clustering, public.
+        cells: number of clusters.
+        seed: public seed of the clustering.
 
     Examples:
         >>> KMeansPartition(2).fit([[0.0], [0.1], [5.0], [5.1]]).size_
         2
     """
 
-    def __init__(self, cells: int, seed: int = 0) -> None:
-        self.cells = cells
-        self.seed = seed
-
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the clusters; labels are not looked at.
+        """Learn the clusters; labels are ignored.
 
         Raises:
-            InputError: infinite features, or `cells` is no number of cells from 1 to the number of records.
+            InputError: features are not finite, or `cells` is not from 1 to the number of records.
         """
         table = number_table(X, self, fit=True)
-        self.size_ = positive_integer(self.cells, "cells", most=len(table), of="the number of records")
-        known = ~np.isnan(table)
-        total = np.maximum(known.sum(axis=0), 1)
-        self.mean_ = np.where(known, table, 0).sum(axis=0, dtype=np.float64) / total
-        spread = np.sqrt(np.where(known, (table - self.mean_) ** 2, 0).sum(axis=0, dtype=np.float64) / total)
-        self.spread_ = np.where(spread > 0, spread, 1.0)
+        self.size_ = check_count(self.cells, "cells", len(table))
+        self.mean_, self.spread_ = means_and_spreads(table)
         means = MiniBatchKMeans(self.size_, random_state=self.seed, n_init=1, batch_size=4096, init_size=3 * self.size_)
         self.clusters_ = means.fit(self._scaled(table)).cluster_centers_
         return self
 
     def transform(self, X: Any) -> Keys:
-        """The nearest cluster of each record, shape (n,)."""
+        """Return the nearest cluster of each record, shape (n,)."""
         check_is_fitted(self, "clusters_")
         table = number_table(X, self)
-        return np.concatenate(
-            [
-                pairwise_distances_argmin(self._scaled(table[start : start + BLOCK_ROWS]), self.clusters_)
-                for start in range(0, len(table), BLOCK_ROWS)
-            ]
-        ).astype(np.int64)
+        blocks = (self._scaled(table[start : start + BLOCK_ROWS]) for start in range(0, len(table), BLOCK_ROWS))
+        keys = [pairwise_distances_argmin(block, self.clusters_) for block in blocks]
+        return np.concatenate(keys).astype(np.int64)
 
     def centers(self, keys: Keys) -> AnyFloats:
-        """Centers of clusters, shape (len(keys), d)."""
+        """Return the centers of clusters, shape (len(keys), d)."""
         return self.mean_ + self.clusters_[keys] * self.spread_
 
     def _scaled(self, table: AnyFloats) -> AnyFloats:
         return np.nan_to_num((table - self.mean_) / self.spread_).astype(np.float32)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.allow_nan = True
-        return tags
 
-
-class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TreePartition(MeansPartition):
     """The leaves of a scikit-learn tree, or of each tree of a forest.
 
-    A forest cuts the space once with each tree: a record has a cell in each. From a trusted curator each tree's cells
-    get an equal part of epsilon; released labels are used in all of them for nothing.
+    In a forest, a record has a cell in each tree. With a trusted curator the cells of each tree get an equal part of
+    epsilon; labels that are released already serve all trees at no cost.
 
     Args:
-        estimator: unfitted: it is grown on features alone, an embedding such as `RandomTreesEmbedding` by its own
-            rule, a regressor such as `DecisionTreeRegressor` to predict the scaled features themselves. Or fitted to
-            another target: `Public(tree, why="…")`, or a `Release`, such as `release.map(…)` makes one of a tree
-            that was grown on released labels. Its charges then belong to every model of these cells.
+        estimator: an unfitted estimator, which is grown on features alone: an embedding such as `RandomTreesEmbedding`
+            by its own rule, a regressor such as `DecisionTreeRegressor` to predict the scaled features. Or one that was
+            fitted to another target, as `Public(tree, why="…")` or as a `Release`, such as `release.map(…)` of a tree
+            that was grown on released labels; its charges then belong to every model of these cells.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -94,14 +93,14 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def source(self) -> Public[Any] | Release[Any] | None:
-        """Where a fitted tree came from."""
+        """The fitted tree with its origin, or None for an unfitted one."""
         return self.estimator if isinstance(self.estimator, Public | Release) else None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Grow the trees, unless they are; labels are not looked at.
+        """Grow the trees, unless they are grown; labels are ignored.
 
         Raises:
-            InputError: no tree of scikit-learn, one that was fitted but not declared, or one that needs classes.
+            InputError: the estimator is no tree or forest, needs classes, or was fitted without saying to what.
         """
         table = number_table(X, self, fit=True)
         self.grown_ = self.estimator.value if self.source is not None else _grown(self.estimator, table)
@@ -109,19 +108,14 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.starts_ = np.cumsum([0, *sizes[:-1]])
         self.size_ = int(sum(sizes))
         filled = np.where(np.isnan(table), column_medians(table), table)
-        self.middles_ = np.zeros((self.size_, table.shape[1]))
-        for keys in self.transform(X).reshape(len(table), -1).T:
-            counts = np.maximum(np.bincount(keys, minlength=self.size_), 1)
-            for j, column in enumerate(filled.T):
-                self.middles_[:, j] += np.bincount(keys, column, self.size_) / counts
+        self.middles_ = cell_means(self.transform(X), filled, self.size_)
         return self
 
     def transform(self, X: Any) -> Keys:
-        """The leaf of each record, shape (n,), or in each tree, shape (n, trees)."""
+        """Return the leaf of each record, shape (n,), or in each tree, shape (n, trees)."""
         check_is_fitted(self, "grown_")
         table = number_table(X, self)
-        # A tree that was fitted to a data frame compares names itself.
-        shown = X if hasattr(self.grown_, "feature_names_in_") else table
+        shown = X if hasattr(self.grown_, "feature_names_in_") else table  # such a tree compares names itself
         try:
             leaves = np.asarray(self.grown_.apply(shown)).astype(np.int64).reshape(len(table), -1)
         except ValueError as error:
@@ -129,29 +123,22 @@ class TreePartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         keys = leaves + self.starts_
         return keys[:, 0] if keys.shape[1] == 1 else keys
 
-    def centers(self, keys: Keys) -> AnyFloats:
-        """Mean features of the records of leaves, shape (len(keys), d)."""
-        return self.middles_[keys]
-
     def without_source(self) -> Self:
-        """The fitted cells alone, as a model keeps them: its certificate has the charges."""
+        """Return the fitted cells alone, as a model keeps them; the model's certificate has the charges."""
         other = copy(self)
         other.estimator = None
         return other
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        grown = self.estimator if self.source is None else self.source.value
-        tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.allow_nan = isinstance(grown, BaseEstimator) and grown.__sklearn_tags__().input_tags.allow_nan
-        return tags
+    @property
+    def _takes_gaps(self) -> bool:  # type: ignore[override]
+        return takes_gaps(self.estimator if self.source is None else self.source.value)
 
 
 def _grown(estimator: Any, table: AnyFloats) -> Any:
-    """A tree or forest that was grown on features alone.
+    """Return a tree or forest that is grown on features alone.
 
     Raises:
-        InputError: it was fitted already, to nobody knows what, or it can only learn classes.
+        InputError: the estimator was fitted already, or can only learn classes.
     """
     if not hasattr(estimator, "fit") or is_classifier(estimator):
         raise InputError(
@@ -173,84 +160,72 @@ def _grown(estimator: Any, table: AnyFloats) -> Any:
 
 
 def _trees_of(estimator: Any) -> list[Any]:
-    """The trees of a fitted forest, or the one.
-
-    Raises:
-        InputError: there are none.
-    """
+    """Return the trees of a fitted tree or forest, or raise an `InputError` if it has none."""
     trees = [estimator] if hasattr(estimator, "tree_") else list(np.ravel(getattr(estimator, "estimators_", [])))
     if not trees or not all(hasattr(tree, "tree_") for tree in trees) or not hasattr(estimator, "apply"):
         raise InputError("estimator must be a scikit-learn tree, or a forest of such, that was fitted")
     return trees
 
 
-IN_BLOCK = 2048
-"""Records that k-means clusters at a time: its work for each record does not grow with their number."""
+BLOCK_RECORDS = 2048
+"""Records that k-means clusters at a time, so that its work for each record does not grow with their number."""
 
-ROUNDS = 8
-"""Of k-means; more make cells hardly more compact."""
+KMEANS_ROUNDS = 8
+"""Rounds of k-means; more make cells hardly more compact."""
 
 RANKED_ROWS = 1 << 16
-"""Ranks are those within a regular sample of so many records."""
+"""Ranks are those within a regular sample of about this many records."""
 
 
-class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CompactPartition(_Clusters, MeansPartition):
     """Small cells that are as compact as k-means makes them, for any number of records.
 
-    Use it for many small cells in several dimensions: cells of a k-d tree are long there, because few of the features
-    are ever cut. Features count by their ranks, so units do not matter, and NaN counts as the median of its column.
+    Use it for many small cells in several dimensions, where the cells of a k-d tree are long, because most features are
+    never cut. Features count by their ranks, so units do not matter, and NaN counts as the median of its column.
 
     Args:
-        cells: about how many.
-        seed: of the clusterings, public.
+        cells: about how many cells there are.
+        seed: public seed of the clusterings.
 
     Examples:
         >>> CompactPartition(2).fit([[0.0], [0.1], [5.0], [5.1]]).size_
         2
     """
 
-    def __init__(self, cells: int, seed: int = 0) -> None:
-        self.cells = cells
-        self.seed = seed
-
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cut into blocks at medians, and cluster each; labels are not looked at.
+        """Cut records into blocks at medians, and cluster each block; labels are ignored.
 
         Raises:
-            InputError: infinite features, or `cells` is no number of cells from 1 to the number of records.
+            InputError: features are not finite, or `cells` is not from 1 to the number of records.
         """
         table = number_table(X, self, fit=True)
-        cells = positive_integer(self.cells, "cells", most=len(table), of="the number of records")
-        sample = table[:: -(-len(table) // RANKED_ROWS)]
-        self.median_ = column_medians(sample)
-        self.ordered_ = np.sort(np.where(np.isnan(sample), self.median_, sample), axis=0)
-        self.blocks_ = MedianPartition(-(-len(table) // IN_BLOCK)).fit(table)
+        cells = check_count(self.cells, "cells", len(table))
+        self.median_, sample = filled_sample(table, RANKED_ROWS)
+        self.ordered_ = np.sort(sample, axis=0)
+        self.blocks_ = MedianPartition(-(-len(table) // BLOCK_RECORDS)).fit(table)
         own = self.blocks_.transform(table)
         with threadpool_limits(1):  # sums in one order: the same cells to the bit
             clusters = [self._clusters(table[rows], cells / len(table)) for rows in members(own, self.blocks_.size_)]
         self.clusters_ = np.concatenate(clusters)
         self.starts_ = np.cumsum([0, *(len(each) for each in clusters)])
         self.size_ = len(self.clusters_)
-        filled, keys = np.where(np.isnan(table), self.median_, table), self.transform(X)
-        sizes = np.maximum(np.bincount(keys, minlength=self.size_), 1)
-        sums = [np.bincount(keys, column, self.size_) for column in filled.T]
-        self.middles_ = np.column_stack(sums) / sizes[:, None]
+        self.middles_ = cell_means(self.transform(X), np.where(np.isnan(table), self.median_, table), self.size_)
         return self
 
     def _clusters(self, rows: AnyFloats, share: float) -> AnyFloats:
-        """The middles of the clusters of one block, in ranks, shape (clusters, d)."""
+        """Return the centers of the clusters of one block, in ranks, shape (clusters, d)."""
         ranked = self._ranked(rows)
         distinct = np.unique(ranked, axis=0)
         count = min(max(round(share * len(rows)), 1), len(distinct))
         if count == len(distinct):
             return distinct
-        means = KMeans(count, init="random", n_init=1, max_iter=ROUNDS, random_state=self.seed)
+        means = KMeans(count, init="random", n_init=1, max_iter=KMEANS_ROUNDS, random_state=self.seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer rounds, and fewer clusters, will do
             return np.asarray(means.fit(ranked).cluster_centers_)
 
     def transform(self, X: Any) -> Keys:
-        """The cell of each record, shape (n,): the nearest cluster of its block."""
+        """Return the cell of each record, shape (n,): the nearest cluster of its block."""
         check_is_fitted(self, "clusters_")
         table = number_table(X, self)
         keys = np.empty(len(table), dtype=np.int64)
@@ -260,27 +235,12 @@ class CompactPartition(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 keys[rows] = self.starts_[block] + pairwise_distances_argmin(self._ranked(table[rows]), clusters)
         return keys
 
-    def centers(self, keys: Keys) -> AnyFloats:
-        """Mean features of the records of cells, shape (len(keys), d)."""
-        return self.middles_[keys]
-
     def _ranked(self, rows: AnyFloats) -> AnyFloats:
-        """The share of the records of the fit below each value, ties in the middle, shape (n, d)."""
-        filled = np.where(np.isnan(rows), self.median_, rows)
-        ranked = np.empty(filled.shape)
-        for j, ordered in enumerate(self.ordered_.T):
-            sides = (np.searchsorted(ordered, filled[:, j], side) for side in ("left", "right"))
-            ranked[:, j] = sum(sides) / (2 * len(ordered))
-        return ranked
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.allow_nan = True
-        return tags
+        """Return the ranks of values among those of the fit, shape (n, d)."""
+        return ranks(np.where(np.isnan(rows), self.median_, rows), self.ordered_)
 
 
 def members(keys: Keys, count: int) -> list[NDArray[np.intp]]:
-    """The records of each key from 0 to count - 1, in their order."""
+    """Return the records of each key from 0 to count - 1, in rising order."""
     order = np.argsort(keys, kind="stable")
     return np.split(order, np.searchsorted(keys[order], np.arange(1, count)))

@@ -1,4 +1,4 @@
-"""CellClassifier, CellRegressor."""
+"""Learners on labels that were randomized one by one, with one answer for each cell of a partition."""
 
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.cells.partitions import Keys, MedianPartition
+from labeldp.learners.cells.partitions import Keys, MedianPartition, keys_by_tree
 from labeldp.learners.evidence import Evidence, Probabilities, normalized, projected
 from labeldp.learners.features import (
+    GapTags,
     check_columns,
     check_rows,
     column_medians,
@@ -21,27 +21,33 @@ from labeldp.learners.features import (
     row_table,
     rows_of,
     take_rows,
+    takes_gaps,
 )
 from labeldp.learners.tuning import tune
 from labeldp.mechanisms import Classes, Interval, debias
 from labeldp.privacy import AnyFloats, Certificate, InputError, Neighbors, NotInvertibleError, Public, Release, gather
 
 RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
-"""What `tune` chooses from where no partition is given: about so many records in each cell."""
+"""The sizes of cells that `tune` chooses from where no partition is given."""
 
 FOLDS = 5
 
 
-class _Cells(BaseEstimator):  # type: ignore[misc]
-    """Cells of a partition, and a value in each."""
+def cell_counts(records: int) -> list[int]:
+    """Return the numbers of cells worth trying for so many records."""
+    return sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
+
+
+class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
+    """Cells of a partition with a value in each."""
 
     def __init__(self, partition: Any = None) -> None:
         self.partition = partition
 
     def cut(self, features: Any, fitted: Any) -> list[Keys]:
-        """Find the cells of a fitted partition that hold records: the number of each record's own, for each tree."""
+        """Find the non-empty cells of a fitted partition, and return the number of each record's own, for each tree."""
         check_columns(self, features, fit=True)
-        keys = columns(fitted.transform(features))
+        keys = keys_by_tree(fitted.transform(features))
         self.scale_ = Scale.of(features)
         found = [NonEmptyCells.of(fitted, own, self.scale_) for own in keys]
         self.cells_, own = (list(part) for part in zip(*found, strict=True))
@@ -49,65 +55,59 @@ class _Cells(BaseEstimator):  # type: ignore[misc]
         return own
 
     def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
-        """The cells of the given partition, or of the default one; what they cost is certified."""
+        """Fit the given partition or the default one, certify what it costs, and return the cells of the records."""
         features = row_table(features)
         number_table(features, self, fit=True)
         check_rows(features, len(release.value))
         fitted = fitted_partition(self.partition or self._chosen(features, release), features)
-        source = source_of(fitted)
-        self.certificate_ = certified(release, source)
+        self.certificate_ = certified(release, source_of(fitted))
         return self.cut(features, fitted)
 
     def _chosen(self, features: Any, release: Release[Any]) -> Any:
-        """Median cells of the size at which released labels predict each other best."""
+        """Return median cells of the size at which released labels predict each other best."""
         records = rows_of(features)
-        sizes = sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
-        learners = [clone(self).set_params(partition=MedianPartition(size)) for size in sizes]
+        learners = [clone(self).set_params(partition=MedianPartition(count)) for count in cell_counts(records)]
         alike = len(learners) > 1 and records >= FOLDS and release.mechanism.records is None
         return (tune(learners, features, release, folds=FOLDS).learner if alike else learners[0]).partition
 
     def answers(self, features: Any) -> NDArray[np.float64]:
-        """The value of the cell that answers for each record, averaged over trees."""
+        """Return the value of each record's cell, averaged over trees."""
         check_is_fitted(self, "values_")
         features = row_table(features)
         check_columns(self, features)  # the partition looks at the numbers
-        keys = columns(self.partition_.transform(features))
+        keys = keys_by_tree(self.partition_.transform(features))
         total: Any = 0.0
         for own, cells, values in zip(keys, self.cells_, self.values_, strict=True):
             total = total + values[cells.locate(own, features, self.scale_)]
         return np.asarray(total / len(self.cells_))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        given = self.partition
-        tags.input_tags.allow_nan = given is None or (
-            isinstance(given, BaseEstimator) and get_tags(given).input_tags.allow_nan
-        )
-        return tags
+    @property
+    def _takes_gaps(self) -> bool:  # type: ignore[override]
+        return self.partition is None or takes_gaps(self.partition)
 
 
 def fitted_partition(partition: Any, features: Any) -> Any:
-    """A copy of a partition, fitted to features.
+    """Return a copy of a partition, fitted to features.
 
     Raises:
-        InputError: it is none, it does not take these features, or it rests on a release of whole records.
+        InputError: it is no partition, cannot take these features, or rests on a release of whole records.
     """
     if not all(callable(getattr(partition, name, None)) for name in ("fit", "transform", "centers")):
         raise InputError("partition must be a rule that cuts features into cells, such as MedianPartition(100)")
     source = source_of(partition)
     if isinstance(source, Release) and source.certificate.neighbors is not Neighbors.ONE_LABEL:
         raise InputError("partition must rest on released labels: no certificate joins a promise about whole records")
-    # Not a clone, which would forget what a tree was fitted to in place of asking for it.
+    # A clone would lose what a tree was fitted to.
     return copy(partition).fit(features)
 
 
 def source_of(partition: Any) -> Any:
-    """What a partition rests on that was declared public, or released; None where it rests on features alone."""
+    """Return what a partition rests on that is public or was released; None if it rests on features alone."""
     return getattr(partition, "source", None)
 
 
 def certified(release: Release[Any], source: Public[Any] | Release[Any] | None) -> Certificate:
-    """The certificate of what cells learn from a release: with the charges, or the condition, of their source."""
+    """Return the certificate of cells with released labels: it covers the charges or the condition of their source."""
     if isinstance(source, Release):
         return gather([release, source], lambda *_: None).certificate
     if source is None:
@@ -117,13 +117,14 @@ def certified(release: Release[Any], source: Public[Any] | Release[Any] | None) 
 
 
 class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
-    """Numbers from released ones: each cell answers with its mean, as if the noise were not there.
+    """A regressor on released numbers that predicts the mean of each cell of a partition.
 
-    Use it on a release of `DiscreteLaplace`. A record whose cell is empty is answered by the nearest non-empty cell; a
-    forest of partitions by the mean over its trees.
+    Use it on a release of `DiscreteLaplace`. For a record in an empty cell the nearest non-empty cell answers; a forest
+    of partitions answers with the mean over its trees.
 
     Args:
-        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+        partition: unfitted partition; by default `MedianPartition` with the number of cells that best predicts held-out
+            released labels.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), with cells in
     place of neighbors.
@@ -133,7 +134,7 @@ class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
         """Learn the cells from features, shape (n, d), and their values from released numbers.
 
         Raises:
-            InputError: features do not fit the partition, or it is no release of numbers.
+            InputError: features do not fit the partition, or `release` has no numbers.
             NotInvertibleError: the noise has no inverse.
         """
         self.domain_ = domain_of(release, Interval)
@@ -143,20 +144,19 @@ class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predicted numbers, kept in the declared range, shape (n,)."""
+        """Return predicted numbers, clipped to the declared range, shape (n,)."""
         return self.answers(X)
 
 
 class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
-    """Classes from released ones: each cell answers with the shares of its records, as if the noise were not there.
+    """A classifier on released classes that predicts the class shares of each cell of a partition.
 
     Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Where the noise
-    has no inverse, as after `RandomizedResponseWithPrior`, shares are those that explain the released codes best. A
-    record whose cell is empty is answered by the nearest non-empty cell; a forest of partitions by the mean over its
-    trees.
+    has no inverse, as in `RandomizedResponseWithPrior`, the shares are those that best explain the released codes. For
+    a record in an empty cell the nearest non-empty cell answers; a forest answers with the mean over its trees.
 
     Args:
-        partition: unfitted; by default `MedianPartition` with as many cells as predict held-out released labels best.
+        partition: as in `CellRegressor`.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11) to (13).
     """
@@ -165,49 +165,47 @@ class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
         """Learn the cells from features, shape (n, d), and their shares from released classes.
 
         Raises:
-            InputError: features do not fit the partition, or it is no release of classes.
+            InputError: features do not fit the partition, or `release` has no classes.
         """
         domain = domain_of(release, Classes)
-        cells = self._prepared(X, release)
+        sizes = [(own, each.sizes) for own, each in zip(self._prepared(X, release), self.cells_, strict=True)]
         try:
-            shares = [unbiased_means(release, own, each.sizes) for own, each in zip(cells, self.cells_, strict=True)]
+            shares = [unbiased_means(release, own, counts) for own, counts in sizes]
         except NotInvertibleError:
             likelihood = Evidence.of(release).likelihood
-            shares = [
-                likeliest_shares(likelihood, own, len(each.sizes)) for own, each in zip(cells, self.cells_, strict=True)
-            ]
+            shares = [likeliest_shares(likelihood, own, len(counts)) for own, counts in sizes]
         self.values_ = [projected(each) for each in shares]
         self.classes_ = np.asarray(domain.names)
         return self
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """The probabilities nearest to the shares, shape (n, K), in the order of the domain."""
+        """Return the probabilities nearest to the shares, shape (n, K), in the order of the domain."""
         return self.answers(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class by name, shape (n,); ties go to the first."""
+        """Return the name of the likeliest class, shape (n,); ties go to the first."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 
 DENSE_CELLS = 1 << 20
-"""So many possible cells, or four for each record, are counted in an array; beyond, keys are sorted."""
+"""Up to so many possible cells, or four for each record, are counted in an array; for more, keys are sorted."""
 
 SCALE_ROWS = 1 << 16
-"""Features are scaled by the spread of so many records."""
+"""Features are scaled by the spread of about this many records."""
 
 
 @dataclass(frozen=True)
 class NonEmptyCells:
-    """The non-empty cells of one partition, in the order of their keys: nothing is kept of the others.
+    """The non-empty cells of one partition, in the order of their keys.
 
-    A record whose own cell is empty is answered by the non-empty cell with the nearest center, where features are
-    scaled to unit spread and a gap counts as the median.
+    For a record whose own cell is empty the one with the nearest center answers, with features scaled to unit spread
+    and gaps at the median.
 
     Args:
-        keys: of the cells, rising, shape (cells,).
-        sizes: records in each, shape (cells,).
-        centers: of the cells, scaled, shape (cells, d).
+        keys: rising keys of the cells, shape (cells,).
+        sizes: number of records in each, shape (cells,).
+        centers: scaled centers, shape (cells, d).
     """
 
     keys: Keys = field(repr=False)
@@ -216,12 +214,12 @@ class NonEmptyCells:
 
     @classmethod
     def of(cls, partition: Any, keys: Keys, scale: "Scale") -> tuple[Self, Keys]:
-        """The cells of records with these keys, and the number of each record's own, shape (n,)."""
+        """Return the cells of records with these keys, and the number of each record's own, shape (n,)."""
         found, sizes, cells = numbered(keys, partition.size_)
         return cls(found, sizes, scale.apply(partition.centers(found))), cells
 
     def locate(self, keys: Keys, features: Any, scale: "Scale") -> Keys:
-        """The number of the cell that answers for each of other records, shape (n,)."""
+        """Return the number of the cell that answers for each of other records, shape (n,)."""
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         missed = np.flatnonzero(self.keys[places] != keys)
         if missed.size:
@@ -232,14 +230,14 @@ class NonEmptyCells:
 
 @dataclass(frozen=True)
 class Scale:
-    """Medians and spreads of features, shape (d,): public."""
+    """Public medians and spreads of features, shape (d,)."""
 
     median: AnyFloats = field(repr=False)
     spread: AnyFloats = field(repr=False)
 
     @classmethod
     def of(cls, features: Any) -> Self:
-        """Those of a regular sample of records."""
+        """Compute both from a regular sample of records."""
         step = -(-rows_of(features) // SCALE_ROWS)
         sample = number_table(take_rows(features, np.arange(0, rows_of(features), step))).astype(np.float64)
         median = column_medians(sample)
@@ -247,17 +245,12 @@ class Scale:
         return cls(median, np.where(spread > 0, spread, 1.0))
 
     def apply(self, table: AnyFloats) -> AnyFloats:
-        """Features scaled, gaps at the median, shape (n, d)."""
+        """Return scaled features with gaps at the median, shape (n, d)."""
         return np.nan_to_num((table - self.median) / self.spread)
 
 
 def numbered(keys: Keys, size: int) -> tuple[Keys, NDArray[np.int64], Keys]:
-    """The distinct keys, how often each occurs, and the number of each record's among them.
-
-    Args:
-        keys: from 0 to size - 1, shape (n,).
-        size: how many keys there could be.
-    """
+    """Return the distinct keys from 0 to size - 1, how often each occurs, and the place of each record's own."""
     if size > max(DENSE_CELLS, 4 * len(keys)):
         found, cells, sizes = np.unique(keys, return_inverse=True, return_counts=True)
         return found, sizes, cells
@@ -269,23 +262,18 @@ def numbered(keys: Keys, size: int) -> tuple[Keys, NDArray[np.int64], Keys]:
     return found, counts[found], places[keys]
 
 
-def columns(keys: Keys) -> list[Keys]:
-    """The keys in each tree: one column, but for a forest."""
-    return [keys] if keys.ndim == 1 else list(keys.T)
+DEBIASED_RECORDS = 1 << 20
+"""Records that are debiased at a time, or four for each cell if these are more."""
 
-
-AT_ONCE = 1 << 20
-"""Records that are debiased at a time, or four for each cell."""
-
-ROUNDS = 100
-"""Steps of expectation-maximization where the noise has no inverse."""
+EM_ROUNDS = 100
+"""Rounds of expectation-maximization where the noise has no inverse."""
 
 DIGITS = 12
-"""Sums of the same bits in another order are the same share up to rounding."""
+"""Means are rounded, so that they do not depend on the order of the records."""
 
 
 def domain_of(release: Any, kind: type[Classes] | type[Interval]) -> Any:
-    """The domain of released labels.
+    """Return the domain of released labels.
 
     Raises:
         InputError: not the direct output of a mechanism on such a domain that answers every record.
@@ -300,19 +288,19 @@ def domain_of(release: Any, kind: type[Classes] | type[Interval]) -> Any:
 
 
 def unbiased(release: Release[Any]) -> NDArray[np.float64]:
-    """Unbiased numbers, shape (n,), or class indicators, shape (n, K)."""
+    """Return unbiased numbers, shape (n,), or class indicators, shape (n, K)."""
     return np.asarray(debias(release.mechanism, release.value).values)
 
 
 def unbiased_means(release: Release[Any], cells: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean unbiased label of each cell, shape (cells, 1), or class shares, shape (cells, K).
+    """Return the mean unbiased label of each cell, shape (cells, 1), or class shares, shape (cells, K).
 
     Args:
-        release: of labels that `debias` inverts.
-        cells: of each record, shape (n,).
-        sizes: records in each cell, positive.
+        release: labels that `debias` inverts.
+        cells: cell of each record, shape (n,).
+        sizes: number of records in each cell, positive.
     """
-    step = max(AT_ONCE, 4 * len(sizes)) if release.mechanism.records is None else len(cells)
+    step = max(DEBIASED_RECORDS, 4 * len(sizes)) if release.mechanism.records is None else len(cells)
     total: Any = 0.0
     for start in range(0, len(cells), step):
         rows = slice(start, start + step)
@@ -322,18 +310,18 @@ def unbiased_means(release: Release[Any], cells: NDArray[np.int64], sizes: NDArr
 
 
 def likeliest_shares(likelihood: NDArray[np.float64], cells: NDArray[np.int64], count: int) -> Probabilities:
-    """The class shares of each cell that explain its released codes best, shape (cells, K).
+    """Return the class shares of each cell that best explain its released codes, shape (cells, K).
 
-    Expectation-maximization from equal shares: it needs no inverse of the noise.
+    Expectation-maximization from equal shares needs no inverse of the noise.
 
     Args:
         likelihood: P(released code | true class), shape (n, K).
-        cells: of each record, shape (n,).
-        count: how many cells.
+        cells: cell of each record, shape (n,).
+        count: number of cells.
     """
     classes = likelihood.shape[1]
     shares = np.full((count, classes), 1.0 / classes)
-    for _ in range(ROUNDS):
+    for _ in range(EM_ROUNDS):
         posterior = normalized(shares[cells] * likelihood)
         shares = normalized(np.column_stack([np.bincount(cells, column, count) for column in posterior.T]))
     return shares

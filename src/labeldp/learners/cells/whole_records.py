@@ -1,4 +1,4 @@
-"""Cells of a fixed grid where features are private, too: from a trusted curator, and the local baseline."""
+"""Learners that protect features, too: a fixed grid with a trusted curator, and the local baseline."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -28,12 +28,12 @@ from labeldp.privacy import (
 
 
 class _Grid(BaseEstimator):  # type: ignore[misc]
-    """A value for every box of a fixed grid; a record outside of the grid counts as clamped to it.
+    """A value for every box of a fixed grid, to which records outside are clamped.
 
     Args:
         low, high: bounds of the features, shape (d,).
-        shape: boxes along each feature, shape (d,).
-        values: of the boxes, shape (cells,).
+        shape: number of boxes along each feature, shape (d,).
+        values: values of the boxes, shape (cells,).
     """
 
     def __init__(self, low: Any, high: Any, shape: Any, values: Any) -> None:
@@ -44,18 +44,18 @@ class _Grid(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def on(cls, grid: CubeGrid, values: NDArray[Any]) -> Self:
-        """The estimator with these values of a grid's cells."""
+        """Return the estimator with these values of a grid's cells."""
         return cls(np.array(grid.low), np.array(grid.high), np.array(grid.shape), values)
 
     def found(self, X: Any) -> NDArray[Any]:
-        """The value of each record's box, shape (n,)."""
+        """Return the value of each record's box, shape (n,)."""
         table = plain_table(X, self)  # however far outside a record lies, the grid clamps it
         low, high, shape = (tuple(part.tolist()) for part in (self.low, self.high, self.shape))
         return self.values[CubeGrid(low, high, shape).index(table)]
 
     @property
     def n_features_in_(self) -> int:
-        """How many features the grid has."""
+        """Number of features of the grid."""
         return len(self.low)
 
 
@@ -63,7 +63,7 @@ class GridRegressor(RegressorMixin, _Grid):  # type: ignore[misc]
     """A number for every box of a fixed grid; made by `fit_full_cells`, not fitted to labels of its own."""
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Numbers, shape (n,)."""
+        """Return numbers, shape (n,)."""
         return np.asarray(self.found(X))
 
 
@@ -71,8 +71,8 @@ class GridClassifier(ClassifierMixin, _Grid):  # type: ignore[misc]
     """A class for every box of a fixed grid; made by `fit_full_cells`, not fitted to labels of its own.
 
     Args:
-        low, high, shape, values: as of `GridRegressor`; values are codes.
-        classes: K.
+        low, high, shape, values: as in `GridRegressor`; values are codes.
+        classes: number of classes, K.
     """
 
     def __init__(self, low: Any, high: Any, shape: Any, values: Any, classes: int = 2) -> None:
@@ -85,11 +85,11 @@ class GridClassifier(ClassifierMixin, _Grid):  # type: ignore[misc]
         return np.arange(self.classes)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Codes, shape (n,)."""
+        """Return codes, shape (n,)."""
         return np.asarray(self.found(X), dtype=np.intp)
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """1 for the class of the box, shape (n, K): nothing else was released."""
+        """Return 1 for the class of the box and 0 for others, shape (n, K): nothing else was released."""
         return np.eye(self.classes)[self.predict(X)]
 
 
@@ -102,19 +102,19 @@ def fit_full_cells(
     rule: str = "permute-and-flip",
     printed: bool = False,
 ) -> Release[Model]:
-    """Learn one answer for every cell of a fixed grid, features and labels protected by a trusted curator.
+    """Learn one answer for every cell of a fixed grid, protecting features and labels, with a trusted curator.
 
-    Use it where features are private, too. Which cells hold records is private then: the grid must be fixed without a
-    look at the data, records outside are clamped to it in silence, and every cell is released, empty or not.
+    Use it where features are private, too. Which cells hold records is private then: the grid must be fixed without
+    looking at the data, records outside are clamped to it silently, and every cell is released, empty or not.
 
     Args:
         curator: holds features and labels: `Curator((features, labels), domain=Located(grid, labels_domain), …)`, with
             the grid of `CubePartition(side, bounds).grid(dimension)`.
-        epsilon: of the release.
+        epsilon: cost of the release.
         rng: randomness of the noise.
         smallest: n_0, for numbers: about half of the records that a cell is expected to hold. It must be public.
         rule: for classes, "permute-and-flip" or "exponential".
-        printed: the paper's larger noise, for comparison.
+        printed: use the paper's larger noise, for comparison.
 
     Guarantee: epsilon-DP for each whole record.
 
@@ -130,12 +130,12 @@ def fit_full_cells(
         if smallest is not None:
             raise InputError("smallest (n_0) must be left out for classes: it belongs to means of numbers")
         mechanism: Any = FullSelection(domain=domain, epsilon=epsilon, rule=rule, printed=printed)
+    elif smallest is None:
+        raise InputError(
+            "smallest (n_0) must be given for numbers: about half of the records that a cell is expected to hold, "
+            "from public knowledge"
+        )
     else:
-        if smallest is None:
-            raise InputError(
-                "smallest (n_0) must be given for numbers: about half of the records that a cell is expected to hold, "
-                "from public knowledge"
-            )
         mechanism = FullMeans(domain=domain, epsilon=epsilon, smallest=smallest, printed=printed)
     release = curator.release(mechanism, rng=rng, step="full cells")
     return release.map(lambda value: _model(domain, release.mechanism.cell_values(value)))
@@ -150,17 +150,17 @@ def simulate_full_local(
     rng: np.random.Generator,
     smallest: float = 1.0,
 ) -> Release[Model]:
-    """The baseline of full local DP: every user adds noise to the indicators of all cells. A simulation only.
+    """Simulate the baseline of full local DP, in which every user adds noise to the indicators of all cells.
 
-    Use it to see what public features save. Users' noise is not drawn one by one: the sum of N Laplace variables is,
-    exactly in law, the difference of two Gamma variables of shape N. It is drawn in doubles, and protects nothing.
+    Use it to see what public features save; it protects nothing. Noise is drawn in doubles and not for each user: the
+    sum of N Laplace variables has the law of the difference of two Gamma variables of shape N.
 
     Args:
-        features, labels: of the users, shapes (n, d) and (n,).
+        features, labels: those of the users, shapes (n, d) and (n,).
         domain: the fixed grid and the domain of the labels.
-        epsilon: of each user.
-        rng: a numpy generator; nothing else is taken.
-        smallest: noisy number of records below which a cell answers with the middle of the range; for numbers.
+        epsilon: cost to each user.
+        rng: a NumPy generator; nothing else is accepted.
+        smallest: for numbers, the noisy number of records below which a cell answers with the middle of the range.
 
     Returns:
         The model; its certificate says that it is a simulation.
@@ -190,18 +190,18 @@ def simulate_full_local(
 
 @dataclass(frozen=True)
 class _LocalNoise:
-    """What users' noise makes of the table of records, cell by label, shape (cells, labels)."""
+    """The users' noise on the table of records, cell by label, shape (cells, labels)."""
 
     domain: Located
     epsilon: float
     rng: np.random.Generator
 
     def select(self, table: NDArray[np.int64]) -> NDArray[np.intp]:
-        """The class of each cell with the largest sum of noisy indicators: a user's record moves two by one."""
+        """Return the class of each cell with the largest noisy sum of indicators: a record moves two of them by one."""
         return (table + self._sums(table.shape, int(table.sum()), 2 / self.epsilon)).argmax(axis=1)
 
     def means(self, table: NDArray[np.int64], smallest: float) -> NDArray[np.float64]:
-        """Noisy sums over noisy counts, each at half of epsilon, in the range; its middle where records are too few."""
+        """Return noisy sums over noisy counts, each at half of epsilon, clipped; the middle where counts are small."""
         interval = self.domain.labels
         assert isinstance(interval, Interval)
         middle, radius = (interval.low + interval.high) / 2, (interval.high - interval.low) / 2
@@ -213,16 +213,12 @@ class _LocalNoise:
         return middle + np.clip(ratio, -radius, radius)
 
     def _sums(self, shape: tuple[int, ...], users: int, scale: float) -> NDArray[np.float64]:
-        """Sums of one Laplace variable for each user."""
+        """Draw sums of one Laplace variable for each user."""
         return self.rng.gamma(users, scale, shape) - self.rng.gamma(users, scale, shape)
 
 
 def _located(domain: Any) -> Located:
-    """The domain of whole records.
-
-    Raises:
-        InputError: features are not part of it.
-    """
+    """Return a domain of whole records, or raise an `InputError` if features are not part of it."""
     if not isinstance(domain, Located):
         raise InputError(
             "curator must hold features and labels, as Curator((features, labels), domain=Located(grid, labels)) does, "
@@ -232,7 +228,7 @@ def _located(domain: Any) -> Located:
 
 
 def _model(domain: Located, values: NDArray[Any]) -> Model:
-    """The model that answers with one value for each cell."""
+    """Return the model that answers with one value for each cell."""
     if isinstance(domain.labels, Interval):
         kept = np.clip(values, domain.labels.low, domain.labels.high)
         return Model(domain.labels, GridRegressor.on(domain.grid, kept))
