@@ -15,7 +15,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-torch check format-check lint types arrows tests format stamps clean
+.PHONY: demo test test-torch check format-check lint types arrows tests format stamps reference clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -47,6 +47,10 @@ tests: .venv/tools
 format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
+
+# The reference page, from the docstrings.
+reference: .venv/tools
+	$(BIN)/python tests/architecture/reference.py --write
 
 # After a proof was read again beside the code that it proves.
 stamps: .venv/tools

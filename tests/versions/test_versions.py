@@ -343,7 +343,7 @@ def test_a_run_that_waits_for_another_version_is_refused(
     """Its request holds the version of what was kept: played otherwise it would be another release."""
     folder, entry = unpacked(LATEST, tmp_path), VERSIONS[LATEST]["commands"]["killed rounds"]
     monkeypatch.setattr(online_run, "BLOCK_CELLS", entry["block_cells"])
-    monkeypatch.setattr(online_run, "KEPT", 99)
+    monkeypatch.setattr(online_run, "STATE_VERSION", 99)
     before = spent(folder)
     status, _, err = run(*entry["arguments"])
     assert status == 1 and "is of another run" in err and err.count("Error: ") == 1

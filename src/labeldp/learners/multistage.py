@@ -50,6 +50,7 @@ TEMPERATURES = np.geomspace(0.25, 8.0, 21)
 STAGE_SHARES = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
 
 CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
+"""What is evaluated where models are cross-validated on released labels."""
 
 
 def fit_multistage(

@@ -17,6 +17,7 @@ from labeldp.privacy.errors import InputError
 from labeldp.privacy.process import NotCopyable
 
 Words = NDArray[np.uint64]
+"""Uniform words of 64 bits."""
 
 Ids = NDArray[np.uint64] | NDArray[np.uint8]
 """Record ids: 64-bit integers, shape (n,), or 96-bit hashes, shape (n, 12)."""

@@ -116,6 +116,7 @@ MAX_STDDEV = 1 << 40
 """Larger noise, times the few hundred standard deviations that a sample can reach, might leave 64 bits."""
 
 MIN_STDDEV = 3
+"""The smallest standard deviation of integer Gaussian noise."""
 
 SMOOTHING = 4
 """Variance that is given away in the proof: noise of variance v is as private as continuous noise of v - SMOOTHING."""

@@ -20,6 +20,7 @@ from pyarrow import csv, parquet
 from labeldp.privacy import InputError, LabelDPError
 
 BLOCK_ROWS = 1 << 18
+"""Rows of a table that are read at a time."""
 
 SHOWN_COLUMNS = 12
 

@@ -20,10 +20,13 @@ from labeldp.privacy import (
 )
 
 TASKS = ("classification", "regression", "heavy-tailed")
+"""Tasks that a rate is known for."""
 
 TRUSTS = ("local", "central")
+"""Who may see the labels."""
 
 PROTECTIONS = ("label", "full", "none")
+"""What is private: the label, features too, or nothing."""
 
 SOURCES = {
     ("classification", "local", "label"): "Zhao, Theorems 1 and 2",

@@ -61,3 +61,4 @@ RELEASE_MECHANISMS = {
         ),
     )
 }
+"""The mechanisms of `labeldp release`, by their names on the command line."""

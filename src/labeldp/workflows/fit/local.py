@@ -10,6 +10,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from labeldp.learners import (
+    CROSS_VALIDATED,
     CellClassifier,
     CellRegressor,
     KernelClassifier,
@@ -20,6 +21,7 @@ from labeldp.learners import (
     NoisyNumberRegressor,
     Training,
     boosted_regression,
+    cell_counts,
     classifiers_of,
     distances,
     dry_run,
@@ -45,9 +47,6 @@ from labeldp.workflows.fit.recipe import (
 from labeldp.workflows.fit.registry import model_of
 from labeldp.workflows.fit.summary import format_number
 
-RECORDS_IN_CELL = (25, 100, 400, 1600, 6400)
-"""Cells of about so many records are tried."""
-
 NEIGHBOR_FACTORS = (1.0, 4.0, 16.0, 64.0)
 """So many times the number of neighbors by the rule are tried."""
 
@@ -55,8 +54,6 @@ TUNING_RECORDS = 20_000
 """Records on which the number of neighbors is chosen, at most: as a multiple of the rule it does not depend on them."""
 
 FOLDS = 5
-
-CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
 
 
 @final
@@ -137,7 +134,7 @@ class ReleasedLabels(Recipe):
         if settings.model == "boosting":
             return trees
         kind = CellRegressor if numbers else CellClassifier
-        sizes = [settings.cells] if settings.cells else sorted({max(records // each, 1) for each in RECORDS_IN_CELL})
+        sizes = [settings.cells] if settings.cells else cell_counts(records)
         cells = [distances(categorical, kind(MedianPartition(size))) for size in sizes]
         return cells if settings.model == "cells" else [*trees, *cells]
 

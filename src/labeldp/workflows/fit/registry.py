@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labeldp.workflows.fit.settings import FitSettings
 
 TRUSTS = "local", "central"
+"""Who may see the labels of a fit."""
 
 
 @dataclass(frozen=True)

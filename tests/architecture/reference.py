@@ -1,0 +1,122 @@
+"""The reference page, made from what the rooms export and the first sentence of each docstring.
+
+`python tests/architecture/reference.py --write` (or `make reference`) writes it anew.
+"""
+
+import ast
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
+PAGE = ROOT / "docs" / "reference.md"
+ROOMS = (
+    "privacy",
+    "sampling",
+    "mechanisms",
+    "curator",
+    "learners",
+    "networks",
+    "online",
+    "theory",
+    "tables",
+    "workflows",
+    "report",
+    "reproduce",
+    "testing",
+    "cli",
+)
+HEAD = """# Reference
+
+Every public name in one line, made from the docstrings by `make reference`. A docstring itself has arguments,
+guarantee, errors and source: `help(labeldp.Curator)`.
+"""
+TOP = "The names that most programs need; each one's room has it, too."
+
+
+@cache
+def parsed(module: str, suffix: str = ".py") -> ast.Module | None:
+    """The syntax tree of a module, or of the stub that lists what a package exports lazily."""
+    path = SOURCE / Path(*module.split("."))
+    file = path / f"__init__{suffix}" if path.is_dir() else path.with_suffix(suffix)
+    return ast.parse(file.read_text()) if file.exists() else None
+
+
+def imported(module: str, suffix: str) -> dict[str, tuple[str, str]]:
+    """The names that a module imports from others, with the module and the name there."""
+    tree, found = parsed(module, suffix), {}
+    for node in tree.body if tree else []:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("labeldp", *ROOMS):
+            origin = f"{module}.{node.module}" if node.level else str(node.module)
+            found |= {each.asname or each.name: (origin, each.name) for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level and node.module:
+            found |= {each.asname or each.name: (f"{module}.{node.module}", each.name) for each in node.names}
+    return found
+
+
+def exported(module: str) -> list[str]:
+    """What a room says that it exports: the names of its stub, else its `__all__`."""
+    if parsed(module, ".pyi"):
+        return sorted(imported(module, ".pyi"))
+    for node in parsed(module).body:  # type: ignore[union-attr]
+        if isinstance(node, ast.Assign) and any(getattr(each, "id", "") == "__all__" for each in node.targets):
+            return sorted(ast.literal_eval(node.value))
+    raise LookupError(f"{module} does not say what it exports")
+
+
+def documentation(module: str, name: str) -> str:
+    """The docstring of a definition, or the text below a constant, wherever the name comes from."""
+    for suffix in (".pyi", ".py"):
+        if name in (origins := imported(module, suffix)):
+            return documentation(*origins[name])
+    body = parsed(module).body  # type: ignore[union-attr]
+    for node, following in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(getattr(each, "id", "") == name for target in targets for each in getattr(target, "elts", [target])):
+            value = following.value if isinstance(following, ast.Expr) else None
+            return str(value.value) if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+    raise LookupError(f"{module} defines no {name}")
+
+
+def sentence(text: str) -> str:
+    """The first paragraph of a docstring up to its first full stop, without one, safe in a table."""
+    paragraph = " ".join(text.strip().split("\n\n")[0].split())
+    first = paragraph.split(". ")[0].rstrip(".")
+    return first.replace("|", "\\|")
+
+
+def rows(module: str, names: list[str]) -> list[str]:
+    """A table of names."""
+    return [
+        "| name | is |",
+        "|---|---|",
+        *(f"| `{name}` | {sentence(documentation(module, name))} |" for name in names),
+    ]
+
+
+def page() -> str:
+    """The whole page."""
+    top = [name for name in exported("labeldp") if imported("labeldp", ".pyi")[name][1] not in ROOMS]
+    parts = [HEAD, "## `labeldp`", "", TOP, "", *rows("labeldp", top)]
+    for room in ROOMS:
+        module = f"labeldp.{room}"
+        about = ast.get_docstring(parsed(module)) or ""  # type: ignore[arg-type]
+        parts += [
+            "",
+            f"## `{module}`",
+            "",
+            " ".join(about.split("\n\n")[0].split()),
+            "",
+            *rows(module, exported(module)),
+        ]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    if "--write" in sys.argv:
+        PAGE.write_text(page())
+    elif PAGE.read_text() != page():
+        sys.exit("docs/reference.md is not what the docstrings say: make reference")
