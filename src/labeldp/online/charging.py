@@ -1,4 +1,4 @@
-"""Charging: a ledger is charged for all rounds before the first action, and records who continues from a snapshot."""
+"""The charge for all rounds of a learner, made before the first action, and the right to continue from a snapshot."""
 
 import threading
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from labeldp.privacy import (
 MECHANISM_NAME = "PrivateExperts"
 CLAIM_NAME = "going on from a snapshot"
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
-"""Traces of losses for a durable ledger where the losses are not known when the learner is charged."""
+"""The traces of losses in a durable ledger if the losses are not known when the learner is charged."""
 
 
 class OnlineLedger(LedgerLike, Protocol):
@@ -49,7 +49,7 @@ class ChargedLearner(SingleProcess):
     _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def _begin(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
-        """Take randomness and ledger: fresh randomness and a new ledger with this budget where there is none."""
+        """Store randomness and ledger; by default fresh randomness, and a new ledger with this budget."""
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
         if not callable(getattr(self._ledger, "draw", None)):

@@ -1,7 +1,7 @@
-"""Losses, regret bounds, best parameters."""
+"""What learners on experts cost: privacy losses, regret bounds, and the parameters that make a bound smallest."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -29,21 +29,27 @@ from labeldp.privacy import (
 SWINGS = {Neighbors.ONE_LOSS: 2, Neighbors.ZERO_OUT: 1}
 """How far apart log-weights of two experts can move, in rates, when one round's losses become others, or zero."""
 _LARGEST_MU = 1e4
+REDRAW_STEP = Fraction(1, 1 << 32)
+"""The probability of a redraw is a multiple of it."""
+RATE_BITS = 24
+"""A rate is an integer of so many bits times a power of two."""
+_BISECTIONS = 16
+_PATIENCE = 3
 
 
 def batches_seen(rounds: int, batch: int) -> int:
-    """Batches whose actions can be seen after the losses of so many rounds: the one that comes is chosen already."""
+    """Return the number of batches whose actions can be seen after so many rounds, the coming one included."""
     return rounds // batch + 1
 
 
 def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
-    """What the actions of a batched dartboard reveal of one round's losses, after so many rounds.
+    """Return what the actions of a batched dartboard reveal of one round's losses, after so many rounds.
 
     Args:
         rate: learning rate for losses in [0, 1], positive.
         batch: rounds in a batch.
         redraw: probability of a redraw whatever the losses are, in (0, 1], a multiple of 2**-32.
-        rounds: rounds whose losses the learner has seen.
+        rounds: how many rounds' losses the learner has seen.
         neighbors: ONE_LOSS or ZERO_OUT.
 
     Source: `docs/proofs/online.md`, equation (6).
@@ -52,7 +58,7 @@ def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: N
 
 
 def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
-    """The same for Algorithm 1 with multiplicative weights: its reference costs as many draws again.
+    """Return the same for `L2P` with multiplicative weights: its reference costs as many draws again.
 
     Source: `docs/proofs/online.md`, equation (7); not the formula of Asi, Theorem 3.2 (`theorem_3_2_epsilon`).
     """
@@ -60,29 +66,24 @@ def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbo
 
 
 def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
-    """One atom, its rate rounded up to a double; nothing where one batch alone can be seen."""
-    swing, above, exact = _swing(neighbors), float(exact_positive(rate, "rate")), exact_share(redraw, "redraw")
-    if Fraction(above) < exact_positive(rate, "rate"):
+    """Return the loss of switching, its rate rounded up to a double; zero where one batch alone can be seen."""
+    swing, exact = SWINGS[check_loss_neighbors(neighbors)], exact_positive(rate, "rate")
+    above, share, batch = float(exact), float(exact_share(redraw, "redraw")), check_integer(batch, "batch")
+    if Fraction(above) < exact:
         above = math.nextafter(above, math.inf)
-    batch = check_integer(batch, "batch")
     batches = batches_seen(rounds, batch)
     if batches < 2:
         return PrivacyLoss.zero()
     if above > MAX_RATE:
         raise InputError(f"rate must be at most {MAX_RATE:g}")
-    return PrivacyLoss.curve(Switching(above, float(exact), batch, batches, swing, chains))
-
-
-def _swing(neighbors: Neighbors) -> int:
-    return SWINGS[check_loss_neighbors(neighbors)]
+    return PrivacyLoss.curve(Switching(above, share, batch, batches, swing, chains))
 
 
 def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> float:
-    """What the printed formula gives: no accountant, and no certificate is made of it.
+    """Return epsilon by the published formula, to compare: no certificate uses it.
 
-    Its proof has gaps (`docs/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), it has never
-    been seen below the truth, and is about ten times as much as `l2p_loss`. With delta_0 = 0 it leaves delta =
-    2 T delta_1.
+    Its proof has gaps (`docs/corrections.md`). For experts, under its conditions (`theorem_3_2_applies`), we never saw
+    it below the truth; it is about ten times `l2p_loss`. With delta_0 = 0 it leaves delta = 2 T delta_1.
 
     Source: Asi, Theorem 3.2.
     """
@@ -91,7 +92,7 @@ def theorem_3_2_epsilon(rate: float, batch: int, redraw: float, horizon: int, de
 
 
 def theorem_3_2_applies(rate: float, batch: int, redraw: float, horizon: int, delta: float) -> bool:
-    """Whether its conditions hold: eta <= 1/10, T p >= B and eta B log(1 / delta_1) <= p.
+    """Return whether the conditions of the formula hold: eta <= 1/10, T p >= B and eta B log(1 / delta_1) <= p.
 
     Source: Asi, Theorem 3.2 and Lemma 3.8.
     """
@@ -100,9 +101,9 @@ def theorem_3_2_applies(rate: float, batch: int, redraw: float, horizon: int, de
 
 
 def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -> float:
-    """ln d / eta + eta T B / 8: expected regret of multiplicative weights that play for batches of B rounds.
+    """Return ln d / eta + eta T B / 8, a bound of the expected regret of multiplicative weights in batches of B rounds.
 
-    It holds for losses that do not follow the actions, and whatever the probability of a redraw is.
+    It holds for losses that do not depend on the actions, whatever the probability of a redraw is.
 
     Source: `docs/proofs/online.md`, equation (2).
     """
@@ -110,9 +111,9 @@ def mw_regret_bound(experts: int, horizon: float, rate: float, batch: int = 1) -
 
 
 def batching_excess(horizon: float, batch: int, rate: float) -> float:
-    """(T / 4) (1 - 1 / B) tanh(eta B / 2): what batches cost where two experts lose in turn, one batch each.
+    """Return (T / 4) (1 - 1 / B) tanh(eta B / 2), the cost of batches where two experts lose in turn, one batch each.
 
-    About eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/corrections.md`.
+    It is about eta T B / 8, not O(T B^2 eta^2) as in Proposition 3.3: `docs/corrections.md`.
 
     Args:
         horizon: T, a multiple of 2 B.
@@ -127,7 +128,7 @@ def batching_excess(horizon: float, batch: int, rate: float) -> float:
 
 
 def batch_lower_bound(experts: int, horizon: float, batch: int) -> float:
-    """sqrt(T B ln d / 2): up to 1 - o(1), the least regret of a learner that plays each batch with one action.
+    """Return sqrt(T B ln d / 2): up to 1 - o(1), the least regret of a learner that plays each batch with one action.
 
     Source: Cesa, Theorem 3.7, on T / B rounds with losses up to B.
     """
@@ -135,7 +136,7 @@ def batch_lower_bound(experts: int, horizon: float, batch: int) -> float:
 
 
 def nonprivate_bound(experts: int, horizon: float) -> float:
-    """sqrt(T ln d / 2): the regret of multiplicative weights at the best rate, without privacy.
+    """Return sqrt(T ln d / 2), the regret bound of multiplicative weights at the best rate, without privacy.
 
     Source: Cesa, Theorem 2.2.
     """
@@ -143,12 +144,14 @@ def nonprivate_bound(experts: int, horizon: float) -> float:
 
 
 def softmax_rate(experts: int, horizon: float, deviation: float) -> float:
-    """The rate that makes `softmax_regret_bound` smallest."""
+    """Return the rate that makes `softmax_regret_bound` smallest."""
     return math.sqrt(math.log(experts) / (horizon / 8 + deviation**2 / 2))
 
 
 def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: float) -> float:
-    """ln d / eta + eta (T / 8 + s^2 / 2): softmax of sums with Gaussian noise that never grows quieter.
+    """Return ln d / eta + eta (T / 8 + s^2 / 2), a bound of the expected regret of softmax draws from noisy sums.
+
+    It holds for Gaussian noise whose standard deviation in a sum never falls.
 
     Args:
         deviation: s, the largest standard deviation of the noise on a sum.
@@ -160,7 +163,7 @@ def softmax_regret_bound(experts: int, horizon: float, rate: float, deviation: f
 
 @lru_cache(maxsize=64)
 def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
-    """The largest mu of a Gaussian loss that keeps (epsilon, delta), within a factor of 1e-9 from below.
+    """Return the largest mu of a Gaussian loss that keeps (epsilon, delta), at most 1e-9 of it too small.
 
     Source: Dong, Corollary 2.13.
     """
@@ -173,7 +176,7 @@ def gaussian_mu(epsilon: Fraction, delta: Fraction) -> float:
 
 
 def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> float:
-    """How many redraws to expect, at most: each batch but the first redraws with 1 - (1 - p) e^(-eta B) or less.
+    """Return a bound of the expected number of redraws: 1 - (1 - p) e^(-eta B) for each batch but the first.
 
     Source: `docs/proofs/online.md`, equation (1).
     """
@@ -182,10 +185,10 @@ def switches_bound(rate: float, batch: int, redraw: float, horizon: int) -> floa
 
 
 def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
-    """Regret of epochs of 1, 2, 4, … rounds, each played by one draw on the losses of the one before it.
+    """Return a bound of the regret of epochs of 1, 2, 4, … rounds, each with one draw on the losses of the last one.
 
-    Against the expert that is best on average, for losses of all rounds drawn independently from one law. Against
-    losses that are not, there is no bound: regret can grow as fast as the horizon.
+    It is against the expert that is best on average, where the losses of all rounds are independent draws of one law.
+    For other losses there is no bound: regret can grow as fast as the horizon.
 
     Args:
         rate: what a loss of 1 takes off a log-weight of the draw.
@@ -201,17 +204,9 @@ def doubling_regret_bound(experts: int, horizon: int, rate: float) -> float:
     return total
 
 
-REDRAW_STEP = Fraction(1, 1 << 32)
-"""The probability of a redraw is a multiple of it."""
-RATE_BITS = 24
-"""A rate is an integer of so many bits times a power of two."""
-_BISECTIONS = 16
-_PATIENCE = 3
-
-
 @dataclass(frozen=True)
 class Promise:
-    """What must be kept, and over how many rounds."""
+    """The guarantee that a learner must keep over its horizon."""
 
     experts: int
     horizon: int
@@ -225,15 +220,15 @@ class Promise:
         return math.sqrt(8 * math.log(self.experts) / self.horizon)
 
     def kept(self, rate: Fraction, redraw: Fraction, batch: int, chains: int) -> bool:
-        """True when these parameters keep the promise over the whole horizon."""
+        """Return whether these parameters keep the promise over the whole horizon."""
         batches = batches_seen(self.horizon, batch)
         curve = Switching(float(rate), float(redraw), batch, batches, self.swing, chains)
         return PrivacyLoss.curve(curve).within(self.epsilon, self.delta)
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """Parameters of a switching learner, exact."""
+class LazyParameters:
+    """Parameters of a learner that keeps an action for a while, exact, and its regret bound."""
 
     rate: Fraction
     batch: int
@@ -241,8 +236,8 @@ class Tuned:
     bound: float
 
 
-def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batch: int | None = None) -> Tuned:
-    """The parameters with the smallest bound that keep a promise, with one of them fixed where it is given.
+def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batch: int | None = None) -> LazyParameters:
+    """Return the parameters with the smallest regret bound that keep a promise; `redraw` or `batch` may be fixed.
 
     Batches are tried from the shortest on, until longer ones have not helped three times in a row.
 
@@ -250,9 +245,9 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
     """
     best, worse = None, 0
     around: tuple[float, float] | None = None
-    for size in [batch] if batch else _batches(promise.horizon):
-        shares = np.ones(1) if redraw == 1 else None
-        found = _at(promise, chains, size, shares, around)
+    sizes = sorted(size << power for power in range(promise.horizon.bit_length()) for size in (1, 3))
+    for size in [batch] if batch else [size for size in sizes if size <= promise.horizon]:
+        found = _best_for_batch(promise, chains, size, redraw, around)
         around = (float(found.redraw) / 4, min(float(found.redraw) * 4, 1.0))
         worse = worse + 1 if best and found.bound >= best.bound else 0
         best = found if best is None or found.bound < best.bound else best
@@ -263,16 +258,16 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
 
 
 def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: float) -> float:
-    """The smallest standard deviation, within a factor of 1 + 1e-7 from above, whose loss keeps a promise.
+    """Return the smallest standard deviation whose loss keeps a promise, at most 1e-7 of it too large.
 
     Args:
-        loss: what noise of a standard deviation costs.
+        loss: the privacy loss of noise with a given standard deviation.
         start: a lower bound that is nearly enough.
 
     Guarantee: the noise keeps the promise.
 
     Raises:
-        InputError: a thousand times `start` is not enough either.
+        InputError: a thousand times `start` is not enough.
     """
 
     def kept(stddev: float) -> bool:
@@ -291,38 +286,38 @@ def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: f
     return smallest(kept, low, high, tol=1e-7)
 
 
-def _batches(horizon: int) -> Iterator[int]:
-    """1, 2, 3, 4, 6, 8, 12, 16, … up to the horizon."""
-    size = 1
-    while size <= horizon:
-        yield size
-        if 3 * size // 2 > size and 3 * size // 2 <= horizon:
-            yield 3 * size // 2
-        size *= 2
+def _best_for_batch(
+    promise: Promise, chains: int, batch: int, redraw: Fraction | None, around: tuple[float, float] | None
+) -> LazyParameters:
+    """Return the best probability of a redraw for one batch size, if it is not fixed, and the rate that goes with it.
 
-
-def _at(promise: Promise, chains: int, batch: int, shares: Floats | None, around: tuple[float, float] | None) -> Tuned:
-    """The best probability of a redraw for one batch size, and the rate that goes with it."""
+    Args:
+        around: where to search for the probability; everywhere by default.
+    """
     low, high = around or (1e-9, 1.0)
-    for points in (1,) if shares is not None else (9, 7) if around else (17, 9, 7):
-        grid = _multiples(np.geomspace(low, high, points)) if shares is None else shares
+    step = float(REDRAW_STEP)
+    for points in (1,) if redraw is not None else (9, 7) if around else (17, 9, 7):
+        if redraw is None:
+            grid = np.unique(np.clip(np.ceil(np.geomspace(low, high, points) / step), 1, 1 / step) * step)
+        else:
+            grid = np.array([float(redraw)])
         rates = _largest_rates(promise, chains, batch, grid)
         top = int(np.argmax(rates))
         low, high = float(grid[max(top - 1, 0)]), float(grid[min(top + 1, len(grid) - 1)])
     free = promise.free_rate / math.sqrt(batch)
-    rate, redraw = Fraction(min(float(rates[top]), free)), Fraction(float(grid[top]))
-    return Tuned(rate, batch, redraw, mw_regret_bound(promise.experts, promise.horizon, float(rate), batch))
-
-
-def _multiples(shares: Floats) -> Floats:
-    """Probabilities rounded up to multiples of `REDRAW_STEP`."""
-    step = float(REDRAW_STEP)
-    return np.unique(np.clip(np.ceil(shares / step), 1, 1 / step) * step)
+    rate = min(float(rates[top]), free)
+    bound = mw_regret_bound(promise.experts, promise.horizon, rate, batch)
+    return LazyParameters(Fraction(rate), batch, Fraction(float(grid[top])), bound)
 
 
 def _largest_rates(promise: Promise, chains: int, batch: int, redraws: Floats) -> Floats:
-    """The largest rates that keep the promise, as far as a coarse set of orders can tell; shape as redraws."""
-    orders, spent = _orders(promise)
+    """Return the largest rates that keep the promise by a coarse set of Rényi orders, shape as `redraws`.
+
+    Source: Canonne, Proposition 12, for what an order adds to its divergence to make an epsilon.
+    """
+    center, steps = -math.log(promise.delta) / float(promise.epsilon), ORDERS - 1
+    orders = ORDERS[(steps > min(center / 40, 0.25)) & (steps < 400 * center + 1)][::4]
+    spent = np.log1p(-1 / orders) - (math.log(promise.delta) + np.log(orders)) / (orders - 1)
     batches = float(batches_seen(promise.horizon, batch))
     low, high = np.full(len(redraws), math.log(1e-14)), np.full(len(redraws), math.log(60.0))
     for _ in range(_BISECTIONS):
@@ -335,32 +330,20 @@ def _largest_rates(promise: Promise, chains: int, batch: int, redraws: Floats) -
     return np.exp(low)
 
 
-def _orders(promise: Promise) -> tuple[Floats, Floats]:
-    """Orders that can matter for a promise, and what each adds to its divergence to make an epsilon.
-
-    Source: Canonne, Proposition 12.
-    """
-    centre = -math.log(promise.delta) / float(promise.epsilon)
-    steps = ORDERS - 1
-    orders = ORDERS[(steps > min(centre / 40, 0.25)) & (steps < 400 * centre + 1)][::4]
-    return orders, np.log1p(-1 / orders) - (math.log(promise.delta) + np.log(orders)) / (orders - 1)
-
-
 def few_bits(rate: float) -> Fraction:
-    """A rate rounded down to `RATE_BITS` bits."""
-    unit = _unit(rate)
+    """Return a rate rounded down to `RATE_BITS` bits."""
+    unit = _last_bit(rate)
     return int(Fraction(rate) / unit) * unit
 
 
-def _unit(rate: float) -> Fraction:
-    """The last of the bits that a rate may have."""
-    shift = RATE_BITS - math.frexp(rate)[1]
-    return Fraction(1, 1 << shift) if shift >= 0 else Fraction(1 << -shift)
+def _last_bit(rate: float) -> Fraction:
+    """Return the value of the last of the `RATE_BITS` bits of a rate."""
+    return Fraction(2) ** (math.frexp(rate)[1] - RATE_BITS)
 
 
-def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
-    """The same with a rate of `RATE_BITS` bits: the largest one, close to the one found, that is certain to be kept."""
-    unit = _unit(float(found.rate))
+def _exact(promise: Promise, chains: int, found: LazyParameters) -> LazyParameters:
+    """Return the parameters with the largest rate of `RATE_BITS` bits near the one found that keeps the promise."""
+    unit = _last_bit(float(found.rate))
     free = int(Fraction(promise.free_rate / math.sqrt(found.batch)) / unit)
     near = int(found.rate / unit)
     low, high = near - max(near >> 7, 1), min(near + (near >> 6) + 1, free + 1)
@@ -374,4 +357,4 @@ def _exact(promise: Promise, chains: int, found: Tuned) -> Tuned:
         low, high = (middle, high) if kept else (low, middle)
     rate = low * unit
     bound = mw_regret_bound(promise.experts, promise.horizon, float(rate), found.batch)
-    return Tuned(rate, found.batch, found.redraw, bound)
+    return LazyParameters(rate, found.batch, found.redraw, bound)

@@ -1,4 +1,4 @@
-"""Kernel; losses as levels."""
+"""The base class of learners on experts, and their losses as integer levels."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -80,26 +80,27 @@ class Kernel(ABC, Generic[S]):
         set_fields(self, experts=experts, levels=check_top_level(self.levels), neighbors=neighbors)
 
 
-Levels = Any
-"""Levels 0 … 2**bits - 1 as unsigned integers of `bits` bits, shape (rounds, experts): dense, or a CSR array."""
-TYPE_OF_BITS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16)}
+TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
+"""The possible levels of a loss of 1, and the integers that hold exactly the levels up to it."""
 BLOCK_LOSSES = 1 << 16
-"""Losses that are rounded at a time: they stay in cache."""
+"""How many losses are rounded at a time: they stay in cache."""
+BLOCK_ROUNDS = 257
+"""The number of rounds whose levels can be summed without overflow in integers twice as wide."""
 _FLOATS = "losses must be numbers in [0, 1], none of them missing"
 _INTEGERS = "losses must be numbers in [0, 1]; these are integers: levels that are rounded already go to update_levels"
 _KINDS = {"f": "floats", "b": "truth values", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
 
 
-def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
-    """Losses in [0, 1] as the nearest of 2**bits levels, one row for each round.
+def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Losses:
+    """Round losses in [0, 1] to the nearest of 2**bits levels.
 
     Rounding moves a loss by at most half a level, so it moves the regret by at most T levels in T rounds.
 
     Args:
-        losses: numbers in [0, 1] of any type, integers and truth values as well; (experts,) for one round, or
-            (rounds, experts); where most are zero any scipy.sparse array of that shape.
+        losses: numbers in [0, 1] of any type, including integers and truth values, shape (experts,) for one round or
+            (rounds, experts); any scipy.sparse array of that shape where most are zero.
         bits: 8 or 16.
-        experts: d, the only width that is right; any by default.
+        experts: the expected number of experts; any by default.
 
     Returns:
         Unsigned integers, shape (rounds, experts); in canonical CSR format where losses were sparse.
@@ -107,8 +108,8 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Level
     Guarantee: a loss becomes a level that is nearest to it; an error shows no loss and not where it stands.
 
     Raises:
-        InputError: no numbers, another width or shape, or losses outside of [0, 1] or missing. Integers above 1 may
-            be levels: those are for `check_levels`.
+        InputError: losses are no numbers, have another shape, are missing or lie outside [0, 1]. Give integers that
+            are levels already to `check_levels`.
 
     Examples:
         >>> quantize([0.0, 0.25, 1.0])
@@ -119,32 +120,39 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Level
     kind = values.dtype.kind
     if kind not in "fbiu":
         raise InputError(f"losses must be numbers in [0, 1]; these are {_KINDS.get(kind, 'objects of another kind')}")
-    levels = _rounded(values, dtype, InputError(_INTEGERS if kind in "iu" else _FLOATS))
-    return levels if sparse is None else _csr(sparse, levels)
+    levels = np.empty(values.shape, dtype=dtype)
+    step = max(1, BLOCK_LOSSES // max(1, values[:1].size))
+    for start in range(0, len(values), step):
+        part = values[start : start + step].astype(np.float64)
+        if not (part.min() >= 0 and part.max() <= 1):
+            raise InputError(_INTEGERS if kind in "iu" else _FLOATS)
+        levels[start : start + step] = np.rint(part * np.iinfo(dtype).max)
+    return _like(sparse, levels)
 
 
-def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> Levels:
-    """Integers that are levels already, one row for each round; without a copy where their type fits.
+def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> Losses:
+    """Return integers that are levels already, one row for each round; without a copy where their type fits.
 
-    A level of 1 is a loss of 1 / (2**bits - 1): losses that are 0 or 1 are for `quantize`.
+    A level of 1 is a loss of 1 / (2**bits - 1): give losses that are 0 or 1 to `quantize`.
 
     Args:
         levels: integers from 0 to 2**bits - 1 of any integer type, shaped as for `quantize`.
         bits: 8 or 16.
-        experts: d, the only width that is right; any by default.
+        experts: the expected number of experts; any by default.
 
     Returns:
         As `quantize`.
 
     Raises:
-        InputError: no integers, another width or shape, or other integers: losses in [0, 1] are for `quantize`.
+        InputError: levels are no integers, have another shape or are out of range. Give losses in [0, 1] to `quantize`.
 
     Examples:
         >>> check_levels([[0, 255], [255, 0]])
         array([[  0, 255],
                [255,   0]], dtype=uint8)
     """
-    dtype, most = _dtype(bits), (1 << bits) - 1
+    dtype = _dtype(bits)
+    most = np.iinfo(dtype).max
     values, sparse = _matrix("levels", levels, experts)
     kind = values.dtype.kind
     if kind not in "iu":
@@ -152,15 +160,14 @@ def check_levels(levels: Any, bits: int = 8, *, experts: int | None = None) -> L
         raise InputError(f"levels must be integers from 0 to {most}; these are {found}, and losses go to update")
     if values.size and values.dtype != dtype and not 0 <= values.min() <= values.max() <= most:
         raise InputError(f"levels must be integers from 0 to {most}")
-    checked = values.astype(dtype, copy=False)
-    return checked if sparse is None else _csr(sparse, checked)
+    return _like(sparse, values.astype(dtype, copy=False))
 
 
 def paired(losses: Any, experts: int) -> Any:
-    """Losses as they are; of a tuple, the indices and values of one round, a sparse array of that round.
+    """Return losses as they are, but a tuple (indices, values) as a sparse array of one round.
 
     Raises:
-        InputError: a tuple of something else. The message shows neither losses nor experts.
+        InputError: the tuple holds something else. The message shows neither losses nor experts.
     """
     if not isinstance(losses, tuple):
         return losses
@@ -186,14 +193,14 @@ def paired(losses: Any, experts: int) -> Any:
 
 
 def _dtype(bits: int) -> np.dtype[Any]:
-    """The unsigned integers that hold exactly the levels."""
-    if bits not in TYPE_OF_BITS:
+    """Return the type of unsigned integers of so many bits."""
+    if bits not in (8, 16):
         raise InputError("bits must be 8 or 16")
-    return TYPE_OF_BITS[bits]
+    return np.dtype(f"uint{bits}")
 
 
 def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], Any]:
-    """All losses as a matrix; or those that a sparse array holds, and the array in canonical CSR format."""
+    """Return losses as a matrix and None; or the entries of a sparse array, and the array in canonical CSR format."""
     if np.ma.isMaskedArray(losses):
         raise InputError(f"{name} must not be a masked array: none of them may be missing")
     try:
@@ -214,14 +221,14 @@ def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], 
         )
     if isinstance(rows, np.ndarray):
         return rows, None
-    # A sparse array may be made of columns that it does not have: scipy does not look.
+    # scipy does not check that the entries lie inside the columns.
     if rows.nnz and not 0 <= rows.indices.min() <= rows.indices.max() < rows.shape[1]:
         raise InputError(f"{name} must not be a sparse array with entries outside of its columns")
     return rows.data, rows
 
 
 def _canonical(losses: Any) -> Any:
-    """A sparse array in CSR format with every entry once; a copy where it is not."""
+    """Return a sparse array in CSR format with every entry once; a copy where it is not."""
     if losses.format == "csr" and losses.has_canonical_format:
         return losses
     # Repeated entries are summed, which must not overflow.
@@ -230,47 +237,26 @@ def _canonical(losses: Any) -> Any:
     return rows
 
 
-def _rounded(values: NDArray[Any], dtype: np.dtype[Any], wrong: InputError) -> NDArray[Any]:
-    """The nearest levels, of any shape, some rows at a time."""
-    levels = np.empty(values.shape, dtype=dtype)
-    most = np.iinfo(dtype).max
-    step = max(1, BLOCK_LOSSES // max(1, values[:1].size))
-    for start in range(0, len(values), step):
-        part = values[start : start + step].astype(np.float64)
-        if not (part.min() >= 0 and part.max() <= 1):
-            raise wrong
-        levels[start : start + step] = np.rint(part * most)
-    return levels
-
-
-def _csr(like: Any, levels: NDArray[Any]) -> Any:
-    """A CSR array with these levels where the other has its losses."""
-    return type(like)((levels, like.indices, like.indptr), shape=like.shape)
-
-
-TYPE_OF_LEVELS: dict[int, np.dtype[Any]] = {255: np.dtype(np.uint8), 65535: np.dtype(np.uint16)}
-"""How losses in [0, 1] may be counted, and the integers that hold exactly those levels."""
+def _like(sparse: Any, levels: NDArray[Any]) -> Losses:
+    """Return the levels, placed as the entries of a sparse array if there is one."""
+    return levels if sparse is None else type(sparse)((levels, sparse.indices, sparse.indptr), shape=sparse.shape)
 
 
 def check_top_level(levels: Any) -> int:
     """Return the level of a loss of 1, which must be 255 or 65535.
 
     Raises:
-        InputError: another value.
+        InputError: it is another value.
     """
     if levels not in TYPE_OF_LEVELS:
         raise InputError("must be 255 or 65535", argument="levels")
     return int(levels)
 
 
-BLOCK_ROUNDS = 257
-"""Rounds whose levels are surely summed without overflow in integers twice as wide."""
-
-
 @final
 @dataclass(frozen=True)
 class DenseRows:
-    """Rounds as a matrix of levels."""
+    """Levels of some rounds as a matrix."""
 
     values: NDArray[Any] = field(repr=False)
 
@@ -281,11 +267,11 @@ class DenseRows:
         return DenseRows(self.values[part])
 
     def column(self, expert: int) -> Integers:
-        """One expert's level in every round."""
+        """Return one expert's level in every round."""
         return self.values[:, expert].astype(np.int64)
 
     def sums(self) -> Integers:
-        """The sum over all rounds for every expert."""
+        """Return every expert's sum over all rounds."""
         total = np.zeros(self.values.shape[1], dtype=np.int64)
         wide = np.uint16 if self.values.dtype == np.uint8 else np.uint32
         for start in range(0, len(self.values), BLOCK_ROUNDS):
@@ -296,7 +282,7 @@ class DenseRows:
 @final
 @dataclass(frozen=True)
 class SparseRows:
-    """The same where most levels are zero: for each round a stretch of experts and their levels, as in a CSR array."""
+    """Levels of some rounds where most are zero: the arrays of a CSR array, of which slices share all but `starts`."""
 
     starts: NDArray[Any] = field(repr=False)
     experts: NDArray[Any] = field(repr=False)
@@ -311,14 +297,14 @@ class SparseRows:
         return SparseRows(self.starts[first : max(first, last) + 1], self.experts, self.values, self.width)
 
     def column(self, expert: int) -> Integers:
-        """One expert's level in every round."""
+        """Return one expert's level in every round."""
         found = np.flatnonzero(self.experts[self._inside] == expert) + self.starts[0]
         column = np.zeros(len(self), dtype=np.int64)
         column[np.searchsorted(self.starts, found, side="right") - 1] = self.values[found]
         return column
 
     def sums(self) -> Integers:
-        """The sum over all rounds for every expert."""
+        """Return every expert's sum over all rounds."""
         # Doubles hold these sums exactly: below 2**53, by far.
         total = np.bincount(self.experts[self._inside], weights=self.values[self._inside], minlength=self.width)
         return total.astype(np.int64)
@@ -332,10 +318,10 @@ Rows = DenseRows | SparseRows
 
 
 def rows_of(losses: Any, experts: int, levels: int) -> Rows:
-    """Checked levels, shape (rounds, experts), as rows.
+    """Return levels of shape (rounds, experts) as rows, after checking them.
 
     Raises:
-        InputError: not a matrix of this width, or not the unsigned integers that hold exactly these levels.
+        InputError: losses are no matrix of this width, or no integers of the type that holds exactly these levels.
     """
     dtype = TYPE_OF_LEVELS[levels]
     if getattr(losses, "ndim", 0) != 2 or losses.shape[1] != experts or losses.dtype != dtype:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
@@ -62,7 +62,7 @@ class Alternative:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON values."""
-        return {"method": self.method, "regret_bound": self.regret_bound, "holds": self.holds}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ExpertsPlan:
     stddev: float | None
     regret_bound: float
     expected_switches: float
-    alternatives: tuple[Alternative, ...] = field(default=())
+    alternatives: tuple[Alternative, ...] = ()
 
     def __repr__(self) -> str:
         promise = f"epsilon={float_above(self.epsilon)}, delta={float_above(self.delta)}"
@@ -214,30 +214,12 @@ class Question:
     loss_bits: int
 
     def plan(
-        self,
-        batch: int,
-        rate: Fraction,
-        redraw: Fraction,
-        stddev: float | None,
-        regret_bound: float,
-        expected_switches: float,
+        self, batch: int, rate: Fraction, redraw: Fraction, stddev: float | None, regret_bound: float, switches: float
     ) -> ExpertsPlan:
         """Return a plan with these parameters, which does not yet know its method and alternatives."""
-        return ExpertsPlan(
-            method="",
-            experts=self.promise.experts,
-            horizon=self.promise.horizon,
-            epsilon=self.promise.epsilon,
-            delta=self.promise.delta,
-            neighbors=self.neighbors,
-            loss_bits=self.loss_bits,
-            batch=batch,
-            rate=rate,
-            redraw=redraw,
-            stddev=stddev,
-            regret_bound=regret_bound,
-            expected_switches=expected_switches,
-        )
+        promise = self.promise
+        asked = promise.experts, promise.horizon, promise.epsilon, promise.delta, self.neighbors, self.loss_bits
+        return ExpertsPlan("", *asked, batch, rate, redraw, stddev, regret_bound, switches)
 
     def part(self, epsilon: Fraction, **changes: Any) -> "Question":
         """Return the question for a share of epsilon and half of delta."""
@@ -252,7 +234,8 @@ def _checked(d: int, horizon: int, epsilon: Any, delta: Any, neighbors: str, los
         raise InputError("must be at most 10^9 and horizon at most 10^12", argument="d")
     share = decimal(delta, "delta")
     if not 0 <= share < 1 or 0 < share < MIN_DELTA:
-        raise InputError(f"must lie in [1e-200, 1), or be 0 for the method {_pure()}", argument="delta")
+        pure = " or ".join(repr(name) for name, each in METHODS.items() if each.pure)
+        raise InputError(f"must lie in [1e-200, 1), or be 0 for the method {pure}", argument="delta")
     if neighbors not in NEIGHBORS:
         raise InputError("must be 'replace' or 'zero-out'", argument="neighbors")
     if loss_bits not in (8, 16):
@@ -293,19 +276,12 @@ class Method:
         return "for any losses" if self.worst_case else "for independent draws of one law only"
 
 
-def _pure() -> str:
-    """Return the names of the methods that need no delta."""
-    return " or ".join(repr(name) for name, each in METHODS.items() if each.pure)
-
-
 def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
     """Return the methods that this delta admits; refuse one that it does not, or that does not exist."""
     if method != "auto" and method not in METHODS:
         raise InputError(f"must be one of: auto, {', '.join(METHODS)}", argument="method")
     admitted = {name: each for name, each in METHODS.items() if delta or each.pure}
-    if (method == "auto" and not any(each.by_itself for each in admitted.values())) or (
-        method not in {"auto", *admitted}
-    ):
+    if not (any(each.by_itself for each in admitted.values()) if method == "auto" else method in admitted):
         raise InputError(
             "must be positive, such as 1e-6: with delta = 0 there is only the method 'doubling', for losses that "
             "are independent draws of one law",
@@ -324,13 +300,10 @@ def _chosen(method: Method, question: Question, wanted: bool) -> ExpertsPlan | N
         return None
 
 
-def _switching_plan(
-    question: Question, chains: int, *, redraw: Fraction | None = None, batch: int | None = None
-) -> ExpertsPlan:
-    """Plan a learner that keeps its action for a while."""
-    promise = question.promise
-    found = tuned(promise, chains, redraw=redraw, batch=batch)
-    switches = switches_bound(float(found.rate), found.batch, float(found.redraw), promise.horizon)
+def _switching_plan(question: Question, chains: int, **fixed: Any) -> ExpertsPlan:
+    """Plan a learner that keeps its action for a while; `redraw` or `batch` may be fixed."""
+    found = tuned(question.promise, chains, **fixed)
+    switches = switches_bound(float(found.rate), found.batch, float(found.redraw), question.promise.horizon)
     return question.plan(found.batch, found.rate, found.redraw, None, found.bound, switches)
 
 

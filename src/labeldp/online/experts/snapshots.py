@@ -1,4 +1,4 @@
-"""Settings, epochs, states that go on once."""
+"""Snapshots of learners: their settings, epochs and secret states as plain values, and states continued only once."""
 
 import hashlib
 import io
@@ -7,35 +7,45 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
-from importlib import import_module
-from pkgutil import walk_packages
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from labeldp.online.charging import RoundsMechanism
+from labeldp.online.experts.doubling import BothState, DoublingState
 from labeldp.online.experts.kernel import Actions, Kernel, Losses
+from labeldp.online.experts.lazy import LazyState, WeightsState
 from labeldp.online.experts.planning import ExpertsPlan, plan_experts
+from labeldp.online.experts.softmax import SoftmaxState
+from labeldp.online.noisy_sums import SumsState
+from labeldp.online.tree import TreeState
 from labeldp.privacy import InputError, Path, Randomness
 
 SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 """The first line of every stored state."""
-_ROOM = "labeldp.online."
+SNAPSHOT_FORMAT = 1
+FIRST_EPOCH_ROUNDS = 1024
+"""The length of the first epoch where the horizon is not known; each further epoch has twice as many rounds."""
+_STATES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (LazyState, WeightsState, SoftmaxState, SumsState, TreeState, DoublingState, BothState)
+}
+"""The states that a snapshot may hold, by name."""
 NOT_A_STATE = "state is not one that state_dict() gave, or it is of another version of labeldp, or it was changed"
 
 
 def freeze(state: Any) -> dict[str, Any]:
-    """A kernel's state as plain JSON values and a list of arrays; everything in it is as secret as the state."""
+    """Return a kernel's state as plain JSON values and a list of arrays: all of them as secret as the state."""
     arrays: list[Any] = []
     return {"tree": _frozen(state, arrays), "arrays": arrays}
 
 
 def thaw(frozen: Mapping[str, Any]) -> Any:
-    """The inverse of `freeze`. Only states of this package are made; no code of the snapshot runs.
+    """Return the state that `freeze` was given. It makes states of learners only and runs no code of the snapshot.
 
     Raises:
-        InputError: not what `freeze` gives.
+        InputError: frozen is not what `freeze` returns.
     """
     try:
         return _thawed(frozen["tree"], [np.array(array) for array in frozen["arrays"]])
@@ -44,9 +54,9 @@ def thaw(frozen: Mapping[str, Any]) -> Any:
 
 
 def dump_state(state: Mapping[str, Any]) -> bytes:
-    """What `state_dict()` gave, as bytes for a file that only its owner may read: as secret as the losses.
+    """Return what `state_dict()` gave as bytes, for a file that only its owner may read: as secret as the losses.
 
-    Its first line says so. The format holds numbers and arrays, never code.
+    The first line says so. The format holds numbers and arrays, never code.
     """
     frozen = state["state"]
     buffer = io.BytesIO()
@@ -58,10 +68,10 @@ def dump_state(state: Mapping[str, Any]) -> bytes:
 
 
 def load_state(content: bytes) -> dict[str, Any]:
-    """The inverse of `dump_state`.
+    """Return the state that `dump_state` was given.
 
     Raises:
-        InputError: not such bytes, or damaged ones.
+        InputError: content is not what `dump_state` returns, or it is damaged.
     """
     if not isinstance(content, bytes | bytearray | memoryview):
         raise InputError("content must be bytes, such as dump_state gives")
@@ -76,24 +86,24 @@ def load_state(content: bytes) -> dict[str, Any]:
 
 
 class Tickets:
-    """Which states of which runs were gone on from, in this process: each of them once."""
+    """Records which states of which runs were continued in this process: each of them once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._claimed: dict[tuple[str, int], bytes] = {}
 
     def claim(self, run: str, rounds: int, owner: bytes) -> bool:
-        """Take the one right to go on from a state; False where another owner has it."""
+        """Take the right to continue from a state and return True; return False if another owner has it."""
         with self._lock:
             return self._claimed.setdefault((run, rounds), owner) == owner
 
     def claimed(self, run: str, rounds: int) -> bool:
-        """Whether somebody went on from a state."""
+        """Return whether somebody continued from a state."""
         return (run, rounds) in self._claimed
 
 
 def _frozen(value: Any, arrays: list[Any]) -> Any:
-    """One value of a state; arrays are copied out."""
+    """Return a value of a state as plain JSON values, and append copies of its arrays to `arrays`."""
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         arrays.append(value.copy())
         return {"array": len(arrays) - 1}
@@ -113,12 +123,12 @@ def _frozen(value: Any, arrays: list[Any]) -> Any:
 
 
 def _thawed(tree: Any, arrays: list[Any]) -> Any:
-    """The inverse of `_frozen`."""
+    """Return the value that `_frozen` was given."""
     if not isinstance(tree, dict):
         return tree
     if "kind" in tree:
         inner = {name: _thawed(value, arrays) for name, value in tree["fields"].items()}
-        return _kind(tree["kind"])(**inner)
+        return _STATES[tree["kind"].partition(":")[2]](**inner)
     [(form, value)] = tree.items()
     if form == "array":
         return arrays[value]
@@ -127,35 +137,12 @@ def _thawed(tree: Any, arrays: list[Any]) -> Any:
     return {"tuple": tuple, "list": list}[form](_thawed(item, arrays) for item in value)
 
 
-def _kind(name: str) -> Any:
-    """The state of a learner by its name, wherever it stood when it was stored, and nothing else."""
-    module, _, symbol = name.partition(":")
-    if not module.startswith(_ROOM) or symbol not in _kinds():
-        raise InputError(NOT_A_STATE)
-    return _kinds()[symbol]
-
-
-@cache
-def _kinds() -> dict[str, Any]:
-    """The state of every learner, by its name."""
-    room = import_module(_ROOM.rstrip("."))
-    modules = [import_module(each.name) for each in walk_packages(room.__path__, _ROOM)]
-    found = [(name, value, module) for module in modules for name, value in vars(module).items()]
-    return {
-        name: value
-        for name, value, module in found
-        if name.endswith("State") and is_dataclass(value) and value.__module__ == module.__name__
-    }
-
-
-SNAPSHOT_FORMAT = 1
-FIRST_EPOCH_ROUNDS = 1024
-"""Rounds of the first epoch where the horizon is not known; each further epoch has twice as many."""
+_cached_plan = lru_cache(maxsize=64)(plan_experts)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The public arguments of a learner."""
+    """The public arguments of `PrivateExperts`."""
 
     d: int
     horizon: int | None
@@ -166,26 +153,19 @@ class Settings:
     loss_bits: int
 
     def mechanism(self, number: int, run: str) -> tuple[ExpertsPlan, RoundsMechanism[Kernel[Any]]]:
-        """Plan and cost of an epoch; there is one epoch where the horizon is known."""
+        """Return an epoch's plan and its rounds as a mechanism; there is one epoch where the horizon is known."""
         rounds = FIRST_EPOCH_ROUNDS << number if self.horizon is None else self.horizon
-        plan = _plan(self, rounds)
+        plan = _cached_plan(**asdict(replace(self, horizon=rounds)))
         return plan, RoundsMechanism(plan.kernel(), rounds, plan.to_json(), run)
 
     def path(self, number: int, run: str) -> Path:
-        """Where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
+        """Return where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
         return () if self.horizon is not None else ((run, number),)
-
-
-@lru_cache(maxsize=64)
-def _plan(settings: Settings, rounds: int) -> ExpertsPlan:
-    """Made once: it takes a while, and is a function of public arguments."""
-    s = settings
-    return plan_experts(s.d, rounds, s.epsilon, s.delta, s.method, s.neighbors, s.loss_bits)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """A stretch of rounds with a plan of its own, so many of them played."""
+    """A stretch of rounds with its own plan, of which `seen` rounds were played."""
 
     number: int
     plan: ExpertsPlan
@@ -195,23 +175,23 @@ class Epoch:
 
     @property
     def left(self) -> int:
-        """How many rounds are to come."""
+        """The number of rounds to come."""
         return self.mechanism.rounds - self.seen
 
     def check_left(self) -> None:
-        """Refuse to go on after the last round."""
+        """Raise InputError after the last round."""
         if not self.left:
             raise InputError(f"the horizon of {self.mechanism.rounds:,} rounds is over")
 
     def played(self, levels: Losses, rng: Randomness) -> tuple["Epoch", Actions]:
-        """After more rounds, and what was played in them."""
+        """Return the epoch after more rounds, and the experts that were played in them."""
         state, actions = self.mechanism.kernel.update(self.state, levels, rng=rng)
         return replace(self, seen=self.seen + levels.shape[0], state=state), actions
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A learner between two rounds: public settings, and a secret state.
+    """A learner between two rounds: public settings and a secret state.
 
     `simulated` says whether anything was drawn from a seeded generator.
     """
@@ -224,7 +204,7 @@ class Snapshot:
     epoch: Epoch = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values and arrays; secret."""
+        """Return the snapshot as plain values and arrays: secret."""
         return {
             "warning": SECRET_WARNING,
             "format": SNAPSHOT_FORMAT,
@@ -241,10 +221,10 @@ class Snapshot:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "Snapshot":
-        """The inverse of `to_dict`.
+        """Return the snapshot that `to_dict` was given.
 
         Raises:
-            InputError: something else, or a plan that this version of labeldp would not make.
+            InputError: value is something else, or has a plan that this version of labeldp would not make.
         """
         try:
             settings = Settings(**value["settings"])
