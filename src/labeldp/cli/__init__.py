@@ -1,4 +1,4 @@
-"""The command line: parse, call one workflow, print. Heavy imports wait until a command needs them."""
+"""The command line: parse options, call one workflow, print. Heavy modules are imported when a command needs them."""
 
 import os
 import sys
@@ -7,7 +7,6 @@ from importlib import import_module
 import click
 
 __all__ = ["COMMANDS", "cli", "main"]
-
 _EPILOG = "Every command has examples: labeldp COMMAND --help."
 
 
@@ -23,18 +22,18 @@ COMMANDS = {
     "reproduce": "labeldp.cli.reproduce:reproduce",
     "demo": "labeldp.cli.fit:demo",
 }
-"""Every command, by name: its file is imported when it is asked for."""
+"""Where each command is defined, by name; its module is imported when the command is used."""
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are asked for, so that each starts fast."""
+    """A group that imports a command only when it is used, so that each starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import and return a command, None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
@@ -55,7 +54,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; every mistake of a user ends in one line on stderr and exit status 1."""
+    """Run the command line; report a user's mistake as one line on stderr and exit with status 1."""
     # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -77,7 +76,7 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Return what a user is told of an error; None where it is not the user's."""
+    """Return the sentence that tells a user of an error, None if the error is a bug."""
     from labeldp.privacy import LabelDPError
 
     if isinstance(error, LabelDPError):

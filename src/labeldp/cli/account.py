@@ -1,4 +1,4 @@
-"""The commands of `labeldp account`: parse, call one function, print. No data and no ledger is touched."""
+"""labeldp account llp, lba: options and words. No data and no ledger is read."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Examples:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What is to be found: a delta at an epsilon, an epsilon at a delta, or what keeps both."""
+    """What a command is to find: a delta at an epsilon, an epsilon at a delta, or a parameter that keeps both."""
 
     epsilon: str | None
     delta: str | None
     solve_for: str | None
 
     def checked(self, unknowns: tuple[str, ...], given: dict[str, Any]) -> _Asked:
-        """Return the same, or one sentence that says which options go together."""
+        """Return the question itself, after checking that its options go together."""
         from labeldp.privacy import InputError
 
         if self.solve_for is None:
@@ -56,14 +56,18 @@ class _Asked:
         return self
 
     def found(self, bags: Any, delta_at: Callable[..., float], epsilon_at: Callable[[], float]) -> dict[str, Any]:
-        """Return the numbers of an answer."""
+        """Return the numbers of the answer, for JSON."""
         asked = self.epsilon if self.epsilon is not None else epsilon_at()
-        ends = [delta_at(bags, min(asked, 1e6) if isinstance(asked, float) else asked, end=end) for end in _ENDS]
-        finite = float(asked) if math.isfinite(float(asked)) else None
-        return {"epsilon": finite, "delta": ends[0], "delta_lower": ends[1], **bags.to_json()}
+        at = min(asked, 1e6) if isinstance(asked, float) else asked
+        return {
+            "epsilon": float(asked) if math.isfinite(float(asked)) else None,
+            "delta": delta_at(bags, at, end="upper"),
+            "delta_lower": delta_at(bags, at, end="lower"),
+            **bags.to_json(),
+        }
 
     def answer(self, found: dict[str, Any], value: float | None = None) -> str:
-        """Return the first sentence of an answer; its numbers are rounded against us."""
+        """Return the first sentence of the answer, with its numbers rounded up."""
         from labeldp.privacy import rounded_up_text
 
         delta = rounded_up_text(found["delta"])
@@ -77,11 +81,8 @@ class _Asked:
         return f"epsilon = {rounded_up_text(found['epsilon'])} at delta = {self.delta}"
 
 
-_ENDS = "upper", "lower"
-
-
 def _integer(text: str | None, name: str) -> int | None:
-    """Read a count, written as 256 or as 1e6."""
+    """Parse a whole number, written as 256 or as 1e6; None stays None."""
     from labeldp.privacy import InputError, decimal
 
     if text is None:
@@ -93,7 +94,7 @@ def _integer(text: str | None, name: str) -> int | None:
 
 
 def _range(text: str) -> tuple[str, ...]:
-    """Read the two ends of a range, as they were written."""
+    """Split a range into its two ends, as they were written."""
     from labeldp.privacy import InputError
 
     ends = tuple(part.strip() for part in text.split(","))
@@ -161,7 +162,7 @@ def llp(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
 
 
 def _llp_words(bags: Any) -> list[str]:
-    """Return what the bags are and what kind of number was printed, in sentences."""
+    """Return sentences that describe the bags and the kind of number that was printed."""
     from labeldp.privacy import decimal_text, rounded_up_text
 
     low, high = (decimal_text(float(end)) for end in bags.label_range)
@@ -179,7 +180,7 @@ def _llp_words(bags: Any) -> list[str]:
 
 
 def _noisy_words(bags: Any) -> str:
-    """Return which labels are noisy: so many, or in the limit a share."""
+    """Return in words how many labels are noisy; in the limit, which share."""
     from labeldp.privacy import decimal_text
 
     share = decimal_text(float(bags.fraction))
@@ -205,7 +206,7 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     falls below --residual. Noise of that variance on each released sum of labels replaces the condition.
     """
     from labeldp.mechanisms import HiddenBag, lba_delta, lba_required_residual
-    from labeldp.privacy import rounded_up_text
+    from labeldp.privacy import decimal, rounded_up_text
 
     residual: Any = given["residual"]
     asked = _Asked(epsilon, delta, solve_for).checked(("residual",), {"residual": residual})
@@ -220,7 +221,9 @@ def lba(epsilon: str | None, delta: str | None, solve_for: str | None, as_json: 
     bag = HiddenBag(residual, **design)
     found = asked.found(bag, lba_delta, lambda: bag.privacy_loss().epsilon(delta))
     value = found["residual_square"] if solve_for else None
-    reachable = _reachable(bag, _integer(given["size"], "--size"))
+    low, high = (decimal(end, "label_range") for end in bag.label_range)
+    size = _integer(given["size"], "--size")
+    reachable = size is None or decimal(bag.residual_square, "residual_square") <= size * ((high - low) / 2) ** 2
     words = (_CONDITION if reachable else _NOISE).format(rounded_up_text(found["residual_square"]))
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join([asked.answer(found, value), words]))
 
@@ -232,16 +235,8 @@ _NOISE = """With noise of variance {0} on each released sum of labels; no bag of
 residual by itself."""
 
 
-def _reachable(bag: Any, size: int | None) -> bool:
-    """Return whether some labels of a bag of this size have the residual; True where no size is given."""
-    from labeldp.privacy import decimal
-
-    low, high = (decimal(end, "label_range") for end in bag.label_range)
-    return size is None or decimal(bag.residual_square, "residual_square") <= size * ((high - low) / 2) ** 2
-
-
 def _cross(given: dict[str, str | None]) -> str | float:
-    """Return what --cross says, or its bound from --size."""
+    """Return --cross, or its bound from --size."""
     from labeldp.mechanisms import cross_bound
     from labeldp.privacy import InputError, decimal
 

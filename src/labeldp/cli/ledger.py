@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from labeldp.privacy import Charge
 
 GRID = 2
-"""Of a range that is only declared: every grid is the same domain."""
+"""The grid of a declared range; ranges that differ in the grid alone are the same domain."""
 
 SECRECY = (
     "This file holds the keys to the noise of every release: it is as secret as the labels. "
@@ -22,10 +22,10 @@ SECRECY = (
 
 
 def describe_ledger(path: str) -> str:
-    """Return the datasets of a ledger with their budgets and releases, as text.
+    """Describe the datasets of a ledger, with their budgets and releases.
 
     Raises:
-        LedgerError: there is no such file, or it is not a ledger.
+        LedgerError: the file does not exist, or is not a ledger.
     """
     from labeldp.curator import LedgerFile
     from labeldp.privacy import LedgerError
@@ -39,7 +39,7 @@ def describe_ledger(path: str) -> str:
 
 
 def _dataset(account: DatasetLedger) -> str:
-    """Return one dataset: its budget, what was spent, and each release in a line."""
+    """Describe one dataset: its budget, what was spent, and each release in a line."""
     from labeldp.curator import times
 
     lines = [balance_line(account)]
@@ -62,12 +62,12 @@ def _dataset(account: DatasetLedger) -> str:
 
 
 def _when(created: str) -> str:
-    """Return a moment as people write it."""
+    """Return an ISO 8601 time as people write it."""
     return created[:19].replace("T", " ") + " UTC"
 
 
 def _cost(charge: Charge) -> str:
-    """Return the epsilon of a charge, at the delta that was asked for where that is not 0."""
+    """Return the epsilon of a charge, at the requested delta if that is not 0."""
     from labeldp.privacy import decimal_text, float_above, requested_delta, rounded_up_text
 
     bound, delta = charge.loss.max_loss, requested_delta([charge])
@@ -77,14 +77,14 @@ def _cost(charge: Charge) -> str:
 
 
 def describe_budget(path: str, name: str) -> str:
-    """Return the line of a dataset in the ledger file `path`."""
+    """Return the line on the budget of a dataset in the ledger file `path`."""
     from labeldp.curator import LedgerFile
 
     return balance_line(LedgerFile(path).dataset(name))
 
 
 def balance_line(account: DatasetLedger) -> str:
-    """Return what a dataset may cost and has cost, as a line."""
+    """Return a dataset's budget and what was spent of it, as a line."""
     from labeldp.privacy import rounded_up_text
 
     budget = account.budget
@@ -103,20 +103,20 @@ def add_dataset(
     change: bool = False,
     why: str | None = None,
 ) -> str:
-    """Add a dataset with its budget, or change budget or declared domain of one; say so in a sentence.
+    """Add a dataset with its budget, or change the budget or declared domain of one; return a sentence on the result.
 
     Args:
         path: the ledger file.
         name: the dataset's name.
-        epsilon, delta: the budget; with `change` None leaves it as it is.
-        classes, interval: what labels can be, as on a command line, or None.
-        change: whether the dataset is there already.
-        why: the reason of a change, which the ledger keeps.
+        epsilon, delta: the budget; with `change`, None leaves it as it is.
+        classes, interval: the domain of the labels, as on a command line, or None.
+        change: whether to change an existing dataset.
+        why: the reason for a change, which the ledger keeps.
 
     Raises:
-        InputError: an argument is missing, or goes with `change` only.
-        LedgerError: the dataset has another budget or domain already, or, with `change`, is not there.
-        BudgetExceeded: with `change`: more was spent already.
+        InputError: an argument is missing, or needs `change`.
+        LedgerError: the dataset has another budget or domain already or, with `change`, does not exist.
+        BudgetExceeded: with `change`, more was spent already.
     """
     from labeldp.curator import LedgerFile
     from labeldp.privacy import Budget, InputError

@@ -12,6 +12,7 @@ from labeldp.cli.options import (
     FILE,
     align_columns,
     flags_in_errors,
+    note,
     online_options,
     progress,
     suggest_budget_change,
@@ -42,7 +43,7 @@ def online() -> None:
 
 
 class _PlanCommand(click.Command):
-    """A command whose help ends with a line on each method, imported when the help is shown."""
+    """A command whose help ends with a line for each method; methods are imported only when the help is shown."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from labeldp.online import METHODS
@@ -114,7 +115,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
             dataset=dataset,
             revision=revision,
             progress=show,
-            note=lambda sentence: click.echo(sentence, err=True),
+            note=note,
         )
     click.echo(certificate.at(wanted.delta))
     if ledger is not None and dataset is not None:
@@ -123,11 +124,11 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
 
 
 WIDTH = 110
-"""Of sentences, in characters."""
+"""The most characters in a line of sentences."""
 
 
 def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chosen: Any) -> ExpertsPlan:
-    """Return the plan for numbers as a command line has them, such as 1e5.
+    """Return the plan for the numbers of a command line, such as 1e5.
 
     Raises:
         InputError: an argument is out of range.
@@ -140,7 +141,6 @@ def plan_online(*, experts: Any, horizon: Any, epsilon: Any, delta: Any, **chose
 
 def online_plan_lines(plan: ExpertsPlan) -> list[str]:
     """Return the lines that `labeldp online plan` prints."""
-
     from labeldp.privacy import decimal_text
 
     def most(bound: float) -> str:
@@ -161,14 +161,14 @@ def online_plan_lines(plan: ExpertsPlan) -> list[str]:
 
 
 def _amount(number: float) -> str:
-    """Return a bound in whole numbers, rounded up; small ones in three digits."""
+    """Return a bound rounded up: to a whole number from 100 on, else to three digits."""
     from labeldp.privacy import rounded_up_text
 
     return f"{-int(-number // 1):,}" if number >= 100 else rounded_up_text(number, 3)
 
 
 def _notes(plan: ExpertsPlan) -> list[str]:
-    """Return what the numbers mean, and where they mean little."""
+    """Return sentences on what the numbers mean, and on bounds that say little."""
     from labeldp.online import METHODS
 
     notes = [

@@ -1,4 +1,4 @@
-"""Options that commands share; progress."""
+"""Options, messages and progress that commands share."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 P = ParamSpec("P")
-
 R = TypeVar("R")
+
+FILE = click.Path(dir_okay=False, path_type=str)
+PATH = click.Path(path_type=str)
 
 
 def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let the errors of a command name its options as they are typed, in the place of arguments of functions.
+    """Return a decorator that makes a command's errors name options as they are typed, not arguments of functions.
 
     Args:
-        others: the flags of arguments that have another name than the option.
+        others: the flags of arguments whose names differ from the option's.
     """
 
     def decorate(command: Callable[P, R]) -> Callable[P, R]:
@@ -41,7 +43,7 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
 
 @contextmanager
 def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
-    """Add to a refusal by the budget the command that changes it."""
+    """Add the command that changes a budget to any BudgetExceeded of the body."""
     from labeldp.privacy import BudgetExceeded
 
     try:
@@ -52,7 +54,7 @@ def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
 
 
 def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
-    """Say of each epsilon above 10, on stderr, how little it promises; what is no number is refused elsewhere."""
+    """Warn on stderr about each epsilon above 10; what is not a number is refused elsewhere."""
     from labeldp.privacy import InputError, decimal, weak_promise
 
     for each in epsilons:
@@ -62,13 +64,8 @@ def warn_if_weak(*epsilons: Any, about: str = "one label") -> None:
                 click.echo(sentence, err=True)
 
 
-FILE = click.Path(dir_okay=False, path_type=str)
-
-PATH = click.Path(path_type=str)
-
-
 def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a decorator that adds options to a command, in the order in which its help names them."""
+    """Return a decorator that adds options to a command, in the order of its help."""
 
     def decorate(command: Any) -> Any:
         for option in reversed(options):
@@ -79,7 +76,7 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
-    """Add the options that every command on private labels shares."""
+    """Add the options of every command on private labels."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -104,7 +101,7 @@ domain_options = add_options(
     click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
     click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
 )
-"""The options that declare what labels can be."""
+"""The options that declare the domain of the labels."""
 
 bag_options = add_options(
     click.option("--size", type=int, help="Bags: records in the smallest one."),
@@ -118,11 +115,11 @@ bag_options = add_options(
     click.option("--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."),
     click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
 )
-"""The options of mechanisms on bags; None where they were not given."""
+"""The options of mechanisms on bags."""
 
 
 class _MethodOption(click.Option):
-    """The option whose help lists the online methods: they are imported when the help is shown."""
+    """An option whose help lists the online methods, which are imported only when the help is shown."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         from labeldp.online import METHODS
@@ -131,49 +128,40 @@ class _MethodOption(click.Option):
         return super().get_help_record(ctx)
 
 
-def online_options(command: Any) -> Any:
-    """Add the options of a learner of rounds, whether it is planned or played."""
-    options = [
-        click.option(
-            "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
-        ),
-        click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost."),
-        click.option(
-            "--method",
-            default="auto",
-            show_default=True,
-            metavar="NAME",
-            cls=_MethodOption,
-        ),
-        click.option(
-            "--neighbors",
-            type=click.Choice(["replace", "zero-out"]),
-            default="replace",
-            show_default=True,
-            help="What may become of a round's losses unnoticed: any others, or none.",
-        ),
-        click.option(
-            "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+online_options = add_options(
+    click.option(
+        "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
+    ),
+    click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost."),
+    click.option("--method", default="auto", show_default=True, metavar="NAME", cls=_MethodOption),
+    click.option(
+        "--neighbors",
+        type=click.Choice(["replace", "zero-out"]),
+        default="replace",
+        show_default=True,
+        help="What may become of a round's losses unnoticed: any others, or none.",
+    ),
+    click.option(
+        "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
+    ),
+)
+"""The options of an online learner, whether it is planned or run."""
 
 
 def note(sentence: str) -> None:
+    """Print a sentence on stderr."""
     click.echo(sentence, err=True)
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of cells as lines with aligned columns, however wide; the last column is not padded."""
+    """Return rows of cells as lines with aligned columns; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
-    """Show a progress line on a terminal; yield a function of a text and a share in [0, 1], or None."""
+    """Show a progress bar; yield a function of a text and a share in [0, 1], or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

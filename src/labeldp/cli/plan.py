@@ -74,7 +74,7 @@ def plan(
 
 
 WIDTH = 110
-"""Of sentences, in characters."""
+"""The most characters in a line of sentences."""
 
 PROTECTED = {"label": "labels", "full": "features too"}
 
@@ -97,30 +97,25 @@ def plan_lines(plan: RecordsPlan) -> list[str]:
 
 
 def times(multiple: float) -> str:
-    """Return a multiple to two or three digits."""
+    """Return a multiple in two or three digits, such as "1.25 x"."""
     if multiple >= 1e6:
         return f"10^{log10(multiple):.0f} x"
-    return (
-        f"{multiple:,.0f} x" if multiple >= 99.5 else f"{multiple:.2g} x" if multiple >= 9.95 else f"{multiple:.2f} x"
-    )
+    if multiple >= 99.5:
+        return f"{multiple:,.0f} x"
+    return f"{multiple:.2g} x" if multiple >= 9.95 else f"{multiple:.2f} x"
 
 
 def _about(asked: Question) -> str:
-    """Return what was asked, as a sentence."""
-    labels = (
-        f"{asked.classes} classes"
-        if asked.classes
-        else f"labels with {asked.moments:g} moments"
-        if asked.moments
-        else ""
-    )
+    """Return the question as a sentence."""
     if asked.interval:
         labels = f"labels from {asked.interval[0]:g} to {asked.interval[1]:g}"
+    else:
+        labels = f"{asked.classes} classes" if asked.classes else f"labels with {asked.moments or 0:g} moments"
     return f"{asked.task.capitalize()}: {asked.records:,} records, {_counted(asked.dimension, 'feature')}, {labels}."
 
 
 def _file_lines(plan: RecordsPlan) -> list[str]:
-    """Return what the file says, as lines."""
+    """Return the lines on the file, if one was given."""
     found = plan.features
     if found is None:
         return []
@@ -134,7 +129,7 @@ def _file_lines(plan: RecordsPlan) -> list[str]:
 
 
 def _cells(row: PlanRow) -> list[str]:
-    """Return one row of the table."""
+    """Return the cells of one row of the table."""
     cells = [f"{row.epsilon:g}", row.trust, PROTECTED[row.protection], times(row.relative_records)]
     cells += [f"N^-{row.exponent:.2g}", f"{row.noise:.2g}"]
     cells += [f"{row.off_by:.2g}"] if row.off_by is not None else []
@@ -144,7 +139,7 @@ def _cells(row: PlanRow) -> list[str]:
 
 
 def _learner(row: PlanRow) -> str:
-    """Return which learner to take, and its size."""
+    """Return which learner to use and its tuning."""
     if row.neighbors is not None:
         return f"neighbors: {row.neighbors:,}"
     cells = f"{row.cells:,} of {row.cell_records:,.0f} records"
@@ -155,7 +150,7 @@ def _learner(row: PlanRow) -> str:
 
 
 def _notes(plan: RecordsPlan) -> list[str]:
-    """Return how to read the table, and where records are too few."""
+    """Return sentences on how to read the table and on promises with too few records."""
     asked = plan.question
     classes = asked.task == "classification"
     moves = "from one class to the other" if classes else "by half of the labels' range"

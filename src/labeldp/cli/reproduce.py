@@ -1,4 +1,4 @@
-"""The commands of `labeldp reproduce`: parse, call one workflow, print."""
+"""labeldp reproduce multistage, rates, aggregation, online: options and words."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def online(data: str | None, out: str, **options: Any) -> None:
 
 
 def _reproduced(run: Any, grid: Any, write: Any, out: str, word: str) -> None:
-    """Make the runs of a grid, publish all that is in the folder, and say where."""
+    """Run a grid, write the tables and figures of all runs in the folder, and print their paths."""
     publish = partial(write, folder=out)
     with progress(word) as show:
         results = run(grid, out=out, told=partial(click.echo, err=True), publish=publish, progress=show)

@@ -312,13 +312,9 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "N
 """Texts that only say that nothing is there."""
 
 NUMBER = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?inf(inity)?$"
-
 BOOLEAN = r"(?i)^(true|false)$"
-
 DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 

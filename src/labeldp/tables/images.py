@@ -160,9 +160,7 @@ def _require_only(label: str, path: Path) -> None:
 
 
 Result = TypeVar("Result")
-
 CHUNK_BYTES = 1 << 20
-
 IMAGE_SHAPES = "shape (n, height, width) or (n, height, width, 3), at least one image"
 
 
@@ -218,13 +216,9 @@ def fill(stream: BinaryIO, array: NDArray[np.uint8]) -> None:
 
 
 IMAGES = ("images", "X", "x")
-
 TRAIN = ("{}", "train_{}", "{}_train")
-
 TEST = ("test_{}", "{}_test")
-
 ARCHIVE_NEEDED = "a NumPy archive (.npz) of plain arrays, as numpy.savez writes it, is needed"
-
 SHOWN_ARRAYS = 12
 
 
@@ -316,7 +310,6 @@ IDX_IMAGES = re.compile(
 )
 
 UNSIGNED_BYTES = 8
-
 GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -389,9 +382,7 @@ def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
 
 
 CIFAR_SIDE = 32
-
 CIFAR_BYTES = 3 * CIFAR_SIDE * CIFAR_SIDE
-
 LABELS_10 = ("labels",)
 
 LABELS_100 = ("coarse_labels", "labels")
@@ -452,11 +443,8 @@ def _records(path: Path, length: int) -> NDArray[np.uint8]:
 
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
-
 GRAY = ("1", "L")
-
 COLOR = ("RGB", "RGBA", "P")
-
 FOLDER_NEEDED = "8-bit PNG or JPEG files, gray or RGB, are needed"
 
 

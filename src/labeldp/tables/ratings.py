@@ -16,9 +16,7 @@ from labeldp.tables.images import LabeledArrays, array_names, parse_or_refuse, r
 from labeldp.tables.reading import open_table
 
 STARS = (1, 5)
-
 COLUMNS = ("user_id", "movie_id", "rating")
-
 CSV_COLUMNS = ("userId", "movieId", "rating")
 
 NEEDED = (

@@ -23,7 +23,6 @@ BLOCK_ROWS = 1 << 18
 """Rows of a table that are read at a time."""
 
 SHOWN_COLUMNS = 12
-
 NO_HEADER = "its first row was read as the column names: does it have a header row?"
 
 
@@ -172,11 +171,8 @@ def _head(path: Path) -> bytes:
 
 
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
-
 DELIMITERS = ",\t;|"
-
 CHUNK_BYTES = 1 << 20
-
 BLOCK_BYTES = 1 << 20
 
 
@@ -291,7 +287,6 @@ def _complaint(path: Path, error: Exception) -> str:
 
 
 QUOTE = ord('"')
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -350,9 +345,7 @@ class QuoteCheck:
 
 
 PARQUET_MAGIC = b"PAR1"
-
 SUFFIXES = (".parquet", ".pq")
-
 BUFFER_BYTES = 1 << 20
 
 
@@ -402,9 +395,7 @@ def _parquet_complaint(path: Path, error: Exception) -> str:
 
 
 Result = TypeVar("Result")
-
 Explain = Callable[[Exception], str]
-
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 

@@ -119,9 +119,7 @@ def _missing(column: str) -> str:
 
 
 RecordIds = NDArray[np.int64] | NDArray[np.uint64] | list[bytes]
-
 BUCKETS = 256
-
 HELD_IDS = 1 << 20
 
 

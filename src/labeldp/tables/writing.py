@@ -235,9 +235,7 @@ def _document(path: Path) -> bytes:
 
 
 METADATA_KEY = b"labeldp.certificate"
-
 CERTIFICATE_SUFFIX = ".certificate.json"
-
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 

@@ -1,7 +1,7 @@
-"""Bias against noise in one cell, with the constants of our mechanisms: what privacy costs before any data is seen.
+"""The balance of bias and noise in one cell, with the constants of our mechanisms: what privacy costs before any data.
 
-The sum is the one that the proofs minimize; here the noise has its true variance and not its order. In these units the
-regression function moves by at most 1 across the unit cube, and of numbers 1 is half of the range.
+The proofs minimize the same sum, with the order of the noise in place of its variance. The unit is the most that the
+regression function moves across the unit cube; for numbers it is half of the range.
 """
 
 import math
@@ -12,24 +12,24 @@ from labeldp.privacy import InputError, check_choice, check_integer, check_posit
 from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
 
 SPREAD = 0.5
-"""The default standard deviation of the labels of like records, where half of the range is 1."""
+"""The default standard deviation of the labels of similar records, in units of half the range."""
 
 MIN_RECORDS_INSIDE = 1e-9
-"""No cube expects fewer records: such a balance says that there is no scatter to speak of."""
+"""The fewest records expected in a cube; a smaller optimum means that labels hardly scatter."""
 
 MIN_EPSILON = 1e-9
-"""Smaller values are refused: nothing can be learned."""
+"""The smallest epsilon that is accepted; nothing can be learned with less."""
 
 
 @dataclass(frozen=True)
 class CellNoise:
-    """The variance of the answer in a cell that holds n of N records: what labels scatter, and what privacy adds.
+    """The variance of the answer in a cell with n of N records: the scatter of labels and the noise of privacy.
 
     Args:
-        scatter: of one record's label around its mean, divided by n.
-        record: of the noise on one record's label, times T²/n.
-        cell: of the noise on one cell, times T²/n².
-        everyone: of the noise that every record adds to every cell, times T² N/n².
+        scatter: variance of one record's label around its mean; counts 1/n times.
+        record: variance of the noise on one record's label; counts T²/n times.
+        cell: variance of the noise on one cell; counts T²/n² times.
+        everyone: variance of the noise that every record adds to every cell; counts T² N/n² times.
     """
 
     scatter: float
@@ -54,12 +54,12 @@ class CellNoise:
 
 @dataclass(frozen=True)
 class Balance:
-    """Where bias and noise are balanced.
+    """The cube at which squared bias plus variance is least.
 
     Args:
-        side: h, of the cubes, at most 1.
-        inside: n, records in one.
-        reach: T, for labels with moments; 1 for others.
+        side: h, side of the cubes, at most 1.
+        inside: n, records in a cube.
+        reach: T, clipping radius of labels with moments; 1 for others.
         error: squared bias plus variance.
     """
 
@@ -72,14 +72,14 @@ class Balance:
 def cell_noise(
     *, task: str, trust: str = "local", protection: str = "label", epsilon: Any = None, spread: float = SPREAD
 ) -> CellNoise:
-    """Return the noise of a cell's answer: of classes the difference between the shares of the two that lead, and tie.
+    """Return the noise of a cell's answer; for classes, of the difference between the shares of the leading two.
 
     Args:
         task: "classification", "regression" or "heavy-tailed".
         trust: "local" or "central".
         protection: "label", "full" or "none".
         epsilon: of the release; without protection it may be missing.
-        spread: standard deviation of the labels of like records, for numbers; half of the range is 1.
+        spread: standard deviation of the labels of similar records, for numbers, in units of half the range.
 
     Source: `docs/proofs/planning.md`, for the mechanisms of Zhao, eq. (11), (17), (20), (23), (31), (33) and (36).
     """
@@ -111,7 +111,7 @@ def cell_noise(
 def balance(
     *, records: float, noise: CellNoise, dimension: int, beta: float = 1.0, moments: float = math.inf
 ) -> Balance:
-    """Return the side of cubes, and for heavy tails the clipping radius, with the least squared bias plus variance.
+    """Find the side of cubes, and for heavy tails the clipping radius, with the least squared bias plus variance.
 
     h^(2β) + (T^(1-p)/(p-1))² + variance of the noise with n = N h^d records.
 
@@ -146,7 +146,7 @@ def balance(
 def relative_records(
     *, records: float, dimension: int, beta: float = 1.0, moments: float = math.inf, noise: CellNoise
 ) -> float:
-    """Return how many times N records need to be for the error without privacy, with this noise.
+    """Return how many times N records are needed with this noise for the error of N records without privacy.
 
     Args:
         records: N.
@@ -167,5 +167,5 @@ def relative_records(
 
 
 def _reach(added: float, order: float) -> float:
-    """The clipping radius at which T² times the noise and (T^(1-p)/(p-1))² add up to least."""
+    """Return the clipping radius T that minimizes T² times the noise plus (T^(1-p)/(p-1))²."""
     return math.inf if added == 0 else (added * (order - 1)) ** (-1 / (2 * order))

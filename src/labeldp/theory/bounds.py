@@ -1,4 +1,4 @@
-"""Bounds from above and below."""
+"""Upper bounds of private gradient descent, and lower bounds that no label-private learner beats."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from labeldp.privacy import Floats, InputError, Integers, check_integer, check_p
 
 
 def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float:
-    """The expected excess risk of the last of n projected gradient steps η_t = D/(G √t): 2DG (2 + ln(n+1))/√(n+1).
+    """Bound the expected excess risk after n projected gradient steps η_t = D/(G √t): 2DG (2 + ln(n+1))/√(n+1).
 
-    Use it with `response_moment` or `normal_moment` for the sharpest bound of a loss whose gradients are known.
+    Use it with `response_moment` or `normal_moment` for the sharpest bound of a loss with known gradients.
 
     Args:
         records: n, each used once, drawn independently.
@@ -31,7 +31,7 @@ def last_iterate_bound(records: int, *, diameter: float, moment: float) -> float
 def response_sgd_bound(
     records: int, *, classes: int, epsilon: Any, diameter: float, lipschitz: float, outside: float = 0.0
 ) -> float:
-    """The expected excess population risk of one pass of `lp_rr_sgd`, for any convex loss that is L-Lipschitz.
+    """Bound the expected excess population risk of one pass of `lp_rr_sgd`, for any convex L-Lipschitz loss.
 
     Args:
         records: n.
@@ -53,9 +53,9 @@ def response_sgd_bound(
 def normal_sgd_bound(
     records: int, *, classes: int, epsilon: Any, delta: Any, diameter: float, lipschitz: float
 ) -> float:
-    """The expected excess population risk of one pass of `lp_normal_sgd`, for any convex loss that is L-Lipschitz.
+    """Bound the expected excess population risk of one pass of `lp_normal_sgd`, for any convex L-Lipschitz loss.
 
-    For a loss with a known spread of its gradients `last_iterate_bound` with `normal_moment` is smaller.
+    `last_iterate_bound` with `normal_moment` is smaller for a loss whose gradients have a known spread.
 
     Args:
         records: n.
@@ -111,7 +111,7 @@ def debiased_gap_bound(
 
 
 def linear_complexity(records: int, *, radius: float, norm: float) -> float:
-    """The Rademacher complexity of x -> ⟨w, x⟩ with |w| at most `radius` and |x| at most `norm`: radius · norm / √n.
+    """Bound the Rademacher complexity of x -> ⟨w, x⟩ for |w| ≤ `radius` and |x| ≤ `norm`: radius · norm / √n.
 
     Source: Ghazi, eq. (20), by Cauchy and Schwarz and Jensen: E|Σ σ_i x_i| is at most √(Σ|x_i|²).
     """
@@ -121,17 +121,17 @@ def linear_complexity(records: int, *, radius: float, norm: float) -> float:
 
 
 def _amplification(classes: int, epsilon: Any, least: int = 2) -> float:
-    """(e^ε + 2k - 3)/(e^ε - 1): Σ|v_k| for the weights v of a debiased label, and the range of the debiased loss."""
+    """Return (e^ε + 2k - 3)/(e^ε - 1): Σ|v_k| for the weights v of a debiased label, and the debiased loss's range."""
     decay = math.exp(-float(positive_epsilon(epsilon)))
     return (1 + (2 * check_integer(classes, "classes", least) - 3) * decay) / (1 - decay)
 
 
 MAX_COPIES = 20.0
-"""Copies with a joint epsilon above this add nothing: the bound of a group falls with e^(-epsilon)."""
+"""The largest joint epsilon of copies that is tried: beyond, the bound of a group falls with e^(-epsilon)."""
 
 
 def erm_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float, lipschitz: float) -> float:
-    """The excess empirical risk that no (epsilon, delta) label-private learner beats on some n records.
+    """Return the excess empirical risk that no (epsilon, delta) label-private learner beats on some n records.
 
     DL/(2√n) · (1 - √((e^ε + δ)/(e^ε + 1))).
 
@@ -151,7 +151,7 @@ def erm_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float
 
 
 def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: float, lipschitz: float) -> float:
-    """Return `erm_lower_bound` where each vector stands k times, for the best k: about 0.076 DL/√(εn) for δ = 0.
+    """Return `erm_lower_bound` with each vector repeated k times, for the best k: about 0.076 DL/√(εn) for δ = 0.
 
     k equal labels that change together are private with kε and δ (e^(kε) - 1)/(e^ε - 1), and count as one record of
     `erm_lower_bound`; records that are left over have no features.
@@ -178,9 +178,9 @@ def repeated_lower_bound(records: int, *, epsilon: Any, delta: float, diameter: 
 
 
 def lower_rate(records: int, *, epsilon: Any, diameter: float, lipschitz: float) -> float:
-    """DL/√(εn): how the excess population risk must fall with n and ε at best, for epsilon at most 1.
+    """Return DL/√(εn), the rate at which the excess population risk falls at best, for epsilon at most 1.
 
-    A rate, not a bound: constants and logarithms are left out.
+    It is a rate, not a bound: constants and logarithms are left out.
 
     Source: Ghazi, Proposition 12.
     """
@@ -193,12 +193,12 @@ def lower_rate(records: int, *, epsilon: Any, diameter: float, lipschitz: float)
 
 @dataclass(frozen=True)
 class HardInstance:
-    """Records whose labels must all be learned: each of m unit vectors has a random sign of its own.
+    """Records whose labels must all be learned: m unit vectors, each with its own random sign.
 
     Args:
         features: rows of the identity, shape (n, m).
         labels: 0 or 1, shape (n,).
-        copies: how often each vector stands in it.
+        copies: how often each vector is repeated.
     """
 
     features: Floats = field(repr=False)
@@ -206,7 +206,7 @@ class HardInstance:
     copies: int
 
     def excess(self, weights: Floats, *, diameter: float, lipschitz: float) -> float:
-        """The excess empirical risk of weights, shape (m,), under `UnitVectorLoss`: the optimum is known.
+        """Return the excess empirical risk of weights, shape (m,), under `UnitVectorLoss`, whose optimum is known.
 
         Source: Ghazi, Proposition 13: the least risk is -DL/(2√m), at weights D/(2√m) times the signs.
         """
@@ -216,7 +216,7 @@ class HardInstance:
 
 
 def hard_instance(vectors: int, *, rng: np.random.Generator, copies: int = 1) -> HardInstance:
-    """The instance of the lower bounds: m unit vectors with random labels of two classes, each `copies` times.
+    """Return the instance of the lower bounds: m unit vectors with random labels of two classes, each `copies` times.
 
     Args:
         vectors: m; the features have m columns.

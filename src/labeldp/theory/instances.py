@@ -16,17 +16,17 @@ from labeldp.privacy import Floats, InputError, Integers, check_integer, check_n
 from labeldp.theory.rates import check_smoothness, critical_side
 
 MAX_CUBES = 1 << 24
-"""Bumps beyond this do not fit a test."""
+"""The most cubes of an instance."""
 
 MAX_BOXES = 1 << 22
-"""Boxes of an exact integral beyond this do not fit in memory."""
+"""The most boxes of an exact integral."""
 
 
 @dataclass(frozen=True)
 class Cubes:
     """M^d cubes of side 1/M that tile [0, 1]^d; features lie in the inner half of each, along every axis.
 
-    The gaps are what makes the function smooth: it may change its sign between two cubes, where no features are.
+    The gaps make the function smooth: it changes its sign between two cubes, where there are no features.
 
     Args:
         per_axis: M.
@@ -61,17 +61,17 @@ class Cubes:
         return np.ravel_multi_index(tuple(places.T), (self.per_axis,) * self.dimension).astype(np.int64)
 
     def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
-        """Features, shape (n, d), uniform on the inner halves, and the cube of each."""
+        """Draw features, shape (n, d), uniformly on the inner halves; return them and the cube of each."""
         cubes = rng.integers(0, self.count, check_integer(records, "records"))
         corners = np.stack(np.unravel_index(cubes, (self.per_axis,) * self.dimension), axis=1)
         inside = 0.25 + 0.5 * rng.random((cubes.size, self.dimension))
         return (corners + inside) / self.per_axis, cubes
 
     def boxes(self, lines: ArrayLike = ()) -> tuple[Floats, Floats]:
-        """The boxes into which lines cut the inner halves: their centers, shape (b, d), and their probabilities.
+        """Cut the inner halves by lines into boxes; return their centers, shape (b, d), and their probabilities.
 
         Args:
-            lines: positions at which every axis is cut beside the edges of the inner halves.
+            lines: positions at which every axis is cut, besides the edges of the inner halves.
         """
         starts = (np.arange(self.per_axis)[:, None] + [0.25, 0.75]) / self.per_axis
         edges = np.unique(np.concatenate([starts.ravel(), np.asarray(lines, dtype=float).ravel()]))
@@ -107,9 +107,9 @@ class _OnCubes(ABC):
 
 @dataclass(frozen=True)
 class HardClasses(_OnCubes):
-    """Classes that all but tie: in each of some cubes a random one is likelier than all others by the height.
+    """Classes that nearly tie: in some cubes a random class is likelier than all others by the height.
 
-    Everywhere else all K classes are as likely. For K = 2 this is eq. (46).
+    Elsewhere all K classes are equally likely. For K = 2 this is eq. (46).
 
     Args:
         cubes: where features lie.
@@ -127,12 +127,12 @@ class HardClasses(_OnCubes):
 
     @property
     def bayes_risk(self) -> float:
-        """The probability that the best classifier errs."""
+        """Error probability of the best classifier."""
         share = float(np.mean(self.winners >= 0))
         return (1 - 1 / self.classes) * (1 - share * self.height)
 
     def probabilities(self, features: ArrayLike) -> Floats:
-        """P(class given features), shape (n, K)."""
+        """Return P(class given features), shape (n, K)."""
         winners = self.winners[self.cubes.index(features)]
         heights = np.where(winners >= 0, self.height, 0.0)
         table = np.repeat((1 - heights)[:, None] / self.classes, self.classes, axis=1)
@@ -140,7 +140,7 @@ class HardClasses(_OnCubes):
         return table
 
     def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Integers]:
-        """Features, shape (n, d), and labels 0 to K-1, shape (n,)."""
+        """Draw features, shape (n, d), and labels 0 to K-1, shape (n,)."""
         features, cubes = self.cubes.draw(records, rng)
         winners = self.winners[cubes]
         sure = (rng.random(cubes.size) < self.height) & (winners >= 0)
@@ -153,9 +153,9 @@ class HardClasses(_OnCubes):
 
 @dataclass(frozen=True)
 class HardValues(_OnCubes):
-    """Numbers whose mean is the height or its negative, by the random sign of each cube.
+    """Numbers whose mean is plus or minus the height, by the random sign of each cube.
 
-    A label is T, 0 or -T: with T = 1 and no zeros it is bounded, and else its moments are.
+    A label is T, 0 or -T. With T = 1 and no zeros labels are bounded; else their moments are.
 
     Args:
         cubes: where features lie.
@@ -179,15 +179,15 @@ class HardValues(_OnCubes):
 
     @property
     def bayes_risk(self) -> float:
-        """The squared error of the true mean."""
+        """Mean squared error of the true mean."""
         return self.share * self.reach**2 - self.height**2
 
     def mean(self, features: ArrayLike) -> Floats:
-        """The mean label given features, shape (n,)."""
+        """Return the mean label given features, shape (n,)."""
         return np.asarray(self.height * self.signs[self.cubes.index(features)], dtype=np.float64)
 
     def draw(self, records: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Features, shape (n, d), and labels in {-T, 0, T}, shape (n,)."""
+        """Draw features, shape (n, d), and labels in {-T, 0, T}, shape (n,)."""
         features, cubes = self.cubes.draw(records, rng)
         words = rng.random(cubes.size)
         above = 0.5 * (self.share + self.height / self.reach * self.signs[cubes])
@@ -287,13 +287,13 @@ def heavy_values(
 
 
 def critical_cells(*, constant: float = 1.0, **setting: Any) -> int:
-    """The number of cubes along each axis that is hardest for so many records: their side is near `critical_side`.
+    """Return the hardest number of cubes along each axis for a number of records: their side is near `critical_side`.
 
-    For a slope take it for the most records, and records of fewer cubes by `critical_records`: rounding to
-    whole cubes bends lines.
+    To measure a slope, use it for the most records, and find the records of fewer cubes by `critical_records`:
+    rounding to whole cubes bends lines.
 
     Args:
-        constant: of the side: more makes the bumps wider, and easier to learn.
+        constant: multiplies the side; larger bumps are easier to learn.
         setting: the arguments of `critical_side`.
 
     Source: Zhao, eq. (59), (111), (138), (172) and (198).
@@ -302,7 +302,7 @@ def critical_cells(*, constant: float = 1.0, **setting: Any) -> int:
 
 
 def _height(per_axis: int, beta: Any, margin: Any, dimension: int, amplitude: Any) -> float:
-    """The height of the bumps."""
+    """Return the height of the bumps, after checking that it is at most 1."""
     check_nonnegative(margin, "margin")
     height = check_positive(amplitude, "amplitude") * per_axis ** -check_smoothness(beta, margin, dimension)
     if height > 1:
@@ -311,5 +311,5 @@ def _height(per_axis: int, beta: Any, margin: Any, dimension: int, amplitude: An
 
 
 def _signs(cubes: Cubes, rng: np.random.Generator) -> Integers:
-    """A random sign for each cube."""
+    """Draw a random sign for each cube."""
     return 2 * rng.integers(0, 2, cubes.count) - 1

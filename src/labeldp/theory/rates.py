@@ -1,7 +1,7 @@
 """Rates at which the excess risk falls with the records: Table I of Zhao, corrected.
 
-Rates leave constants out: they compare, they do not predict. What privacy costs with the constants of our mechanisms
-is in `labeldp.theory.balance`.
+Rates leave constants out: they compare, they do not predict. `labeldp.theory.balance` has what privacy costs with the
+constants of our mechanisms.
 """
 
 import math
@@ -42,7 +42,7 @@ SOURCES = {
     ("heavy-tailed", "local", "full"): "Zhao, Table I, after Berrett, Györfi and Walk (2021)",
     ("heavy-tailed", "central", "full"): "Zhao, Theorem 14 (2)",
 }
-"""Where each row of Table I is proved; without protection all rows are known results that Table I repeats."""
+"""Where each row of Table I is proved; rows without protection are known results."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Term:
     """One term of a rate: (records · epsilon^power / logarithm)^-exponent.
 
     Args:
-        exponent: of the records.
-        power: how epsilon stands beside the records: 0, 1 or 2.
-        capped: an epsilon above 1 counts as 1.
+        exponent: exponent of the records.
+        power: exponent of epsilon: 0, 1 or 2.
+        capped: whether an epsilon above 1 counts as 1.
     """
 
     exponent: float
@@ -117,7 +117,7 @@ def rate_terms(
 
 
 def exponent(**setting: Any) -> float:
-    """The a of risk ~ N^-a as the records N grow and epsilon stays: the least exponent of the terms.
+    """Return a where the risk falls as N^-a for fixed epsilon: the smallest exponent of the terms.
 
     Args:
         setting: the arguments of `rate_terms`.
@@ -158,9 +158,10 @@ def records_for(risk: float, *, epsilon: Any = None, classes: int = 2, **setting
 
 
 def critical_side(*, records: float, epsilon: Any = None, classes: int = 2, **setting: Any) -> float:
-    """The side h of cubes, up to a constant, that balances bias and noise: the rate is h^(2β), of classes h^(β(γ+1)).
+    """Return the side h of cubes, up to a constant, that balances bias and noise.
 
-    A cube then holds about records · h^d records: the number of neighbors where neighbors are used.
+    The rate is h^(2β), for classes h^(β(γ+1)). A cube holds about records · h^d records, which is also the number of
+    neighbors for a learner that uses them.
 
     Args:
         records: N, at least 1.
@@ -198,19 +199,20 @@ def sample_multiplier(
     versus_trust: str | None = None,
     **setting: Any,
 ) -> float:
-    """Return how many times the records of another promise one promise needs for the same risk.
+    """Return how many times the records of another promise a promise needs for the same risk.
 
     Args:
-        records: N of the other.
-        epsilon: of both.
-        trust: of the one.
-        protection: of the one.
-        versus: the protection of the other; by default no privacy at all.
-        versus_trust: the trust of the other; by default the same.
+        records: N, under the other promise.
+        epsilon: privacy parameter of both.
+        trust: trust of this promise.
+        protection: what this promise protects.
+        versus: what the other promise protects; nothing by default.
+        versus_trust: trust of the other promise; the same by default.
         setting: `task`, `dimension` and the rest, as `rate` takes them.
 
     Returns:
-        1/(ε² ∧ 1) for local labels of classes or of an interval against no privacy; below 1 where the one needs less.
+        The ratio: 1/(ε² ∧ 1) for local labels of classes or of an interval against no privacy; below 1 where this
+        promise needs less.
 
     Source: Zhao, Remark 1 and Table I.
     """
@@ -246,19 +248,19 @@ def check_moments(moments: Any) -> float:
 
 
 def _risk_power(task: str, beta: float, margin: float) -> float:
-    """The a of risk ~ h^a for cubes of side h."""
+    """Return a where the risk is h^a for cubes of side h."""
     return beta * (margin + 1) if task == "classification" else 2 * beta
 
 
 def _side_terms(**setting: Any) -> list[Term]:
-    """The terms whose sum is the critical side: those of the rate, each a power of its own side."""
+    """Return the terms whose sum is the critical side: the sides of the terms of the rate."""
     terms = rate_terms(**{**setting, "margin": 0.0})
     power = _risk_power(setting["task"], setting.get("beta", 1.0), 0.0)
     return [Term(term.exponent / power, term.power, term.capped) for term in terms]
 
 
 def _tail(task: str, moments: Any) -> float:
-    """p/(p - 1) for labels with p moments, 1 for bounded ones: how tails slow privacy down."""
+    """Return p/(p - 1) for labels with p moments and 1 for bounded ones, the factor by which tails slow privacy."""
     order = check_moments(moments) if task == "heavy-tailed" else math.inf
     return 1.0 if order == math.inf else order / (order - 1)
 
@@ -275,7 +277,7 @@ def _numbers(records: Any, epsilon: Any, classes: Any, *, task: str, **setting: 
 
 
 def _solve(terms: Sequence[Term], value: float, numbers: tuple[float, float, float]) -> float:
-    """The records at which the sum of terms is `value`: it lies where the largest term is all or its share of it."""
+    """Return the records at which the terms add up to `value`: where the largest is between its share and all of it."""
     _, epsilon, logarithm = numbers
     low = max(term.records(value, epsilon, logarithm) for term in terms)
     high = max(term.records(value / len(terms), epsilon, logarithm) for term in terms)

@@ -1,4 +1,4 @@
-"""The main job on data that scikit-learn brings: from a table to a certified model and its report."""
+"""A demonstration on a data set of scikit-learn: from a table to a certified model and its report."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +15,10 @@ from labeldp.workflows.fit.run import Progress, Render, fit_file
 from labeldp.workflows.fit.settings import FitSettings
 
 CLASSES = "malignant,benign"
-
 DATASET = "patients"
 
 BUDGET = Budget(10)
-"""For life: some demos at different epsilons, and then no more."""
+"""The lifetime budget of all demos in one directory."""
 
 
 def run_demo(
@@ -32,26 +31,28 @@ def run_demo(
 ) -> str:
     """Learn who is ill from scikit-learn's breast cancer table, with the diagnosis as the private label.
 
-    A part of the table plays a public test file. All demos in a directory are charged to one dataset, whatever
-    their epsilon, because they are about the same labels. The same demo again finishes at once: its labels were
-    released already, and its report stands.
+    A part of the table serves as a public test file. All demos in a directory are charged to one dataset, because
+    they are about the same labels. Running the same demo again finishes at once: its labels were released already, and
+    its report exists.
 
     Args:
-        out: a directory for the tables, the ledger and the model; made if it is not there.
-        epsilon: what the model costs.
+        out: a directory for the tables, the ledger and the model; created if it does not exist.
+        epsilon: privacy parameter of the model.
         render: turns the summary into the report.
         note: called with sentences for the user.
-        progress: called with what is being done and the share of the work that is done.
+        progress: called with a description and the share of the work that is done.
 
     Returns:
         The path of the report.
 
     Raises:
-        InputError: the directory cannot be used, or holds other tables under the demo's names.
+        InputError: the directory cannot be used, or holds other files under the names of the demo's tables.
         BudgetExceeded: earlier demos left too little.
     """
     say = note or (lambda sentence: None)
-    settings = _settings(epsilon)
+    settings = FitSettings.parse(
+        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
+    )
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,23 +77,8 @@ def run_demo(
     return str(model / REPORT)
 
 
-def _settings(epsilon: str) -> FitSettings:
-    return FitSettings.parse(
-        label="diagnosis",
-        classes=CLASSES,
-        epsilon=epsilon,
-        delta="0",
-        dataset=DATASET,
-        revision=None,
-        features=None,
-        model="auto",
-        stages=1,
-        prior="none",
-    )
-
-
 def _set_budget(path: Path, say: Callable[[str], None]) -> None:
-    """Give the labels their budget before the first demo; a budget that stands is kept."""
+    """Set the budget of the labels before the first demo; an existing one is kept."""
     ledger = LedgerFile(path)
     if not ledger.exists or DATASET not in ledger.datasets():
         ledger.add(DATASET, BUDGET)
@@ -100,7 +86,7 @@ def _set_budget(path: Path, say: Callable[[str], None]) -> None:
 
 
 def _write_tables(train: Path, test: Path) -> None:
-    """Write the table, a quarter of it as the public test file; never replace a file."""
+    """Write the table, a quarter of it as the public test file, without replacing any file."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()

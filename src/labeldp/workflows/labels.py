@@ -1,4 +1,4 @@
-"""The labels of a file as the core takes them."""
+"""Encode the label column of a file in its domain."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from labeldp.tables import TableFile, distinct_labels, label_numbers
 
 
 def domain_in_file(domain: Domain) -> Domain:
-    """Return the domain under the names that its labels have in a file: classes are texts there."""
+    """Return the domain with its labels as a file holds them: the names of classes are texts there."""
     return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
 
 
 def check_kind(table: TableFile, label: str, domain: Domain) -> None:
-    """Refuse a label column by its type, which is public: no label is read.
+    """Check the type of the label column, which is public; no label is read.
 
     Raises:
-        InputError: numbers are needed, or what can be written as text.
+        InputError: the column holds neither numbers, for an interval, nor what can be written as text, for classes.
     """
     empty = pa.RecordBatch.from_arrays([pa.nulls(0, table.schema([label]).types[0])], names=[label])
     if isinstance(domain, Interval):
@@ -30,7 +30,7 @@ def check_kind(table: TableFile, label: str, domain: Domain) -> None:
 
 
 def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
-    """Return the codes of a block's labels, shape (rows,), of a domain from `domain_in_file`; as private as they.
+    """Return the private codes of a block's labels, shape (rows,), in a domain from `domain_in_file`.
 
     Raises:
         DomainError: a label is missing or outside of the domain; the message does not say which, where or how many.
@@ -40,6 +40,6 @@ def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
             return domain.encode(label_numbers(batch, label))
         texts, places = distinct_labels(batch, label)
         return np.asarray(domain.encode(texts)[places])
-    except InputError as error:  # of another kind than the domain's, as the cells of a CSV file tell
+    except InputError as error:  # cells of a CSV file that are not of the domain's kind
         words = str(error)
     raise DomainError(words)

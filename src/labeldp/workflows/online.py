@@ -1,4 +1,4 @@
-"""Run_online."""
+"""Private online learning on a file of losses: which column to play in each row, by blocks."""
 
 import hashlib
 import hmac
@@ -55,24 +55,33 @@ from labeldp.workflows.parsing import count
 from labeldp.workflows.release import Progress
 
 BLOCK_CELLS = 1 << 22
-"""Losses that are played at a time; other blocks are another request, with other coins."""
+"""How many losses are played at a time. Another size is another request, with other coins."""
 
 COLUMNS = ("round", "expert")
 
 STATE_VERSION = 2
-"""The version of what waits in OUT.unfinished."""
+"""The version of the files in OUT.unfinished."""
+
+RUN_FILE, STATE_FILE, ACTIONS_FILE = "run.json", "state", "actions"
+ACTION_TYPE = np.dtype("<i4")
+
+DRAFT_NAME = re.compile(rf"\.{re.escape(RUN_FILE)}(\.[0-9a-f]+)?\.partial")
+"""The name of a draft that a run leaves behind if it dies before its folder says whose it is."""
+
+PANDAS_INDEX = "__index_level_0__"
+"""The name that pandas gives to an index without a name in a Parquet file."""
 
 
 @dataclass(frozen=True)
 class OnlineRun:
-    """What is asked of a run; all of it is public.
+    """The public settings of a run.
 
     Args:
-        epsilon, delta: the privacy parameters that the whole horizon costs.
+        epsilon, delta: privacy parameters of the whole horizon.
         method, neighbors, loss_bits: see `PrivateExperts`.
-        horizon: the number of rounds that is charged; by default the number of rows of the file, which is then public.
-        levels: whether the file holds integers from 0 to 2^loss_bits - 1 in the place of losses in [0, 1].
-        experts: the columns that are experts, at least two; by default all.
+        horizon: number of rounds to charge for; by default the number of rows of the file, which is then public.
+        levels: whether the file holds integers from 0 to 2^loss_bits - 1 instead of losses in [0, 1].
+        experts: the columns that are experts, at least two; all by default.
     """
 
     epsilon: Any
@@ -92,7 +101,7 @@ class OnlineRun:
             raise InputError("must be 8 or 16", argument="loss_bits")
 
     def plan(self, experts: int, rows: int) -> tuple[ExpertsPlan, int]:
-        """The plan, and the number of rounds that it is for."""
+        """Return the plan and the number of rounds that it covers."""
         rounds = self.horizon or rows
         if rows > rounds:
             raise InputError(f"must be at least the number of rows, {rows:,}, not {rounds:,}", argument="horizon")
@@ -100,7 +109,7 @@ class OnlineRun:
         return plan_experts(experts, rounds, *settings), rounds
 
     def request(self, names: tuple[str, ...], *account: Any) -> str:
-        """Return a digest of all that is asked for, and of the account that pays."""
+        """Return a digest of the settings and of the account that pays."""
         asked = {name: str(value) for name, value in vars(self).items()}
         return hashlib.sha256(
             json.dumps([STATE_VERSION, BLOCK_CELLS, asked, names, [str(each) for each in account]]).encode()
@@ -118,25 +127,27 @@ def run_online(
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
-    """Decide every row of a file of losses, in private: which column is played, before the row is seen.
+    """Choose privately, for each row of a file of losses, which column to play before the row is seen.
 
     Columns are experts, and their names are public; rows are rounds, in order. The file is read twice by blocks, first
-    to check every loss, then to play: memory grows with a block, not with the file. What was played waits beside the
-    output, in OUT.unfinished, until all is done: the same command goes on there after an interrupt.
+    to check every loss, then to play, so memory grows with a block and not with the file. Until the run is complete,
+    its decisions are kept beside the output, in OUT.unfinished; after an interrupt the same command continues there.
 
     Args:
         data: a CSV or Parquet file of numbers.
-        run: what is asked for.
-        out: the output, .parquet or .csv (.csv.gz …), which must not exist: a row for each round, with its number from
-            1 on and the name of the expert.
-        ledger: a ledger file to charge; made if it is not there. The same plan for the same losses is then the same
-            release: its decisions are the same again, and cost nothing. Without one nothing remembers a finished run,
-            and another run of the same losses is another release.
-        dataset: the name of the losses in it. The first one of a ledger that is made is added with this run's epsilon
-            and delta as its whole budget, and `note` is told.
+        run: the settings.
+        out: a new .parquet or .csv (.csv.gz …) file: for each round its number, from 1, and the name of the expert.
+        ledger: a ledger file to charge, created if it does not exist. The same plan for the same losses is then the
+            same release: its decisions are the same again, and cost nothing. Without a ledger nothing remembers a
+            finished run, and another run on the same losses is another release.
+        dataset: the name of the losses in the ledger. The first dataset of a new ledger is added with this run's
+            epsilon and delta as its whole budget, and `note` is told.
         revision: names another file of losses; see `LedgerFile.dataset`.
         progress: called after each block.
         note: called with a sentence that the user should read.
+
+    Returns:
+        The certificate of the decisions.
 
     Guarantee: a run is charged before its first action is drawn, and once, however often it is interrupted; actions
         leave when all rounds are played; whoever goes on from what was kept, or from a copy of it, makes the same
@@ -151,7 +162,9 @@ def run_online(
     name, target, budget = _named(ledger, dataset, revision), _free(Path(out)), Budget(run.epsilon, run.delta)
     table = open_table(data)
     losses = LossFile(table, experts_of(table, run.experts), run, progress)
-    account = _account(ledger, name, revision, budget)
+    account: Ledger | DatasetLedger = Ledger(budget, name)
+    if ledger is not None:
+        account = LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
     with (
         unfinished(target, run.request(losses.names, ledger, name, revision)) as place,
         release_writer(target, COLUMNS, released="expert") as writer,
@@ -170,13 +183,13 @@ def run_online(
         if note and certificate.entries[0] in before:
             note("These losses were charged for this plan before: the decisions are the same, and cost nothing.")
         losses.play(mechanism, place, digests, rows, coins)
-        publish(place, losses.names, rows, writer)
+        place.publish(losses.names, rows, writer)
         writer.certify(certificate.to_json())
     return certificate
 
 
 def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
-    """Return the name of the losses, where ledger and name go together."""
+    """Return the name of the losses, after checking that `ledger`, `dataset` and `revision` go together."""
     if ledger is None and dataset is not None:
         raise InputError("must be given with ", Argument("dataset"), ": the file that is charged", argument="ledger")
     if ledger is not None and dataset is None:
@@ -194,7 +207,7 @@ def _named(ledger: Any, dataset: str | None, revision: str | None) -> str:
 
 
 def _free(target: Path) -> Path:
-    """Return a path at which an output can appear."""
+    """Return the path of the output, after checking that it does not exist and its directory does."""
     if os.path.lexists(target):
         raise InputError(f": {target} exists already; choose another name or remove it first", argument="out")
     if not target.parent.is_dir():
@@ -202,24 +215,16 @@ def _free(target: Path) -> Path:
     return target
 
 
-def _account(ledger: Any, name: str, revision: str | None, budget: Budget) -> Ledger | DatasetLedger:
-    """Return the ledger to charge; in memory where no file is named."""
-    if ledger is None:
-        return Ledger(budget, name)
-    return LedgerFile(ledger).dataset(name, revision=revision, budget=budget)
-
-
 @final
 class RunState:
-    """The folder OUT.unfinished of one run: for its owner alone, since the state is as secret as the losses.
+    """The folder OUT.unfinished of one run. Only its owner may read it: the state is as secret as the losses.
 
     Args:
-        folder: where it is.
-        request: a digest of all that was asked for.
-        run: the name under which the run is charged where no ledger file names it.
-        key: of the digest of the losses, and of the coins where no ledger file has their key, in hexadecimal digits;
-            secret.
-        losses: this digest once a charge was asked for, else None; secret.
+        folder: its path.
+        request: a digest of the settings.
+        run: the name under which the run is charged if no ledger file names it.
+        key: the key of the digest of the losses, and of the coins if no ledger file has one, in hexadecimal; secret.
+        losses: the digest of the losses once a charge was asked for, else None; secret.
     """
 
     def __init__(self, folder: Path, request: str, run: str, key: str, losses: str | None = None) -> None:
@@ -228,7 +233,7 @@ class RunState:
 
     @contextmanager
     def charging(self, losses: str) -> Iterator[None]:
-        """Keep the losses and the name of the run on disk while it is charged; forget them where it is refused.
+        """Put the digest of the losses on disk while the run is charged; forget it if the charge is refused.
 
         Raises:
             InputError: a charge was asked for with other losses.
@@ -244,19 +249,19 @@ class RunState:
             raise
 
     def note(self) -> None:
-        """Write down which run this is."""
+        """Write on disk which run this is."""
         content = {"request": self.request, "run": self.run, "key": self.key.hex(), "losses": self.losses}
         _keep(self.folder / RUN_FILE, json.dumps(content).encode())
 
     def load(self) -> dict[str, Any] | None:
-        """Return the last state that was kept, or None."""
+        """Return the last state on disk, or None."""
         place = self.folder / STATE_FILE
         return load_state(place.read_bytes()) if place.exists() else None
 
     def keep(self, state: dict[str, Any], actions: Actions) -> None:
-        """Keep what was played after `state["rounds"] - len(actions)` rounds, then the state itself.
+        """Append the actions of a block, which ends at round `state["rounds"]`, then write the state.
 
-        What a run that died kept of actions without their state is overwritten: it never left this folder.
+        Actions that an interrupted run wrote without their state are overwritten: they never left this folder.
         """
         handle = os.open(self.folder / ACTIONS_FILE, os.O_CREAT | os.O_RDWR, 0o600)
         with os.fdopen(handle, "r+b") as file:
@@ -267,14 +272,18 @@ class RunState:
             os.fsync(file.fileno())
         _keep(self.folder / STATE_FILE, dump_state(state))
 
-    def actions(self, rounds: int, block_rows: int) -> Iterator[NDArray[Any]]:
-        """Yield the actions of so many rounds, by blocks."""
+    def publish(self, names: tuple[str, ...], rounds: int, writer: ReleaseWriter) -> None:
+        """Write the decisions: the number of each round, from 1, and the name of the expert that was played."""
+        experts = pa.array(names, pa.string())
         with (self.folder / ACTIONS_FILE).open("rb") as file:
-            for start in range(0, rounds, block_rows):
-                yield np.frombuffer(file.read(min(block_rows, rounds - start) * ACTION_TYPE.itemsize), ACTION_TYPE)
+            for start in range(0, rounds, BLOCK_CELLS):
+                size = min(BLOCK_CELLS, rounds - start)
+                actions = pa.array(np.frombuffer(file.read(size * ACTION_TYPE.itemsize), ACTION_TYPE))
+                numbers = pa.array(np.arange(start + 1, start + size + 1, dtype=np.int64))
+                writer.write(experts.take(actions), pa.RecordBatch.from_arrays([numbers], ["round"]))
 
     def forget(self) -> None:
-        """Drop what was played; nothing of it had left."""
+        """Remove the state and the actions, none of which was published."""
         for name in (STATE_FILE, ACTIONS_FILE):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -282,9 +291,9 @@ class RunState:
 def _mechanism(
     account: Ledger | DatasetLedger, place: RunState, plan: ExpertsPlan, rounds: int, digest: bytes, block_rows: int
 ) -> tuple[RoundsMechanism[Kernel[Any]], KeyedRandomness]:
-    """Return what is charged, and its coins: other ones for another plan, for other losses, and for other blocks.
+    """Return the mechanism to charge and its coins, which depend on the plan, the losses and the block size.
 
-    Name and key are those of a durable ledger, so that it finds the same run again; else of the folder alone.
+    Their name and key are those of the ledger file, which so finds the same run again; without one, of the folder.
     """
     if isinstance(account, DatasetLedger):
         name, key, secret = account.enroll(), account.randomness, account.digest_key
@@ -298,7 +307,7 @@ def _mechanism(
 
 @dataclass(frozen=True)
 class LossFile:
-    """A file of losses on its way through a learner."""
+    """A file of losses, read by blocks to be checked and then to be played."""
 
     table: TableFile
     names: tuple[str, ...]
@@ -307,23 +316,26 @@ class LossFile:
 
     @property
     def block_rows(self) -> int:
-        """Rounds that are played at a time."""
+        """The number of rounds in a block."""
         return max(1, BLOCK_CELLS // len(self.names))
 
     def counted(self) -> int:
-        """Return the number of rows, which is public: a plan is refused before any loss is looked at."""
+        """Return the number of rows, which is public, without a look at any loss."""
         if self.table.rows is not None:
             return self.table.rows
         return sum(batch.num_rows for batch in self.table.blocks(self.names[:1]))
 
     def changed(self) -> LabelDPError:
-        """Return what is said of a file that is not what it was a moment ago."""
+        """Return the error for a file that changed between two readings."""
         return LabelDPError(f"{self.table.path} changed while it was being played: nothing was published")
 
     def checked(self) -> tuple[list[bytes], int]:
-        """Return digests of all losses up to each block, as secret as they are, and the number of rows.
+        """Check all losses; return the digest of those up to the end of each block, and the number of rows.
 
-        What is wrong is refused here.
+        Digests are as secret as the losses.
+
+        Raises:
+            DomainError: a loss is missing, not a number or out of range; raised at the end of the file.
         """
         found, digests, rows = hashlib.sha256(), [], 0
         refused: list[DomainError] = []
@@ -344,12 +356,13 @@ class LossFile:
         rows: int,
         coins: KeyedRandomness,
     ) -> None:
-        """Play the rounds that were not played before, and keep what was played after each block.
+        """Play the rounds that were not played before, and put the state on disk after each block.
 
-        A block is compared with the first look before it is played: the coins are of the losses that were charged.
+        Each block is compared with its digest before it is played, since the coins belong to the losses that were
+        charged.
 
         Raises:
-            LabelDPError: the losses are others now, or what was kept was played on others.
+            LabelDPError: the losses changed, or the state on disk is of other losses.
         """
         kept, known = place.load(), iter(digests)
         done, start, found = 0 if kept is None else int(kept["rounds"]), 0, hashlib.sha256()
@@ -372,15 +385,15 @@ class LossFile:
             raise self._changed(place)
 
     def _changed(self, place: RunState) -> LabelDPError:
-        """Drop what was played on other losses: the coins are of those that were charged."""
+        """Remove what was played, since the coins belong to other losses; return the error to raise."""
         place.forget()
         return self.changed()
 
     def _blocks(self, refused: list[DomainError]) -> Iterator[NDArray[Any]]:
-        """Yield the levels of so many rounds at a time, shape (rounds, experts), however the file divides them.
+        """Yield the losses as levels, `block_rows` rounds at a time whatever the file's own blocks, (rounds, experts).
 
         Args:
-            refused: takes what is said of losses that are none; zeros stand in their place.
+            refused: collects the errors of invalid losses, which zeros replace.
         """
         held, size = [], 0
         for batch in self.table.blocks(self.names, block_rows=self.block_rows):
@@ -405,33 +418,20 @@ class LossFile:
 
 
 def keyed(key: bytes, digest: bytes) -> str:
-    """Return a digest that can be kept: who does not have the key cannot try losses out."""
+    """Return a keyed digest: without the key nobody can test which losses it is of."""
     return hmac.digest(key, digest, hashlib.sha256).hex()
 
 
-def publish(place: RunState, names: tuple[str, ...], rows: int, writer: ReleaseWriter) -> None:
-    """Write the decisions: the number of each round, and the name of the expert that was played."""
-    experts, start = pa.array(names, pa.string()), 1
-    for actions in place.actions(rows, BLOCK_CELLS):
-        rounds = pa.array(np.arange(start, start + len(actions), dtype=np.int64))
-        writer.write(experts.take(pa.array(actions)), pa.RecordBatch.from_arrays([rounds], ["round"]))
-        start += len(actions)
-
-
-PANDAS_INDEX = "__index_level_0__"
-"""What pandas calls an index without a name in a Parquet file."""
-
 _TAKE = (Argument("experts"), " names the columns to take, where others are no losses")
-
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
 
 
 def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the columns that are experts: those that are named, else all. Their names are published.
+    """Return the columns that are experts: the named ones, or all. Their names are published.
 
     Raises:
-        InputError: fewer than two, one that is not there or holds no numbers by its type, one without a name, or
-            a CSV file whose first row looks like losses.
+        InputError: there are fewer than two, one does not exist, has no name or is not of a numeric type, or the first
+            row of a CSV file looks like losses.
     """
     if not table.declares_names and all(_is_number(name) for name in table.columns):
         raise InputError(
@@ -455,13 +455,17 @@ def experts_of(table: TableFile, named: tuple[str, ...] | None) -> tuple[str, ..
 
 
 def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, levels: bool) -> NDArray[Any]:
-    """Return the losses of a block as levels.
+    """Return the losses of a block rounded to levels; levels as they are.
 
     Raises:
-        DomainError: a loss is missing, no number or out of range; the message says neither which nor where.
+        DomainError: a loss is missing, not a number or out of range; the message says neither which nor where.
     """
     try:
-        return _levels(np.column_stack([_numbers(batch, name) for name in names]), bits, levels)
+        matrix = np.column_stack([_numbers(batch, name) for name in names])
+        if not levels:
+            return np.asarray(quantize(matrix, bits))
+        if np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all():
+            return np.asarray(check_levels(matrix.astype(np.int64), bits))
     except InputError:
         pass
     most = 2**bits - 1
@@ -470,17 +474,8 @@ def levels_of(batch: pa.RecordBatch, names: tuple[str, ...], *, bits: int, level
     raise DomainError(f"losses must be {wanted}, in every row of every column, none of them missing; ", *others, *_TAKE)
 
 
-def _levels(matrix: NDArray[np.float64], bits: int, levels: bool) -> NDArray[Any]:
-    """Return losses rounded to levels; levels as they are."""
-    if not levels:
-        return np.asarray(quantize(matrix, bits))
-    if not (np.isfinite(matrix).all() and (matrix == np.rint(matrix)).all()):
-        raise InputError("not whole")
-    return np.asarray(check_levels(matrix.astype(np.int64), bits))
-
-
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
-    """Return a column as numbers; truth values are 0 and 1."""
+    """Return a column as numbers; booleans are 0 and 1."""
     values = batch.column(name)
     if pa.types.is_boolean(values.type):
         batch = pa.RecordBatch.from_arrays([values.cast(pa.uint8())], names=[name])
@@ -488,7 +483,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:
 
 
 def _is_number(name: str) -> bool:
-    """Return whether a name reads as a cell of losses: a number, or nothing."""
+    """Return whether a name is empty or reads as a number, as a cell of losses does."""
     try:
         float(name.strip() or "0")
     except ValueError:
@@ -496,24 +491,18 @@ def _is_number(name: str) -> bool:
     return True
 
 
-RUN_FILE, STATE_FILE, ACTIONS_FILE = "run.json", "state", "actions"
-
-ACTION_TYPE = np.dtype("<i4")
-
-DRAFT_NAME = re.compile(rf"\.{re.escape(RUN_FILE)}(\.[0-9a-f]+)?\.partial")
-"""What is left where a run died before its folder said whose it is."""
-
-
 @contextmanager
 def unfinished(out: Path, request: str) -> Iterator[RunState]:
-    """Hold the folder OUT.unfinished, found again or made; it goes when the body ends well or is refused uncharged.
+    """Open or create the folder OUT.unfinished, and lock it.
+
+    It is removed if the body ends without an error, or is refused before anything was charged.
 
     Args:
         out: the file that the run will write.
-        request: a digest of all that was asked for; public.
+        request: a digest of the settings; public.
 
     Raises:
-        InputError: the folder is of another request, or no folder of ours.
+        InputError: the folder belongs to another request, or was not made by labeldp.
         LabelDPError: another run is at work on it.
     """
     folder = out.with_name(f"{out.name}.unfinished")
@@ -537,7 +526,7 @@ def unfinished(out: Path, request: str) -> Iterator[RunState]:
 
 
 def _found(folder: Path, request: str) -> RunState:
-    """Return the run that waits here, or a new one, whose name is on disk before it is charged."""
+    """Return the run in this folder, or a new one, whose name is on disk before it is charged."""
     place = folder / RUN_FILE
     if place.exists():
         waiting = RunState(folder, **json.loads(place.read_text(encoding="utf-8")))
@@ -553,6 +542,6 @@ def _found(folder: Path, request: str) -> RunState:
 
 
 def _keep(place: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all, and wait until it is on disk."""
+    """Write a file that only its owner may read, completely or not at all, and wait until it is on disk."""
     with atomic_write(place, overwrite=True, private=True) as hidden:
         hidden.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Text of a command line as values."""
+"""Parse the texts of a command line."""
 
 from contextlib import suppress
 from typing import Any
@@ -8,10 +8,10 @@ from labeldp.privacy import InputError, decimal, float_above, positive_epsilon
 
 
 def classes_of(text: str) -> Classes:
-    """Read `no,yes` as class names, `10` as codes 0 to 9.
+    """Parse `no,yes` as class names, `10` as codes 0 to 9.
 
     Raises:
-        InputError: fewer than two classes, or a name twice.
+        InputError: there are fewer than two classes, or a name is repeated.
     """
     names = [name.strip() for name in text.split(",")]
     if len(names) == 1 and names[0].isascii() and names[0].isdecimal():
@@ -22,10 +22,10 @@ def classes_of(text: str) -> Classes:
 
 
 def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: bool = False) -> Domain:
-    """Read the declared domain: classes or a range, one of the two.
+    """Parse the declared domain: either classes or a range.
 
     Raises:
-        InputError: none or both, not a range, or `--clip` without one.
+        InputError: neither or both are given, the range is invalid, or `--clip` comes without one.
     """
     if (classes is None) == (interval is None):
         raise InputError(
@@ -51,7 +51,7 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
 
 
 def decimal_float(text: str, name: str) -> float:
-    """Read a number."""
+    """Parse a number; raise InputError if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -59,16 +59,12 @@ def decimal_float(text: str, name: str) -> float:
 
 
 def epsilon_of(text: str) -> float:
-    """Read and check an epsilon."""
+    """Parse a positive epsilon; raise InputError if it is not one."""
     return float_above(positive_epsilon(text.strip() if isinstance(text, str) else text))
 
 
 def count(text: Any, name: str, least: int, digits: int) -> int:
-    """Read a whole number as a command line has it, such as 1e5, from `least` to 10^digits.
-
-    Raises:
-        InputError: something else.
-    """
+    """Parse a whole number, such as 1e5, from `least` to 10^digits; raise InputError if it is not one."""
     with suppress(InputError):
         exact = decimal(text, name)
         if exact.denominator == 1 and least <= exact <= 10**digits:
@@ -77,11 +73,7 @@ def count(text: Any, name: str, least: int, digits: int) -> int:
 
 
 def whole_number(text: Any, name: str) -> int:
-    """Read a whole number from 1 to 2^62, such as 1e6.
-
-    Raises:
-        InputError: something else.
-    """
+    """Parse a whole number, such as 1e6, from 1 to 2^62; raise InputError if it is not one."""
     with suppress(InputError):
         exact = decimal(text, name)
         if exact.denominator == 1 and 1 <= exact < 1 << 62:
@@ -90,10 +82,10 @@ def whole_number(text: Any, name: str) -> int:
 
 
 def parts_of(text: str, name: str, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Split a text at its commas, each part once.
+    """Split a text at its commas, without repetitions.
 
     Raises:
-        InputError: a part is empty, or none of the choices where there are any.
+        InputError: a part is empty, or not among the choices if there are any.
     """
     parts = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if any(not part or (choices and part not in choices) for part in parts):

@@ -1,4 +1,4 @@
-"""Make_plan, read_features."""
+"""Plans: how many records a promise of privacy needs, from public numbers alone."""
 
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -26,25 +26,28 @@ from labeldp.theory import (
 from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
 
 NORMAL_95 = 1.6448536269514722
-"""A normal variable exceeds so many standard deviations in one case of twenty."""
+"""The 95 % quantile of the standard normal distribution."""
 
 MAX_SQUARED_ERROR = 0.25
-"""A squared error above this leaves little of a function that moves by 1."""
+"""The largest squared error at which something is learned of a function that moves by 1."""
 
 PROMISES = tuple(product(TRUSTS, PROTECTIONS[:2]))
-"""What can be promised: whom one trusts, and what is protected."""
+"""Every promise: its trust and what it protects."""
+
+SAMPLED_ROWS = 100_000
+"""How many rows of a file are sampled to tell the kinds of its columns and their intrinsic dimension."""
 
 
 @dataclass(frozen=True)
 class PublicFeatures:
-    """What the feature columns of a file say.
+    """What a plan reads from the feature columns of a file.
 
     Args:
-        file: its name.
-        records: rows.
+        file: name of the file.
+        records: number of rows.
         columns: the feature columns that can be used.
-        intrinsic_dimension: how many dimensions the features fill; None where too few rows differ.
-        notes: what was left out, in words; of a large file as far as a sample of its rows shows.
+        intrinsic_dimension: estimated intrinsic dimension of the features; None if too few rows differ.
+        notes: what was left out, in words; judged by a sample of the rows of a large file.
     """
 
     file: str
@@ -55,24 +58,24 @@ class PublicFeatures:
 
     @property
     def dimension(self) -> int:
-        """The number of feature columns."""
+        """Number of feature columns."""
         return len(self.columns)
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is asked; all of it is public.
+    """The public numbers that a plan is made from.
 
     Args:
-        records: N.
-        dimension: d, of the features.
+        records: N, number of records.
+        dimension: d, number of features.
         task: "classification", "regression" or "heavy-tailed".
-        epsilons: to be compared.
-        trusts: of "local" and "central".
-        protections: of "label" and "full".
+        epsilons: privacy parameters to compare.
+        trusts: "local", "central" or both.
+        protections: "label", "full" or both.
         classes: K, for classification.
         interval: the ends of the range, for regression.
-        spread: standard deviation of the labels of like records, half of the range being 1.
+        spread: standard deviation of the labels of similar records, in units of half the range.
         beta: Hölder smoothness.
         margin: Tsybakov's γ.
         moments: p, for heavy tails.
@@ -109,10 +112,10 @@ class Question:
         moments: str | None,
         features: PublicFeatures | None = None,
     ) -> "Question":
-        """Read a question as a command line has it; what it leaves open is read off public features.
+        """Parse a question from the texts of a command line; public features fill in what is missing.
 
         Raises:
-            InputError: the first that is wrong.
+            InputError: an argument is wrong.
         """
         kind = _task(task, classes, interval, moments)
         domain = None if interval is None else domain_of(None, interval, 2)
@@ -133,10 +136,10 @@ class Question:
         ).checked()
 
     def checked(self) -> "Question":
-        """Return the question, if it has an answer.
+        """Return the question itself, after checking that it has an answer.
 
         Raises:
-            InputError: the smoothness, the margin or the moments have no rate, or an epsilon is next to nothing.
+            InputError: there is no rate for the smoothness, the margin or the moments, or an epsilon is too small.
         """
         if self.moments == inf:
             raise InputError("--moments must be finite: labels with all of them, such as bounded ones, have a --range")
@@ -147,40 +150,40 @@ class Question:
 
     @property
     def setting(self) -> dict[str, Any]:
-        """What the rates ask beside the promise."""
+        """Arguments of the rates, without the promise."""
         given = {"task": self.task, "dimension": self.dimension, "beta": self.beta}
         return given | ({"moments": self.moments} if self.moments is not None else {})
 
     @property
     def smoothness(self) -> dict[str, Any]:
-        """What a balance asks beside records and noise."""
+        """Arguments of `balance`, without records and noise."""
         order = inf if self.moments is None else self.moments
         return {"dimension": self.dimension, "beta": self.beta, "moments": order}
 
     @property
     def unit(self) -> float:
-        """Half of the range: what 1 is in the unit of the labels."""
+        """Half of the range, in the unit of the labels; 1 without a range."""
         return 1.0 if self.interval is None else (self.interval[1] - self.interval[0]) / 2
 
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What one promise leaves of the records.
+    """What can be learned under one promise.
 
     Args:
         epsilon, trust, protection: the promise.
-        relative_records: how many times more records it needs than no privacy does for the same error.
+        relative_records: how many times the records it needs that learning without privacy needs for the same error.
         exponent: a, where the risk falls as N^-a for large N.
-        noise: standard deviation that privacy adds to the answer of a cell: to the difference between two classes'
-            shares, or to a mean in the unit of the labels.
-        tells_apart: of classes, the smallest difference that a cell gets right in nineteen cases of twenty.
-        off_by: of numbers, the root of the mean squared error beside the scatter of labels, in their unit.
-        enough: whether the records are enough to learn more than that everything is the same.
+        noise: standard deviation that privacy adds to the answer of a cell: to the difference between the shares of
+            two classes, or to a mean in the unit of the labels.
+        tells_apart: for classes, the smallest difference that a cell gets right in nineteen cases of twenty.
+        off_by: for numbers, the root of the mean squared error without the scatter of the labels, in their unit.
+        enough: whether the records are enough to learn more than an average.
         model: "cells", "neighbors" or "full cells".
-        cells: how many, of about `cell_records` records; as cubes their side is `side`, features filling a unit cube.
-        neighbors: k, where the model is neighbors.
-        smallest: n_0 of numbers under full protection.
-        clipping_radius: T of numbers with heavy tails, in units of the p-th root of the bound on E|label|^p.
+        cells: number of cells, each of about `cell_records` records; cubes of side `side` if features fill a unit cube.
+        neighbors: k, if the model is neighbors.
+        smallest: n_0 for numbers under full protection.
+        clipping_radius: T for numbers with heavy tails, in units of the p-th root of the bound on E|label|^p.
     """
 
     epsilon: float
@@ -206,10 +209,10 @@ class RecordsPlan:
     """The answer to a question.
 
     Args:
-        question: that was asked.
-        rows: one for each promise that was asked for.
-        alternatives: for each epsilon what every promise would need: `PlanRow.relative_records` by "TRUST PROTECTION".
-        features: of the file, where one was given.
+        question: the question.
+        rows: one row for each promise of the question.
+        alternatives: for each epsilon, `PlanRow.relative_records` of every promise, by "TRUST PROTECTION".
+        features: the features of the file, if one was given.
     """
 
     question: Question
@@ -229,11 +232,11 @@ class RecordsPlan:
 
 
 def make_plan(question: Question, features: PublicFeatures | None = None) -> RecordsPlan:
-    """Answer a question: from numbers that were stated or are public, and from no label.
+    """Answer a question from public numbers alone; no label is read.
 
     Args:
-        question: what is asked.
-        features: those of the file that the question was made from, to be reported.
+        question: the question.
+        features: the features of the file that the question was made from, to be reported.
 
     Source: Zhao, Table I, and `docs/proofs/planning.md`.
     """
@@ -249,7 +252,7 @@ def make_plan(question: Question, features: PublicFeatures | None = None) -> Rec
 
 
 def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
-    """Return what one promise leaves of the records."""
+    """Return what can be learned under one promise."""
     noise = _noise(asked, epsilon, trust, protection)
     found = balance(records=asked.records, noise=noise, **asked.smoothness)
     numbers, labels = asked.task != "classification", protection == "label"
@@ -276,7 +279,7 @@ def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRo
 
 
 def _relative(asked: Question, epsilon: float, trust: str, protection: str) -> float:
-    """Return how many times more records a promise needs."""
+    """Return how many times the records without privacy a promise needs."""
     noise = _noise(asked, epsilon, trust, protection)
     return relative_records(records=asked.records, noise=noise, **asked.smoothness)
 
@@ -286,7 +289,7 @@ def _noise(asked: Question, epsilon: float, trust: str, protection: str) -> Cell
 
 
 def _task(task: str | None, classes: str | None, interval: str | None, moments: str | None) -> str:
-    """Return the task that was named, or that follows from what was declared; the two must agree."""
+    """Return the named task, or the one that the declared labels imply; the two must agree."""
     declared = {"classification": classes, "regression": interval, "heavy-tailed": moments}
     options = {"classification": "--classes", "regression": "--range LOW,HIGH", "heavy-tailed": "--moments"}
     given = [each for each in TASKS if declared[each] is not None]
@@ -301,7 +304,7 @@ def _task(task: str | None, classes: str | None, interval: str | None, moments: 
 
 
 def _size(text: str | None, name: str, known: int | None) -> int:
-    """Return a number of records or features that is given as text, else the known one of a file."""
+    """Return the number of records or features in a text, or the known one of a file."""
     if text is not None:
         return whole_number(text, name)
     if known is None:
@@ -310,7 +313,7 @@ def _size(text: str | None, name: str, known: int | None) -> int:
 
 
 def _spread(text: str | None, domain: Interval | None) -> float:
-    """Read the scatter of labels, half of the range being 1."""
+    """Parse the spread of the labels, in units of half the range."""
     if text is None:
         return SPREAD
     if domain is None:
@@ -319,10 +322,6 @@ def _spread(text: str | None, domain: Interval | None) -> float:
     if not 0 < value <= 1:
         raise InputError("--spread must be positive and at most half of the range: labels cannot scatter more")
     return value
-
-
-SAMPLED_ROWS = 100_000
-"""So many rows are looked at, drawn from all: enough for kinds of columns and dimensions."""
 
 
 def read_features(
@@ -334,20 +333,20 @@ def read_features(
     block_rows: int = BLOCK_ROWS,
     seed: int = 0,
 ) -> PublicFeatures:
-    """Look at the public columns of a CSV or Parquet file, by blocks.
+    """Read the public columns of a CSV or Parquet file, by blocks.
 
     Args:
-        path: of the file.
+        path: path of the file.
         label: the private column, which must be named.
         columns: feature columns, separated by commas; all others by default.
-        id_column: record ids, which are no feature.
-        block_rows: rows read at a time.
-        seed: of the rows that are kept, public.
+        id_column: record ids, which are not a feature.
+        block_rows: rows to read at a time.
+        seed: public seed of the sample of rows.
 
     Guarantee: what is found does not depend on the label column.
 
     Raises:
-        InputError: the label is not named, or a column or the file is not as it should be.
+        InputError: the label is not named, a column does not exist, or the file cannot be read.
     """
     table = open_table(path)
     if label is None:
@@ -373,8 +372,8 @@ def read_features(
 
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:
-    """Return the intrinsic dimension, where there is one."""
-    from labeldp.learners import intrinsic_dimension  # it loads scikit-learn, which a plan without a file does not need
+    """Return the intrinsic dimension of the encoded rows; None if too few differ."""
+    from labeldp.learners import intrinsic_dimension  # loads scikit-learn, which a plan without a file does not need
 
     try:
         return intrinsic_dimension(encoder.transform(rows))

@@ -1,4 +1,4 @@
-"""Predictions for the rows of a file, by blocks."""
+"""Predict the rows of a file, by blocks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,6 @@ from labeldp.workflows.fit.bundle import Bundle
 from labeldp.workflows.fit.data import ImageShape
 
 BLOCK_IMAGES = 4096
-
 Progress = Callable[[str, float], None]
 
 
@@ -27,25 +26,25 @@ def predict_file(
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
 ) -> int:
-    """Write what a model predicts for each row of a CSV or Parquet file, or for each image.
+    """Predict each row of a CSV or Parquet file, or each image, and write the predictions to a file.
 
-    Classes come with the probability of each; numbers stand alone.
+    A predicted class comes with the probability of each class; a predicted number stands alone.
 
     Args:
         model: a directory that `labeldp fit` wrote.
-        data: a table with the model's feature columns, or images of the shape that the model takes: their numbers,
-            from 0, are written beside.
-        out: a new .csv or .parquet file, whole or absent.
-        id_column: a column to carry along.
-        block_rows: rows read at a time; memory grows with it.
-        progress: called with what is being done and the share of the work that is done.
+        data: a table with the model's feature columns, or images of the shape that the model takes, which are
+            numbered from 0 in the output.
+        out: a new .csv or .parquet file, which appears complete or not at all.
+        id_column: a column to copy to the output.
+        block_rows: rows to read at a time; memory grows with it.
+        progress: called with a description and the share of the work that is done.
 
     Returns:
         The number of rows.
 
     Raises:
-        InputError: the directory, a column or the output is not as it should be; a column holds another kind of values
-            than the model learned from.
+        InputError: the directory is not a model, a column is missing or holds another kind of values than the model
+            learned from, or the output cannot be written.
     """
     bundle = Bundle.read(Path(model))
     if isinstance(bundle.encoder, ImageShape):
@@ -77,7 +76,7 @@ def predict_file(
 def _predict_images(
     model: Model, shape: ImageShape, data: str, out: str, id_column: str | None, progress: Progress | None
 ) -> int:
-    """Write what a model predicts for each image; images have numbers and no ids."""
+    """Predict each image and write the predictions; images have numbers and no ids."""
     if id_column is not None:
         raise InputError("--id is for tables: images are numbered in their order, from 0")
     if not names_images(data):
@@ -95,14 +94,14 @@ def _predict_images(
 
 
 def _columns(model: Model) -> list[str]:
-    """Return the names of what is written for each record."""
+    """Return the names of the columns of predictions."""
     if isinstance(model.domain, Interval):
         return ["prediction"]
     return ["prediction", *(f"probability_{name}" for name in model.classes)]
 
 
 def _predicted(model: Model, features: Any) -> list[pa.Array]:
-    """Return what is written for some records, column by column."""
+    """Return the columns of predictions for some records."""
     if isinstance(model.domain, Interval):
         return [pa.array(model.predict(features))]
     probabilities = model.predict_proba(features)

@@ -1,4 +1,4 @@
-"""Whether a published thing still is what was certified."""
+"""Check whether a model or a released file still is what was certified."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from labeldp.workflows.fit.bundle import read_certified
 
 @dataclass(frozen=True)
 class Verdict:
-    """A certificate, whether the published thing still is what it covers, and that in words."""
+    """A certificate, whether what was published still is what it covers, and the same in a sentence."""
 
     certificate: Certificate
     holds: bool
@@ -25,10 +25,10 @@ class Verdict:
 
 
 def verify(path: str) -> Verdict:
-    """Check a model directory, or a released file.
+    """Check a model directory or a released file against its certificate.
 
     Raises:
-        InputError: nothing there, or nothing with a certificate of ours.
+        InputError: the path does not exist, or has no certificate of labeldp.
     """
     place = Path(path)
     if not place.exists():
@@ -37,20 +37,19 @@ def verify(path: str) -> Verdict:
         return verify_file(place)
     certificate, changed = read_certified(place)
     if changed:
-        return Verdict(
-            certificate, False, f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
-        )
+        sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
+        return Verdict(certificate, False, sentence)
     return Verdict(certificate, True, f"{path} still is what was certified.")
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:
-    """Return the certificate of a released file, and whether the file still is what was certified.
+    """Check a released file against its certificate.
 
     Args:
         path: a CSV or Parquet file that `release_file` wrote.
 
     Raises:
-        InputError: no such file, or no certificate of ours in or beside it.
+        InputError: the file does not exist, or has no certificate of labeldp in or beside it.
     """
     content = read_certificate(path)
     certificate = checked_certificate(content["certificate"])
