@@ -59,12 +59,9 @@ class _Asked:
         """Return the numbers of the answer, for JSON."""
         asked = self.epsilon if self.epsilon is not None else epsilon_at()
         at = min(asked, 1e6) if isinstance(asked, float) else asked
-        return {
-            "epsilon": float(asked) if math.isfinite(float(asked)) else None,
-            "delta": delta_at(bags, at, end="upper"),
-            "delta_lower": delta_at(bags, at, end="lower"),
-            **bags.to_json(),
-        }
+        upper, lower = (delta_at(bags, at, end=end) for end in ("upper", "lower"))
+        finite = float(asked) if math.isfinite(float(asked)) else None
+        return {"epsilon": finite, "delta": upper, "delta_lower": lower, **bags.to_json()}
 
     def answer(self, found: dict[str, Any], value: float | None = None) -> str:
         """Return the first sentence of the answer, with its numbers rounded up."""

@@ -50,9 +50,7 @@ def run_demo(
         BudgetExceeded: earlier demos left too little.
     """
     say = note or (lambda sentence: None)
-    settings = FitSettings.parse(
-        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
-    )
+    settings = _settings(epsilon)
     folder = Path(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,6 +73,12 @@ def run_demo(
         say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
     say(f"Try: labeldp certificate {model}   labeldp ledger show {ledger}")
     return str(model / REPORT)
+
+
+def _settings(epsilon: str) -> FitSettings:
+    return FitSettings.parse(
+        label="diagnosis", classes=CLASSES, epsilon=epsilon, delta="0", dataset=DATASET, features=None, stages=1
+    )
 
 
 def _set_budget(path: Path, say: Callable[[str], None]) -> None:
