@@ -273,7 +273,7 @@ def test_a_snapshot_goes_on_once_at_no_cost(version: str, name: str, tmp_path: P
     except ldp.InputError:  # another machine may make another plan, by a last bit
         assert bits() != expected["bits"]
     else:
-        with pytest.raises(ldp.InputError, match="gone on from already"):
+        with pytest.raises(ldp.InputError, match="continued already"):
             go_on(folder, snapshot, entry["dataset"])
     assert spent(folder) == before
 

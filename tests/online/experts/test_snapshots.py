@@ -1,4 +1,4 @@
-"""Snapshots of learners: plain values, secret, gone on from once."""
+"""Snapshots of learners: plain values, secret, continued once."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -59,17 +59,17 @@ def test_a_snapshot_holds_everything(method: str, horizon: int | None, monkeypat
 
 
 def test_whoever_goes_on_first_uses_the_snapshot_up() -> None:
-    """A state is gone on from once, or paid for again."""
+    """A state is continued once, or paid for again."""
     made = learner()
     made.update(losses(10))
     state = made.state_dict()
     one, other = resumed(state), resumed(state)
     one.update(losses(5))
     for late in (made, other):
-        with pytest.raises(ldp.InputError, match="gone on from already"):
+        with pytest.raises(ldp.InputError, match="continued already"):
             late.update(losses(5))
         assert late.rounds == 10
-    with pytest.raises(ldp.InputError, match="gone on from already"):
+    with pytest.raises(ldp.InputError, match="continued already"):
         resumed(state)
     again = one.state_dict()
     one.update(losses(1))
@@ -88,7 +88,7 @@ def test_an_update_that_failed_does_not_use_up_the_right_to_go_on(
             made.update(losses(1))
     state = made.state_dict()
     assert len(made.update(losses(3))) == 3
-    with pytest.raises(ldp.InputError, match="gone on from already"):
+    with pytest.raises(ldp.InputError, match="continued already"):
         resumed(state, ledger=made.ledger)
 
 
@@ -126,9 +126,9 @@ def test_a_durable_ledger_tells_every_process(tmp_path: Path, monkeypatch: pytes
     other.update(losses(1))
     another_process(monkeypatch)
     for refused in (lambda: late.update(losses(1)), lambda: made.update(losses(1))):
-        with pytest.raises(ldp.InputError, match="gone on from already"):
+        with pytest.raises(ldp.InputError, match="continued already"):
             refused()
-    with pytest.raises(ldp.InputError, match="gone on from already"):
+    with pytest.raises(ldp.InputError, match="continued already"):
         PrivateExperts.from_state_dict(state, ledger=people)
     assert people.spent == made.certificate.loss
     with pytest.raises(ldp.BudgetExceeded):

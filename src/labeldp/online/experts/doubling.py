@@ -33,14 +33,14 @@ class DoublingState:
 @final
 @dataclass(frozen=True)
 class DoublingExponential(Kernel[DoublingState]):
-    """Epochs of 1, 2, 4, … rounds; in each, one expert is drawn from e^(-rate · losses of the epoch before) and kept.
+    """Plays epochs of 1, 2, 4, … rounds, each with one expert drawn from e^(-rate · losses of the epoch before).
 
-    Use it when rounds are independent draws of one law: then it is far better than any other learner here. Against
-    an adversary its regret may grow as fast as the horizon. It needs no horizon.
+    Use it if rounds are independent draws of one law: then it is far better than any other learner here. Against an
+    adversary its regret may grow as fast as the horizon. It needs no horizon.
 
     Args:
         experts: d, at least 2.
-        epsilon: of all actions together, positive, exact.
+        epsilon: privacy parameter of all actions together, positive, exact.
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS`, or `Neighbors.ZERO_OUT`, which lets the rate be twice as large.
 
@@ -117,12 +117,12 @@ class BothState:
 class BetterOfTwo(Kernel[BothState]):
     """Plays what one of two learners plays; a third learner, whose two experts they are, chooses which in each round.
 
-    Use it where one learner is best on easy losses and another in the worst case, such as `DoublingExponential` and
+    Use it if one learner is best on easy losses and another in the worst case, such as `DoublingExponential` and
     `BatchedDartboard`: the regret is that of the better one plus the chooser's own, which is small.
 
     Args:
         first: any learner.
-        second: another one on the same experts, levels and neighbors.
+        second: another learner with the same experts, levels and neighbors.
         chooser: a learner on 2 experts, with the same levels and neighbors; expert 0 stands for `first`.
 
     Guarantee: the privacy loss is that of both learners and of the chooser together.

@@ -1,4 +1,4 @@
-"""Lazy players: an action is kept for a batch of rounds or longer, by coins that depend on its newest losses."""
+"""Lazy players, which keep an action for a batch of rounds or longer, by coins that depend on its newest losses."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -122,7 +122,9 @@ def play(
     Source: Asi, Algorithm 1, lines 3 to 18.
     """
     rng, keep = as_successive(rng), 1 - redraw
-    ahead = batch * _batches_ahead(float(redraw) + float(measure.unit) * measure.bound * batch)
+    # Coins for about twice as many batches as one point lasts, by public numbers.
+    batches = 2 / (float(redraw) + float(measure.unit) * measure.bound * batch)
+    ahead = batch * min(max(int(batches), 1), MAX_BATCHES_AHEAD)
     played, runs = [], []
     while len(losses):
         played.append(state.points[0])
@@ -131,11 +133,6 @@ def play(
         runs.append(state.rounds - before)
         losses = losses[runs[-1] :]
     return state, np.repeat(np.array(played, dtype=state.points.dtype), np.array(runs, dtype=np.intp), axis=0)
-
-
-def _batches_ahead(rate: float) -> int:
-    """Return how many batches to flip coins for, from public numbers: about twice as many as one point lasts."""
-    return min(max(int(2 / rate), 1), MAX_BATCHES_AHEAD)
 
 
 def _stretch(
@@ -185,6 +182,8 @@ class MultiplicativeWeightsMeasure:
     experts: int
     rate: Fraction
     levels: int
+    failure = distance = Fraction(0)
+    """0: the bound always holds, and draws are exact."""
 
     def __post_init__(self) -> None:
         set_fields(self, experts=check_integer(self.experts, "experts", 2), rate=exact_positive(self.rate, "rate"))
@@ -199,16 +198,6 @@ class MultiplicativeWeightsMeasure:
     def bound(self) -> int:
         """The level of a loss of 1."""
         return self.levels
-
-    @property
-    def failure(self) -> Fraction:
-        """0: the bound always holds."""
-        return Fraction(0)
-
-    @property
-    def distance(self) -> Fraction:
-        """0: draws are exact."""
-        return Fraction(0)
 
     def start(self) -> Integers:
         """Return every expert's sum of losses, in levels, shape (experts,)."""
@@ -228,13 +217,13 @@ class MultiplicativeWeightsMeasure:
 
 
 class _LazyKernel(Kernel[LazyState[Any]]):
-    """A lazy player on experts; `play` says how it moves."""
+    """A learner on experts that moves as `play` does."""
 
     measure: ExpertMeasure[Any]
     batch: int
     redraw: Fraction
     chains: ClassVar[int]
-    """1, or 2 with a reference."""
+    """The number of points in a state: 1, or 2 with a reference."""
 
     def init(self, *, rng: Randomness) -> LazyState[Any]:
         """Draw the action, and the reference if there is one, independently from the first law."""
@@ -257,8 +246,7 @@ class L2P(_LazyKernel):
     the method whose regret the paper states: `docs/corrections.md`.
 
     Args:
-        measure: on experts, such as `MultiplicativeWeightsMeasure`, with a bound that never fails: what coins reveal
-            where it can, delta_0 > 0, is not proved.
+        measure: a measure on experts, such as `MultiplicativeWeightsMeasure`, whose bound never fails: delta_0 = 0.
         batch: rounds that are played with one action, at least 1.
         redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
@@ -278,7 +266,7 @@ class L2P(_LazyKernel):
 
     def __post_init__(self) -> None:
         if self.measure.failure:
-            raise InputError("measure must have a bound that never fails: what coins reveal where it can is not proved")
+            raise InputError("measure must have a bound that never fails: no other has a proof")
         set_fields(
             self,
             batch=check_integer(self.batch, "batch"),
@@ -301,9 +289,9 @@ class L2P(_LazyKernel):
 class BatchedDartboard(_LazyKernel):
     """Multiplicative weights that rarely draw: the action is kept with probability (1 - p) · e^(-eta · its loss).
 
-    The loss is the action's in the newest batch of B rounds; otherwise the action is drawn from the weights of all
-    rounds so far. Use it for many experts and losses that nobody can foresee; the regret is at most
-    ln d / eta + eta · T · B / 8 whatever p is, and p and B are chosen for privacy: `plan_experts`.
+    The loss is that of the action in the newest batch of B rounds; an action that is not kept is drawn again from the
+    weights of all rounds so far. Use it for many experts and any losses. The regret is at most
+    ln d / eta + eta · T · B / 8 whatever p is; `plan_experts` chooses p and B for privacy.
 
     Args:
         experts: d, at least 2.
@@ -353,9 +341,9 @@ class BatchedDartboard(_LazyKernel):
     def shrinking(
         cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
     ) -> "BatchedDartboard":
-        """Return the dartboard without batches, B = 1.
+        """Return the dartboard without batches, B = 1: the private shrinking dartboard.
 
-        Source: Asi, Section 3, where it is the private shrinking dartboard of earlier work.
+        Source: Asi, Section 3.
         """
         return cls(experts, 1, rate, redraw, levels, neighbors)
 
@@ -363,7 +351,7 @@ class BatchedDartboard(_LazyKernel):
     def always_redraw(
         cls, experts: int, batch: int, rate: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
     ) -> "BatchedDartboard":
-        """Return the exponential mechanism after every batch, p = 1: no action is kept."""
+        """Return the learner that draws by the exponential mechanism after every batch, p = 1."""
         return cls(experts, batch, rate, Fraction(1), levels, neighbors)
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
@@ -377,7 +365,7 @@ ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.a
 @final
 @dataclass(frozen=True)
 class WeightsState:
-    """Sums of losses, and the expert that was drawn for the coming round."""
+    """Between two rounds: the sums of losses, secret, and the expert of the coming round."""
 
     totals: Integers = field(repr=False)
     action: NDArray[np.int64] = field(repr=False)
@@ -391,9 +379,9 @@ class MultiplicativeWeights(Kernel[WeightsState]):
 
     Args:
         experts: d, at least 2.
-        rate: eta, positive, exact; sqrt(8 ln d / T) is best for T rounds that nobody can foresee.
+        rate: eta, positive, exact; sqrt(8 ln d / T) has the smallest regret bound for T rounds.
         levels: 255 or 65535, the level of a loss of 1.
-        neighbors: the relation that its certificate names, under which it promises nothing.
+        neighbors: the relation that its certificate names.
 
     Guarantee: no finite epsilon is promised; the draws are exact all the same.
 

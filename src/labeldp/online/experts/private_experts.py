@@ -1,4 +1,4 @@
-"""PrivateExperts, NamedExperts."""
+"""`PrivateExperts`: private online learning with experts, with a plan, a ledger and snapshots; experts with names."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -26,24 +26,23 @@ from labeldp.privacy import (
 
 _TICKETS = Tickets()
 _USED = (
-    "this state was gone on from already, and to do so again is a second release of the same losses: give pay=True "
-    "and a ledger that admits the whole horizon once more"
+    "this state was continued already, and to do so again is a second release of the same losses: give pay=True and a "
+    "ledger that admits the whole horizon once more"
 )
 
 
 @final
 class PrivateExperts(ChargedLearner):
-    """Picks one of d experts in every round, before the losses of that round are seen, in private.
+    """Privately picks one of d experts in every round, before it sees the losses of that round.
 
-    The plan is made, and the whole horizon charged, before the first action; both depend on the arguments alone. What
-    is released is the sequence of actions. All else is as secret as the losses: the state, the randomness, the regret.
-    Losses may depend on the actions before them, as those of an adversary do; the regret bound of the plan is for
-    losses that do not.
+    The plan is made and the whole horizon charged before the first action, both from the arguments alone. Only the
+    sequence of actions is released; the state, the randomness and the regret are as secret as the losses. Losses may
+    depend on earlier actions, as those of an adversary do; the regret bound of the plan is for losses that do not.
 
     Args:
         d: the number of experts, at least 2.
-        horizon: the number of rounds; None where it is not known: epochs of 1024, 2048, … rounds, each with a plan of
-            its own. A round lies in one epoch, so epsilon is paid once; the regret is some 4 times as large.
+        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
+            plan. A round lies in one epoch, so epsilon is paid once; the regret is about 4 times as large.
         epsilon: privacy parameter, positive.
         delta: in (0, 1), or 0 for the method "doubling".
         method: "auto", or one by name: see `plan_experts`.
@@ -55,7 +54,7 @@ class PrivateExperts(ChargedLearner):
 
     Guarantee: the guarantee of the whole horizon is charged before the first action is drawn; the first action that
         `update` returns is the one that `predict` showed; of an update that is refused nothing is used; a state is
-        gone on from once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+        continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -95,7 +94,7 @@ class PrivateExperts(ChargedLearner):
     def _start(
         self, run: str, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str
     ) -> None:
-        """Set what a new learner and one from a snapshot have in common."""
+        """Set the attributes that a new learner and one from a snapshot have in common."""
         self._begin(rng, ledger, budget, dataset)
         self._run, self._simulated = run, self._rng.kind is RandomnessKind.SIMULATION
         self._snapped, self._owner = False, secrets.token_bytes(16)
@@ -103,12 +102,12 @@ class PrivateExperts(ChargedLearner):
 
     @property
     def plan(self) -> ExpertsPlan:
-        """Method and parameters, regret bound and alternatives; where there is no horizon, of the epoch at hand."""
+        """The method, its parameters, its regret bound and alternatives; without a horizon, for the current epoch."""
         return self._epoch.plan
 
     @property
     def certificate(self) -> Certificate:
-        """The receipt of what was charged: it covers all rounds of the horizon, or of the epochs so far."""
+        """The certificate of the charge: it covers all rounds of the horizon, or of the epochs so far."""
         receipts = list(self._receipts.values())
         entries = tuple(entry for receipt in receipts for entry in receipt.entries)
         rounds = sum(entry.mechanism["rounds"] for entry in entries)
@@ -121,15 +120,15 @@ class PrivateExperts(ChargedLearner):
 
     @property
     def spent(self) -> PrivacyLoss:
-        """What the actions so far, the coming one among them, reveal of one round: a function of their number alone.
+        """The loss of the actions so far and the next one: it depends on their number alone.
 
-        It holds for a number of rounds that was fixed in advance; who stops by what was seen relies on the certificate.
+        It holds for a number of rounds fixed in advance; if what was seen decides when to stop, use the certificate.
         """
         *before, charge = self.certificate.entries
         return total_loss([*before, replace(charge, loss=self._epoch.mechanism.spent(self._epoch.seen))])
 
     def predict(self) -> int:
-        """The expert of the coming round. It draws nothing: asked again, it is the same.
+        """Return the expert of the coming round. It draws nothing and stays the same until `update`.
 
         Raises:
             InputError: the horizon is over.
@@ -139,36 +138,36 @@ class PrivateExperts(ChargedLearner):
         return epoch.mechanism.kernel.predict(epoch.state)
 
     def update(self, losses: Any) -> Actions:
-        """Take in the losses of one or more rounds, and play them.
+        """Play one or more rounds and learn from their losses.
 
         Args:
-            losses: numbers in [0, 1], integers 0 and 1 as well, shape (d,) for one round or (rounds, d), dense or
-                scipy.sparse; or a pair (indices, values), a tuple, for one round in which all other experts lose
-                nothing: `([], [])` where nobody loses.
+            losses: numbers in [0, 1], including integers 0 and 1, shape (d,) for one round or (rounds, d), dense or
+                scipy.sparse; or a tuple (indices, values) for one round in which all other experts lose nothing:
+                `([], [])` if nobody loses.
 
         Returns:
             The experts that were played in these rounds, shape (rounds,).
 
         Raises:
             InputError: losses are not of this kind, or there are more rounds than the horizon has left.
-            BudgetExceeded: the ledger, which others have charged meanwhile, does not admit the next epoch.
+            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
         """
         s = self._settings
         return self._advance(quantize(paired(losses, s.d), s.loss_bits, experts=s.d))
 
     def update_levels(self, levels: Any) -> Actions:
-        """As `update`, with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
+        """Do the same as `update` with losses that are rounded already: integers from 0 to 2^loss_bits - 1.
 
-        Here 1 means 1/255, or 1/65535: losses that are 0 or 1, as clicks are, go to `update`.
+        Here 1 means 1/255, or 1/65535: give losses that are 0 or 1, such as clicks, to `update`.
         """
         s = self._settings
         return self._advance(check_levels(paired(levels, s.d), s.loss_bits, experts=s.d))
 
     def state_dict(self) -> dict[str, Any]:
-        """A snapshot: the learner as plain values and arrays, from which it can be gone on from once.
+        """Return a snapshot of the learner as plain values and arrays, which can be continued once.
 
-        It holds sums of losses: KEEP IT LIKE THE LOSSES THEMSELVES. `dump_state` makes bytes of it. Whoever goes
-        on first, this learner or one made by `from_state_dict`, uses the snapshot up.
+        It holds sums of losses: KEEP IT LIKE THE LOSSES THEMSELVES. `dump_state` turns it into bytes. The first to
+        continue, this learner or one made by `from_state_dict`, uses the snapshot up.
         """
         self.check_process()
         with self._lock:
@@ -185,20 +184,19 @@ class PrivateExperts(ChargedLearner):
         ledger: OnlineLedger | None = None,
         pay: bool = False,
     ) -> "PrivateExperts":
-        """A learner that goes on from a snapshot.
+        """Return a learner that continues from a snapshot.
 
-        A snapshot that somebody went on from is refused. That is noticed in the process where it happened, and by
-        every process that shares a durable ledger. Of two processes without one, each takes the snapshot for unused:
-        copies of it are then up to you.
+        A snapshot that was used is refused, in the process that used it and in every process that shares a durable
+        ledger. Two processes without a shared ledger each take it for unused: then take care of copies yourself.
 
         Args:
-            state: what `state_dict` gave.
+            state: what `state_dict` returned.
             rng: as for a new learner.
             ledger: the one that holds the learner's charge; a new one in memory by default, with just its budget.
-            pay: go on whether or not somebody else did, as another learner that is charged for a whole horizon.
+            pay: continue even a used snapshot, as a new learner that is charged for a whole horizon.
 
         Raises:
-            InputError: not a state, one that was used, or a ledger without the learner's charge; nothing was charged.
+            InputError: state is no snapshot, it was used, or ledger lacks the learner's charge; nothing was charged.
             BudgetExceeded: with `pay`; nothing was charged.
         """
         snapshot, learner = Snapshot.from_dict(state), cls.__new__(cls)
@@ -210,13 +208,13 @@ class PrivateExperts(ChargedLearner):
         learner._simulated |= snapshot.simulated
         learner._rounds, learner._snapped = snapshot.rounds, not pay
         if not pay:
-            learner._go_on(snapshot, known=ledger is not None)
+            learner._collect_receipts(snapshot, known=ledger is not None)
         _, mechanism = learner._pay(snapshot.epoch.number)
         learner._epoch = replace(snapshot.epoch, mechanism=mechanism)
         return learner
 
-    def _go_on(self, snapshot: Snapshot, *, known: bool) -> None:
-        """The receipts of a run so far; refused where somebody went on from the snapshot."""
+    def _collect_receipts(self, snapshot: Snapshot, *, known: bool) -> None:
+        """Collect a run's receipts, from its ledger if `known`, else by charging a new one; refuse a used snapshot."""
         mark = claimed(self._run, snapshot.rounds)
         charges = [charge for charge in self._ledger.charges if charge.mechanism.get("run") == self._run]
         if _TICKETS.claimed(self._run, snapshot.rounds) or mark in [charge.mechanism for charge in charges]:
@@ -235,19 +233,19 @@ class PrivateExperts(ChargedLearner):
             self._receipts[number] = mechanism.receipt(charge, self._rng, self._ledger.name)
 
     def _pay(self, number: int) -> tuple[ExpertsPlan, RoundsMechanism[Kernel[Any]]]:
-        """Charge an epoch, once."""
+        """Charge an epoch that is not charged yet; return its plan and its mechanism."""
         plan, mechanism = self._settings.mechanism(number, self._run)
         if number not in self._receipts:
             self._receipts[number] = mechanism.pay(self._ledger, self._rng, self._settings.path(number, self._run))
         return plan, mechanism
 
     def _opened(self, number: int) -> Epoch:
-        """A new epoch: charged, then begun."""
+        """Charge a new epoch, then begin it."""
         plan, mechanism = self._pay(number)
         return Epoch(number, plan, mechanism, 0, mechanism.kernel.init(rng=self._rng))
 
     def _advance(self, levels: Losses) -> Actions:
-        """Play rounds whose losses were checked; all of them or none."""
+        """Play rounds whose losses were checked: all of them or none."""
         with self._lock:
             rounds, epoch, played = levels.shape[0], self._epoch, []
             epoch.check_left()
@@ -266,7 +264,7 @@ class PrivateExperts(ChargedLearner):
         return np.concatenate(played) if played else np.zeros(0, np.int64)
 
     def _claim(self) -> None:
-        """Take the one right to go on from the state at hand, where somebody else may have it, too."""
+        """Take the right to continue from a state that was snapped, unless another learner has it."""
         self.check_process()
         if self._snapped:
             place = (self._rounds, self._owner)
@@ -281,11 +279,11 @@ class PrivateExperts(ChargedLearner):
 
 @final
 class NamedExperts:
-    """A learner whose experts have names; unlike a bandit's arms, all of them show their losses.
+    """A learner whose experts have names. Unlike a bandit, it sees the losses of all experts.
 
     Args:
-        names: of the experts, all different.
-        learner: decides; as many experts.
+        names: the names of the experts, all different.
+        learner: the learner that decides, on as many experts.
 
     Examples:
         >>> choice = NamedExperts(["up", "down"], PrivateExperts(d=2, horizon=100, epsilon=1))
@@ -300,11 +298,11 @@ class NamedExperts:
         self.names, self.learner = tuple(names), learner
 
     def pull(self) -> str:
-        """The name of the expert that is to be played."""
+        """Return the name of the expert of the coming round."""
         return self.names[self.learner.predict()]
 
     def update(self, losses: Mapping[str, Any]) -> None:
-        """Take in the losses of the round, in [0, 1], by name."""
+        """Learn from the losses of the round, in [0, 1], by name."""
         if set(losses) != set(self.names):
             raise InputError("losses must be given for each expert by its name")
         self.learner.update(finite_array([losses[name] for name in self.names], "losses", 1))

@@ -1,4 +1,4 @@
-"""Regret, and sequences to measure it on."""
+"""Regret of learners on experts, measured or in the mean, and made-up sequences of losses to measure it on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -16,9 +16,13 @@ F = TypeVar("F", bound=np.floating[Any])
 Blocks = Iterable[NDArray[np.unsignedinteger[Any]]]
 """Levels of consecutive rounds, each of shape (rounds, experts)."""
 BLOCK_LOSSES = 1 << 18
-"""Losses that are handled at a time."""
+"""How many losses are handled at a time."""
 Floats = NDArray[np.float32]
 Totals = NDArray[np.float64]
+Levels = NDArray[np.uint8]
+"""Losses of some rounds as levels, 0 for none and 255 for a loss of 1, shape (rounds, experts)."""
+BLOCK_ROUNDS = 1024
+"""The number of rounds in a block of a made-up sequence, except in the last one."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Regret:
     """The loss of a learner beside that of the best fixed expert. It is NOT a private output: keep it with the losses.
 
     Args:
-        rounds: so many were played.
-        loss: of the learner, in units of the largest loss of a round.
-        best: of the expert whose loss is smallest.
+        rounds: how many rounds were played.
+        loss: the learner's loss, in units of the largest loss of a round.
+        best: the smallest loss of an expert.
         switches: how often the action changed; None for an average over the learner's coins.
     """
 
@@ -49,10 +53,10 @@ def measured_regret(kernel: Kernel[Any], blocks: Blocks, *, rng: Randomness) -> 
     Args:
         kernel: the learner.
         blocks: levels, as the kernel takes them.
-        rng: its randomness.
+        rng: the learner's randomness.
 
     Raises:
-        InputError: no rounds.
+        InputError: there are no rounds.
     """
     state, actions = kernel.init(rng=rng), list[Actions]()
     totals, loss = np.zeros(kernel.experts), 0
@@ -106,16 +110,16 @@ def _softmax_regret(kernel: NoisySoftmax[Any], deviation: Callable[[NDArray[np.i
 
 
 def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int = 255) -> Regret:
-    """The mean over all coins of a learner with the marginals of multiplicative weights, for losses fixed in advance.
+    """Return the mean regret, over its coins, of a learner with the marginals of multiplicative weights.
 
-    These are the dartboard, L2P and the plain redraw alike, whatever their redraw probability: in every round of a
-    batch, P(x) is proportional to exp(−rate · losses of x before the batch).
+    Such are the dartboard, L2P and the plain redraw, whatever their redraw probability: in every round of a batch,
+    P(x) is proportional to exp(−rate · losses of x before the batch). Losses are fixed in advance.
 
     Args:
         blocks: levels.
-        rate: η, of a loss of one.
-        batch: rounds of a batch, B.
-        levels: of a loss of one.
+        rate: η, what a loss of 1 takes off a log-weight.
+        batch: B, rounds in a batch.
+        levels: the level of a loss of 1.
 
     Source: Asi, Algorithm 1; `docs/proofs/online.md`.
     """
@@ -137,17 +141,17 @@ def expected_weights(blocks: Blocks, *, rate: float, batch: int = 1, levels: int
 def expected_softmax(
     blocks: Blocks, *, rate: float, deviation: Callable[[NDArray[np.intp]], Totals], levels: int = 255, seed: int = 0
 ) -> Regret:
-    """The same of a learner that draws from exp(−rate · (losses so far + normal noise)) in every round.
+    """Return the mean regret of a learner that draws from exp(−rate · (losses so far + normal noise)) in every round.
 
-    Losses that were fixed in advance meet each round's noise alone, so noise is drawn afresh in every round with the
-    deviation that it has there: the mean is that of correlated noise, and the rounds average it.
+    For losses fixed in advance the mean of a round depends on the noise of that round alone, so that fresh noise of
+    the same deviation stands for correlated noise; one draw of it in each round is averaged over the rounds.
 
     Args:
         blocks: levels.
-        rate: η, of a loss of one.
+        rate: η, what a loss of 1 takes off a log-weight.
         deviation: from rounds, counted from 0, to the standard deviation of each expert's noise before them.
-        levels: of a loss of one.
-        seed: of the noise.
+        levels: the level of a loss of 1.
+        seed: the seed of the noise.
     """
     rng = np.random.default_rng(seed)
 
@@ -163,12 +167,12 @@ def expected_softmax(
 
 
 def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regret:
-    """The same of a learner that draws once for each epoch of 1, 2, 4, … rounds, by the losses of the epoch before.
+    """Return the mean regret of a learner that draws once for each epoch of 1, 2, 4, … rounds, by the epoch before it.
 
     Args:
         blocks: levels.
-        rate: of a loss of one in the epoch before.
-        levels: of a loss of one.
+        rate: what a loss of 1 in the epoch before takes off a log-weight.
+        levels: the level of a loss of 1.
     """
     epochs, rounds = list[Totals](), 0
     for block in blocks:
@@ -186,80 +190,68 @@ def expected_doubling(blocks: Blocks, *, rate: float, levels: int = 255) -> Regr
 
 
 Cost = Callable[[int, Floats, Floats, Totals, Floats | None], tuple[float, Floats | None]]
-"""From the first round of a block, its losses, sums of them up to each round, totals before it, and the shares that are
-still held, to the mean loss, and to the shares that are held on."""
+"""From a block's first round, its losses, their sums up to each round, the totals before it, and the shares of an open
+batch, to the block's mean loss and the shares of the batch that it leaves open."""
 
 
 def _expected(blocks: Blocks, cost: Cost, levels: int) -> Regret:
-    """Sum up what the blocks cost."""
+    """Return the mean regret, from the cost of blocks that stay in cache and have exact sums in single precision."""
     rounds, loss, totals, held = 0, 0.0, np.zeros(0), None
-    for block in _small(blocks, levels):
-        losses = block.astype(np.float32)
-        sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
-        totals = totals if rounds else np.zeros(block.shape[1])
-        lost, held = cost(rounds, losses, sums, totals, held)
-        loss += lost
-        totals = totals + sums[-1]
-        rounds += len(block)
+    for block in blocks:
+        most = max(1, min(2**23 // levels, BLOCK_LOSSES // block.shape[1]))
+        for first in range(0, len(block), most):
+            losses = block[first : first + most].astype(np.float32)
+            sums = np.cumsum(losses, axis=0, dtype=np.float32)  # exact: integers below 2^24
+            totals = totals if rounds else np.zeros(block.shape[1])
+            lost, held = cost(rounds, losses, sums, totals, held)
+            loss += lost
+            totals = totals + sums[-1]
+            rounds += len(losses)
     if not rounds:
         raise InputError("there are no rounds to measure")
     return Regret(rounds, loss / levels, float(totals.min()) / levels)
 
 
-def _small(blocks: Blocks, levels: int) -> Iterator[NDArray[np.unsignedinteger[Any]]]:
-    """Blocks that stay in cache, and whose sums are exact in single precision."""
-    for block in blocks:
-        most = max(1, min(2**23 // levels, BLOCK_LOSSES // block.shape[1]))
-        for first in range(0, len(block), most):
-            yield block[first : first + most]
-
-
 def _before(sums: Floats, starts: NDArray[np.intp]) -> Floats:
-    """Sums of the rounds of the block before these."""
+    """Return the sums of the block's rounds before each of these."""
     found = sums[starts - 1]
     found[starts == 0] = 0
     return found
 
 
 def _products(shares: Floats, losses: Floats) -> float:
-    """The sum of all products."""
+    """Return the sum of all products, in double precision."""
     return float(np.einsum("td,td->t", shares, losses).sum(dtype=np.float64))
 
 
 def _above(totals: Totals) -> Floats:
-    """How far totals lie above the smallest: no more is needed, and in single precision no more would do."""
+    """Return how far totals lie above the smallest: totals themselves are too large for single precision."""
     return (totals - totals.min()).astype(np.float32)
 
 
 def _softmax(logits: NDArray[F]) -> NDArray[F]:
-    """Shares in proportion to exponentials, row by row; the argument is overwritten."""
+    """Return the softmax of each row; the argument is overwritten."""
     logits -= logits.max(axis=1, keepdims=True)
     np.exp(logits, out=logits)
     logits /= logits.sum(axis=1, keepdims=True)
     return logits
 
 
-Levels = NDArray[np.uint8]
-"""Losses of some rounds as levels, 0 for none and 255 for a loss of one, shape (rounds, experts)."""
-BLOCK_ROUNDS = 1024
-"""Rounds in a block, except in the last one."""
-
-
 @dataclass(frozen=True)
 class LossSequence(ABC):
-    """Losses in [0, 1] of every expert in every round, made up and public; a learner's actions do not change them.
+    """Made-up public losses in [0, 1] of every expert in every round, which do not depend on a learner's actions.
 
-    Use one to measure regret, never as a test of privacy: it is the losses of no person.
+    Use one to measure regret, never to test privacy: these are the losses of no person.
 
     Args:
-        rounds: T.
-        experts: d.
-        seed: what chance decided.
+        rounds: T, at least 1.
+        experts: d, at least 2.
+        seed: the seed of random losses.
 
     Guarantee: the same description yields the same levels, block by block.
 
     Raises:
-        InputError: fewer than one round, or fewer than two experts.
+        InputError: an argument is out of range.
     """
 
     rounds: int
@@ -272,16 +264,16 @@ class LossSequence(ABC):
             raise InputError("a sequence of losses needs at least one round and two experts")
 
     def blocks(self) -> Iterator[Levels]:
-        """All rounds in order, `BLOCK_ROUNDS` at a time."""
+        """Yield all rounds in order, `BLOCK_ROUNDS` at a time."""
         for first in range(0, self.rounds, BLOCK_ROUNDS):
             yield self._losses(np.arange(first, min(first + BLOCK_ROUNDS, self.rounds)))
 
     @abstractmethod
     def _losses(self, at: NDArray[np.intp]) -> Levels:
-        """The levels of the rounds of one block."""
+        """Return the levels of the rounds of one block."""
 
     def _fair(self, group: int, rows: int = BLOCK_ROUNDS) -> Levels:
-        """Losses of nothing or one by fair coins, that depend on the description and the group of vectors alone."""
+        """Return losses of 0 or 1 by fair coins that depend on the description and the number of the group alone."""
         rng = np.random.default_rng([self.seed, group, 0])
         coins = np.unpackbits(np.frombuffer(rng.bytes((rows * self.experts + 7) // 8), dtype=np.uint8))
         return self.levels * coins[: rows * self.experts].reshape(rows, self.experts)
@@ -289,7 +281,7 @@ class LossSequence(ABC):
 
 @dataclass(frozen=True)
 class _GapSequence(LossSequence):
-    """Independent losses of zero or one: the best expert loses with probability 1/2 − gap, every other one with 1/2."""
+    """Independent losses of 0 or 1: the best expert loses with probability 1/2 − gap, every other one with 1/2."""
 
     gap: float = 0.1
 
@@ -312,10 +304,10 @@ class _GapSequence(LossSequence):
 @final
 @dataclass(frozen=True)
 class Gap(_GapSequence):
-    """Independent losses of zero or one: expert 0 loses with probability 1/2 − gap, every other one with 1/2.
+    """Independent losses of 0 or 1: expert 0 loses with probability 1/2 − gap, every other one with 1/2.
 
     Args:
-        gap: of the best expert, in (0, 1/2].
+        gap: the advantage of the best expert, in (0, 1/2].
     """
 
     def _best(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -327,13 +319,10 @@ class Gap(_GapSequence):
 class Epochs(LossSequence):
     """Vectors of fair coins, each held for an epoch of consecutive rounds.
 
-    Use `hard` for the lower bound's adversary, `of_length` for epochs of so many rounds.
+    Use `hard` for the adversary of the lower bound, and `of_length` for epochs of a given length.
 
     Args:
-        epochs: E; round t, from 0 on, is in epoch ⌊t E / T⌋.
-
-    Raises:
-        InputError: fewer than one epoch, or an epoch that is shorter than a round.
+        epochs: E, from 1 to the number of rounds; round t, counted from 0, is in epoch ⌊t E / T⌋.
 
     Source: Asi, Theorem 4.2.
     """
@@ -347,11 +336,10 @@ class Epochs(LossSequence):
 
     @classmethod
     def hard(cls, rounds: int, experts: int, epsilon: float, seed: int = 0) -> "Epochs":
-        """The adversary of the lower bound: (T epsilon)^(4/3) epochs.
+        """Return the adversary of the lower bound, which has (T epsilon)^(4/3) epochs.
 
         Raises:
-            InputError: epsilon above T^(−1/4), where an epoch is shorter than a round, or so small that there is no
-                epoch.
+            InputError: epsilon is below 1/T or above T^(−1/4).
 
         Source: Asi, Theorem 4.2, proof.
         """
@@ -365,7 +353,7 @@ class Epochs(LossSequence):
 
     @classmethod
     def of_length(cls, rounds: int, experts: int, length: int, seed: int = 0) -> "Epochs":
-        """Epochs of `length` rounds; the last may be shorter by less than an epoch, spread over all."""
+        """Return epochs of about `length` rounds: as many of equal length as epochs of that length would be."""
         if length < 1:
             raise InputError("length must be at least 1")
         return cls(rounds, experts, seed, -(-rounds // length))
@@ -382,10 +370,10 @@ class Epochs(LossSequence):
 class Alternating(LossSequence):
     """Blocks in turns: the first half of the experts loses in every odd block, the others in every even one.
 
-    Actions that stay for a block always come too late; a learner that knows nothing is as good as any expert.
+    A learner that follows the last block always plays the wrong half; one that learns nothing is as good as any expert.
 
     Args:
-        length: rounds of a block.
+        length: rounds in a block.
     """
 
     length: int = 1
@@ -403,10 +391,10 @@ class Alternating(LossSequence):
 @final
 @dataclass(frozen=True)
 class Shift(_GapSequence):
-    """Independent losses whose best expert changes: 0 is better by the gap until T/2, then 1 is.
+    """Independent losses of 0 or 1 whose best expert changes: it is expert 0 before round T/2, then expert 1.
 
     Args:
-        gap: in (0, 1/2]; every other expert loses with probability 1/2.
+        gap: in (0, 1/2]: the best expert loses with probability 1/2 − gap, every other one with 1/2.
     """
 
     gap: float = 0.08
@@ -418,10 +406,10 @@ class Shift(_GapSequence):
 @final
 @dataclass(frozen=True)
 class Trap(LossSequence):
-    """Two experts swap at every power of two: one always loses while the other never does; the rest lose one half.
+    """Two experts that swap at every power of two: one always loses while the other never does; the rest lose 1/2.
 
-    Learners that trust the last epoch of doubling length always play the wrong one. Nothing is left to chance; halves
-    are levels 127 and 128 in turns.
+    A learner that trusts the last epoch of doubling length always plays the wrong one. Nothing is random; 1/2 is the
+    levels 127 and 128 in turns.
     """
 
     def _losses(self, at: NDArray[np.intp]) -> Levels:

@@ -1,4 +1,4 @@
-"""Experts by noisy sums of losses: a fresh draw in every round from weights on sums that were already released."""
+"""Learners on experts that draw in every round from weights on noisy sums of losses."""
 
 import math
 from abc import abstractmethod
@@ -28,7 +28,7 @@ from labeldp.sampling import fresh_words
 
 S = TypeVar("S", bound=HasRounds)
 BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
-"""How many losses are processed together, but at least so many rounds."""
+"""How many losses are processed at a time, in at least so many rounds."""
 
 
 @final
@@ -44,8 +44,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
     """Multiplicative weights on noisy sums: in round t an expert is drawn from e^(-rate · (losses before t + noise)).
 
     The noisy sums are charged; draws from them cost nothing. With Gaussian noise whose standard deviation in a sum
-    never falls and reaches s, regret is at most ln d / rate + rate · (T/8 + s^2/2): `docs/proofs/online.md`, equation
-    (9).
+    never falls and is at most s, regret is at most ln d / rate + rate · (T/8 + s^2/2): `docs/proofs/online.md`, (9).
     """
 
     horizon: int
@@ -68,7 +67,7 @@ class NoisySoftmax(Kernel[SoftmaxState[S]]):
         """Return the state after more rounds, and the actions in them.
 
         Raises:
-            InputError: more rounds than the horizon, or losses that are no levels.
+            InputError: there are more rounds than the horizon, or losses are no levels.
         """
         rows_of(losses, self.experts, self.levels)
         randomness, size = as_successive(rng), max(BLOCK_LOSSES // self.experts, MIN_BLOCK_ROUNDS)
@@ -111,14 +110,14 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
     """Multiplicative weights on sums whose Gaussian noise is correlated over rounds, nearly in the best way.
 
     Use it for up to about a thousand experts, more for a long horizon: the noise grows with the square root of their
-    number, but hardly with the horizon. Memory: about 35 numbers per expert.
+    number, but hardly with the horizon. It holds about 35 numbers per expert in memory.
 
     Args:
         experts: d, at least 2.
         horizon: most rounds, at least 1.
         rate: eta, positive.
-        stddev: of the noise before it is correlated, for losses in [0, 1]; the sums get that times
-            `toeplitz_factor(horizon).row`. `toeplitz_stddev` finds it.
+        stddev: the noise's standard deviation before it is correlated, for losses in [0, 1]; that of a sum is up to
+            `toeplitz_factor(horizon).row` times as large. `toeplitz_stddev` finds it.
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
 
@@ -164,16 +163,16 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
 class TreeNoise(NoisySoftmax[TreeState]):
     """Multiplicative weights on sums of the nodes of a binary tree over the rounds, each with fresh noise.
 
-    Where a sum has fewer nodes than others, fresh noise stands for those that it lacks: the noise has the same law in
-    every round. Use it for a promise with delta = 0, or to compare: Gaussian noise is about four times that of
+    A sum of fewer nodes than others gets fresh noise for those that it lacks, so that the noise has the same law in
+    every round. Use it for a promise with delta = 0, or to compare: its Gaussian noise is about four times that of
     `MatrixFactorization` for a million rounds.
 
     Args:
         experts: d, at least 2.
         horizon: most rounds, at least 1.
         rate: eta, positive.
-        epsilon: of all actions together, positive, exact: Laplace noise. Give this or `stddev`.
-        stddev: Gaussian noise of this standard deviation in every node, for losses in [0, 1].
+        epsilon: privacy parameter of all actions together, positive, exact, for Laplace noise. Give this or `stddev`.
+        stddev: the standard deviation of Gaussian noise in every node, for losses in [0, 1].
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
 
@@ -197,7 +196,7 @@ class TreeNoise(NoisySoftmax[TreeState]):
             raise InputError("give one of epsilon, for Laplace noise, and stddev, for Gaussian noise")
         if self.epsilon is not None:
             set_fields(self, epsilon=exact_positive(self.epsilon, "epsilon"))
-        self.sums  # refuses noise that does not fit  # noqa: B018
+        _ = self.sums  # refuses noise that does not fit
 
     @cached_property
     def sums(self) -> GaussianTree | LaplaceTree:
