@@ -1,4 +1,4 @@
-"""Data in and out: tables by blocks, features as a matrix, images, ratings, released columns and certificates."""
+"""Read and write data: tables by blocks, features as a matrix, images, ratings, released columns, certificates."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""Outputs that appear whole or not at all."""
+"""Write files and directories that appear complete or not at all."""
 
 import errno
 import fcntl
@@ -17,15 +17,15 @@ from labeldp.tables.reading import explain_full_disk
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, private: bool = False) -> Iterator[Path]:
-    """Write a file where nobody sees it, and give it its name when it is whole.
+    """Write a file under a hidden name, and give it its own when it is complete.
 
-    Where the system has files without a name (Linux), nothing of a killed process stays behind. Elsewhere the file is
-    `.NAME.xxxxxxxx.partial` beside the target until it is whole, and a killed process leaves it.
+    If the system has files without a name (Linux), a killed process leaves nothing behind. Elsewhere the file is
+    `.NAME.xxxxxxxx.partial` beside the target until it is complete, and a killed process leaves it.
 
     Args:
-        path: where the file shall appear. Its directory must exist.
-        overwrite: whether an existing file may be replaced; it stands untouched until the new one is whole.
-        private: whether its owner alone may read the file when it is whole, too.
+        path: path of the file. Its directory must exist.
+        overwrite: whether an existing file may be replaced; it stays untouched until the new one is complete.
+        private: whether only its owner may read the complete file.
 
     Yields:
         The path to write to: an empty file on the same file system, to be opened in this process.
@@ -36,8 +36,8 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
         owner alone can read it; then it has the mode of any new file.
 
     Raises:
-        InputError: the directory does not exist or may not be written to, or `path` exists and
-            `overwrite` is false, or it is not a regular file.
+        InputError: the directory does not exist or may not be written to, `path` exists and `overwrite` is false, or
+            `path` is not a regular file.
         LabelDPError: the disk is full.
     """
     target = Path(path)
@@ -64,13 +64,13 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
 
 @contextmanager
 def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
-    """Fill a directory under the hidden name `.NAME.partial` beside it, and give it its name when it is whole.
+    """Fill a directory under the hidden name `.NAME.partial` beside it, and give it its name when it is complete.
 
-    Two runs at a time are refused. What a killed run left under the hidden name is removed when the next one begins.
+    Two runs at a time are refused. A new run removes what a killed run left under the hidden name.
 
     Args:
-        path: where the directory shall appear; an empty directory may stand there already.
-        names: the files that may stand in it, and no others.
+        path: path of the directory; an empty directory may exist there already.
+        names: the files that the directory may hold, and no others.
 
     Yields:
         The hidden directory to fill, empty. Files in it should be written by `atomic_write`.
@@ -81,8 +81,8 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
         touched, nor a file that is not ours.
 
     Raises:
-        InputError: `path` is a file or a directory that is not empty, its parent does not exist, or something else
-            than what a run leaves stands under the hidden name.
+        InputError: `path` is a file or a directory that is not empty, its parent does not exist, or something that no
+            run wrote has the hidden name.
         LabelDPError: another run is at work on it, or the disk is full.
     """
     target = Path(path)
@@ -98,17 +98,21 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
                 sync(place)
             _set_mode(handle, _usual_mode(target))
             sync(hidden)
-            _take_name(hidden, target)
+            try:
+                hidden.rename(target)  # onto an empty directory, too
+            except OSError:
+                _refuse_directory(target)
+                raise
         except BaseException:
             _clear(hidden, names)
             with suppress(OSError):
-                hidden.rmdir()  # which is left where something in it is not ours
+                hidden.rmdir()  # stays if something in it is not ours
             raise
     sync(target.parent)
 
 
 def check_new_file(target: Path, *, overwrite: bool) -> None:
-    """Refuse a path that no file can be put at, before any work is done for it."""
+    """Raise InputError if no file can be created at a path, before any work is done for it."""
     if not target.name or target.is_dir():
         raise InputError(f"{target} is a directory; the name of a file is needed")
     if not target.parent.is_dir():
@@ -124,14 +128,14 @@ def check_new_file(target: Path, *, overwrite: bool) -> None:
 
 
 def lock_directory(folder: Path) -> int | None:
-    """Hold a directory as the only process, made for its owner alone if need be.
+    """Lock a directory for this process; create it for its owner alone if it does not exist.
 
     Returns:
-        An open handle. The lock goes when it is closed, or with the process, however that ends. None where another
-        process holds the directory, or removed it meanwhile.
+        An open handle; closing it, or the end of the process, frees the lock. None if another process holds the
+        directory, or removed it meanwhile.
 
     Raises:
-        OSError: the directory cannot be made or opened, or is none.
+        OSError: the directory cannot be created or opened, or is not a directory.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
@@ -159,14 +163,14 @@ def sync(path: Path) -> None:
 
 
 def _beside(target: Path) -> Path:
-    """Return a hidden name that nobody else takes."""
+    """Return a random hidden name beside a path."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def _usual_mode(target: Path) -> int:
-    """Return what this process leaves of a mode of 0777, read off an empty file beside the target.
+    """Return the mode that this process gives to new directories, read off an empty file beside the target.
 
-    To ask the system for it (`os.umask`) is to change it for a moment, for all threads.
+    `os.umask` would change the mode for a moment, for all threads.
     """
     probe = _beside(target)
     try:
@@ -181,13 +185,13 @@ def _usual_mode(target: Path) -> int:
 
 
 def _set_mode(handle: int, mode: int) -> None:
-    """Give a file or a directory this mode; what else it has, such as the group of its files, stays."""
-    with suppress(PermissionError):  # a file system without modes
+    """Set the permissions of a file or a directory; other bits, such as setgid, stay."""
+    with suppress(PermissionError):  # a file system without permissions
         os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~0o777 | mode)
 
 
 def _create(hidden: Path, target: Path) -> tuple[int, Path]:
-    """Open an empty file for its owner alone, under the hidden name where it needs one; return handle and path."""
+    """Create an empty file for its owner alone, without a name or under the hidden one; return handle and path."""
     try:
         handle = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o600)
     except (AttributeError, OSError):  # a system or a file system without
@@ -200,7 +204,7 @@ def _create(hidden: Path, target: Path) -> tuple[int, Path]:
 
 
 def _link(handle: int, draft: Path, hidden: Path) -> None:
-    """Give a file without a name the hidden one, or write a copy under it where the system refuses."""
+    """Give a file without a name the hidden one; if the system refuses, write a copy under it."""
     folder = os.open(hidden.parent, os.O_RDONLY)
     try:
         os.link(draft, hidden, src_dir_fd=folder, follow_symlinks=True)  # Python follows only where a folder is given
@@ -218,7 +222,7 @@ def _link(handle: int, draft: Path, hidden: Path) -> None:
 
 
 def _appear(hidden: Path, target: Path, overwrite: bool) -> None:
-    """Rename; without `overwrite`, a file that appeared at the target meanwhile is refused, not replaced."""
+    """Rename to the target; without `overwrite`, refuse to replace a file that appeared there meanwhile."""
     if overwrite:
         hidden.replace(target)
         return
@@ -245,46 +249,34 @@ def _refuse_directory(target: Path) -> None:
 
 
 def _clear(hidden: Path, names: Collection[str]) -> None:
-    """Remove what a run may have left: files of these names, and their drafts."""
-    ours = re.compile(rf"{_any_of(names)}|\.{_any_of(names)}\.[0-9a-f]{{8}}\.partial")
+    """Remove what a run may have left: files of these names and their drafts."""
+    any_of = "|".join(map(re.escape, names))
+    ours = re.compile(rf"({any_of})|\.({any_of})\.[0-9a-f]{{8}}\.partial")
     for place in hidden.iterdir():
         if ours.fullmatch(place.name) and (place.is_symlink() or place.is_file()):
             place.unlink()
 
 
-def _any_of(names: Collection[str]) -> str:
-    return f"({'|'.join(map(re.escape, names))})"
-
-
 def _refuse_strangers(hidden: Path, names: Collection[str]) -> None:
-    """Refuse everything but regular files of these names; nothing is removed."""
+    """Raise InputError if there is anything but regular files of these names; remove nothing."""
     for place in sorted(hidden.iterdir()):
         if place.name not in names or place.is_symlink() or not place.is_file():
             raise InputError(f"{place} is not of this run; look at it, and remove it before the command is run again")
 
 
-def _take_name(hidden: Path, target: Path) -> None:
-    try:
-        hidden.rename(target)  # onto an empty directory, too
-    except OSError:
-        _refuse_directory(target)
-        raise
-
-
 @contextmanager
 def _only_run(hidden: Path, target: Path) -> Iterator[int]:
-    """Hold the hidden directory, made if need be."""
-    problem = None
+    """Create the hidden directory if it does not exist, and lock it."""
     try:
         handle = lock_directory(hidden)
     except PermissionError:
-        problem = f"{target} cannot be made: permission denied"
+        raise InputError(f"{target} cannot be made: permission denied") from None
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
-        problem = f"{hidden} is not a directory of labeldp; look at it, and remove it before the command is run again"
-    if problem:
-        raise InputError(problem)
+        raise InputError(
+            f"{hidden} is not a directory of labeldp; look at it, and remove it before the command is run again"
+        ) from None
     if handle is None:
         raise LabelDPError(f"another run is at work on {target}")
     try:

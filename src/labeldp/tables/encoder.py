@@ -1,7 +1,7 @@
-"""TableEncoder."""
+"""Encode the feature columns of a table as floats."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, final, get_args
 
@@ -17,7 +17,7 @@ from labeldp.tables.values import as_text, is_number, is_text, plain
 FORMAT = 1
 
 INDEX = "it is the index of a pandas data frame"
-"""Why such a column is left out."""
+"""Why the index of a data frame is left out."""
 
 Kind = Literal["number", "boolean", "time", "category"]
 
@@ -28,11 +28,11 @@ class FeatureColumn:
     """How one column becomes floats.
 
     Fields:
-        name: its name in the table.
-        kind: "number" and "boolean" (0 or 1) as they are, "time" in days since 1970 in UTC (a time of
-            day or a duration in days), "category" as the place in `categories`.
-        categories: the texts that have a code of their own, the most frequent first; equal counts by text.
-        rest: whether there were more categories than codes; they share the code len(categories).
+        name: name of the column in the table.
+        kind: "number", "boolean" (0 or 1), "time" (days since 1970 in UTC; a time of day or a duration in days), or
+            "category" (the index in `categories`).
+        categories: the texts that have their own code, most frequent first; equal counts by text.
+        rest: whether there were more categories than codes; the rest share the code len(categories).
     """
 
     name: str
@@ -41,14 +41,14 @@ class FeatureColumn:
     rest: bool = False
 
     def encode(self, values: pa.ChunkedArray) -> NDArray[np.float64]:
-        """Return the cells as floats, shape (n,), NaN where missing, not finite, or not to be understood."""
+        """Return the cells as floats, shape (n,); NaN for missing, infinite and unreadable ones."""
         parts = [self._encode(chunk) for chunk in values.chunks]
         encoded = np.concatenate(parts) if parts else np.empty(0)
         encoded[~np.isfinite(encoded)] = np.nan
         return encoded
 
     def other_kind(self, values: pa.ChunkedArray) -> str | None:
-        """Return what the cells are in words, "" where all are missing, None where one is of this column's kind."""
+        """Return the kind of the cells in words, "" if all are missing, None if one is of this column's kind."""
         array = plain(values.combine_chunks())
         cells = clean(as_text(array, self.name)) if is_text(array.type) else _without_nan(array)
         if cells.null_count == len(cells):
@@ -93,12 +93,12 @@ class FeatureColumn:
 class TableEncoder:
     """Turns the feature columns of a table into float64 columns, the same way every time.
 
-    Numbers, booleans, dates and categories are told apart from the table itself: features are public
-    here. Never give it the label column.
+    Numbers, booleans, dates and categories are recognized from the table itself, since features are public.
+    Never pass the label column.
 
     Fields:
-        columns: the columns that are used, in order.
-        notes: sentences on what was left out or simplified, for people.
+        columns: the columns that are encoded, in order.
+        notes: sentences on what was left out or simplified.
 
     Example:
         >>> table = pa.table({"age": ["31", "?", "58"], "job": ["smith", "baker", "smith"], "id": ["a", "b", "c"]})
@@ -116,20 +116,20 @@ class TableEncoder:
 
     @classmethod
     def fit(cls, table: Any, *, columns: Sequence[str] | None = None) -> Self:
-        """Look at a table and decide how each column is encoded.
+        """Decide how to encode each column of a table.
 
-        Constant columns, texts of which no two are equal, and types without a way to a float (lists,
-        structures, bytes) are left out, with a note.
+        Constant columns, texts that are all different, and types that do not convert to floats (lists, structures,
+        bytes) are left out, with a note.
 
         Args:
             table: a pyarrow table, or anything that Arrow can take (a polars or pandas data frame).
-            columns: which columns are features; by default all but the index of a pandas data frame.
+            columns: the feature columns; by default all but the index of a pandas data frame.
 
         Returns:
             The encoder.
 
         Raises:
-            InputError: a column is not there or there twice, or no column is left to use.
+            InputError: a column does not exist or exists twice, or no column is left to use.
         """
         source = as_table(table)
         index = index_of(source.schema) if columns is None else ()
@@ -151,26 +151,26 @@ class TableEncoder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the matrix columns, in order."""
+        """Names of the matrix columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def categorical(self) -> NDArray[np.bool_]:
-        """Which matrix columns hold category codes, shape (d,); such codes are at most 254."""
+        """Whether each matrix column holds category codes, shape (d,); codes are at most 254."""
         return np.array([column.kind == "category" for column in self.columns], dtype=np.bool_)
 
     def transform(self, table: Any) -> NDArray[np.float64]:
         """Encode a table, or a block of one.
 
         Args:
-            table: as for `fit`. It may come from another file format and have further columns.
+            table: as for `fit`; it may have further columns and come from another file format.
 
         Returns:
-            Shape (n, d). Missing cells are NaN, and so are single cells of another kind; a category that was not seen
-            in `fit` has the code of the rest where there is one, else NaN.
+            Matrix, shape (n, d). Missing cells and single cells of another kind are NaN; a category that `fit` did not
+            see has the code of the rest, if there is one, else NaN.
 
         Raises:
-            InputError: a column is missing, or holds nothing but another kind of values than when fitted.
+            InputError: a column is missing, or all its values are of another kind than when fitted.
         """
         blocks = Blocks(self)
         matrix = blocks.transform(as_table(table))
@@ -179,15 +179,12 @@ class TableEncoder:
 
     def to_json(self) -> dict[str, Any]:
         """Return the encoder as a JSON object."""
-        columns = [
-            {"name": column.name, "kind": column.kind, "categories": list(column.categories), "rest": column.rest}
-            for column in self.columns
-        ]
+        columns = [asdict(column) | {"categories": list(column.categories)} for column in self.columns]
         return {"format": FORMAT, "columns": columns, "notes": list(self.notes)}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the encoder of `to_json`, refused where it is not one."""
+        """Return the encoder that `to_json` wrote; raise InputError if it is not one."""
         try:
             if content["format"] != FORMAT:
                 raise InputError("the table encoder was written by another version of labeldp")
@@ -198,10 +195,10 @@ class TableEncoder:
 
 
 class Blocks:
-    """Encodes a table block by block, and tells at its end whether each column was of the kind that it was fitted on.
+    """Encodes a table block by block, and checks at the end that each column is of the kind that it was fitted on.
 
     Args:
-        encoder: fitted.
+        encoder: a fitted encoder.
     """
 
     def __init__(self, encoder: TableEncoder) -> None:
@@ -216,24 +213,16 @@ class Blocks:
         for place, column in enumerate(self._columns):
             values = _column(source, column.name)
             if column.name not in self._settled:
-                self._look(column, values)
+                other = column.other_kind(values)
+                if other is None:
+                    self._settled.add(column.name)
+                elif other:
+                    self._others.setdefault(column.name, other)
             matrix[:, place] = column.encode(values)
         return matrix
 
-    def _look(self, column: FeatureColumn, values: pa.ChunkedArray) -> None:
-        """Note whether the block has a cell of the column's kind, or what it has instead; empty cells say nothing."""
-        other = column.other_kind(values)
-        if other is None:
-            self._settled.add(column.name)
-        elif other:
-            self._others.setdefault(column.name, other)
-
     def require_kinds(self) -> None:
-        """Refuse a column of which no cell is of the kind that was learned from.
-
-        Raises:
-            InputError: the column's name, and both kinds.
-        """
+        """Raise InputError if no cell of a column is of the kind that was learned from."""
         for column in self._columns:
             if column.name in self._others and column.name not in self._settled:
                 raise InputError(
@@ -243,7 +232,7 @@ class Blocks:
 
 
 def as_table(table: Any) -> pa.Table:
-    """Return an Arrow table of whatever Arrow can take without copying cell by cell."""
+    """Return as an Arrow table what Arrow can take without copying cell by cell; else raise InputError."""
     if isinstance(table, pa.Table):
         return table
     if isinstance(table, pa.RecordBatch):
@@ -261,7 +250,7 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _useless(column: FeatureColumn | None, values: pa.ChunkedArray) -> str | None:
-    """Return why a column is left out, or None."""
+    """Return why a column is left out, None if it is used."""
     if column is None:
         return f"its type {values.type} is not handled"
     encoded = column.encode(values)
@@ -270,15 +259,12 @@ def _useless(column: FeatureColumn | None, values: pa.ChunkedArray) -> str | Non
         return "every value is missing"
     if not missing.any() and encoded.min() == encoded.max():
         return "every value is the same"
-    if column.kind == "category" and not missing.any() and _all_distinct(column, encoded, values):
-        return "no two rows share a value"
+    if column.kind == "category" and not missing.any():
+        many = column.rest and is_text(values.type)
+        distinct = len(clean(values).unique()) if many else len(column.categories)
+        if distinct == len(encoded) and (many or not column.rest):
+            return "no two rows share a value"
     return None
-
-
-def _all_distinct(column: FeatureColumn, encoded: NDArray[np.float64], values: pa.ChunkedArray) -> bool:
-    if not column.rest:
-        return len(column.categories) == len(encoded)
-    return is_text(values.type) and len(clean(values).unique()) == len(encoded)
 
 
 def _remarks(column: FeatureColumn, values: pa.ChunkedArray) -> list[str]:
@@ -309,7 +295,7 @@ KINDS: dict[str, str] = {
 MAX_CATEGORIES = 254
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT")
-"""Texts that only say that nothing is there."""
+"""Texts that stand for a missing value."""
 
 NUMBER = r"(?i)^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$|^[+-]?inf(inity)?$"
 BOOLEAN = r"(?i)^(true|false)$"
@@ -319,7 +305,7 @@ PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000
 
 
 def recognize(name: str, values: Any) -> FeatureColumn | None:
-    """Return how to encode a column, from its type and, for texts, from its cells; None where no way is known."""
+    """Return how to encode a column by its type and, for texts, by its cells; None if it cannot be encoded."""
     kind = values.type
     if pa.types.is_boolean(kind):
         return FeatureColumn(name, "boolean")
@@ -335,19 +321,19 @@ def recognize(name: str, values: Any) -> FeatureColumn | None:
 
 
 def _without_nan(values: pa.Array) -> pa.Array:
-    """Return the values with null for NaN."""
+    """Replace NaN by null."""
     return pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
 
 
 def clean(texts: Any) -> Any:
-    """Return texts without spaces around them, null where they only say that nothing is there."""
+    """Strip texts, and replace those that stand for a missing value by null."""
     trimmed = pc.utf8_trim_whitespace(texts.cast(pa.large_string()))
     missing = pc.is_in(trimmed, value_set=pa.array(MISSING, pa.large_string()))
     return pc.if_else(missing, pa.scalar(None, pa.large_string()), trimmed)
 
 
 def has_numbers(texts: Any) -> bool:
-    """Return whether some cells read as numbers."""
+    """Return whether a cell reads as a number."""
     return bool(pc.any(pc.match_substring_regex(texts, NUMBER)).as_py())
 
 
@@ -379,7 +365,7 @@ def _floats(values: Any) -> NDArray[np.float64]:
 
 
 def _days(values: Any) -> NDArray[np.float64]:
-    """Return days since 1970, or of a duration or a time of day."""
+    """Return days since 1970; of a duration or a time of day, its length in days."""
     kind = values.type
     if pa.types.is_date32(kind):
         return _floats(values.cast(pa.int32()))
@@ -398,7 +384,7 @@ def _parse_booleans(texts: pa.Array) -> NDArray[np.float64]:
 
 
 def _parse_times(texts: pa.Array) -> NDArray[np.float64]:
-    """Return days since 1970 of ISO dates and times, without a zone taken as UTC."""
+    """Return the days since 1970 of ISO dates and times, in UTC unless they have a time zone."""
     encoded = texts.dictionary_encode()
     days = np.array([_day(text) for text in encoded.dictionary.to_pylist()], dtype=np.float64)
     places = _floats(encoded.indices)

@@ -1,4 +1,4 @@
-"""Open_images: npz, idx, CIFAR, folders."""
+"""Read images and their labels: NumPy archives, MNIST's format, CIFAR's binary version, folders of images."""
 
 import gzip
 import hashlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import IO, Any, BinaryIO, TypeVar, cast, final
+from typing import Any, BinaryIO, TypeVar, cast, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ class LabeledArrays:
     """Features and labels of the same records in the same order.
 
     Fields:
-        features: public, one row or image for each record, shape (n, ...).
-        labels: private, as the file gives them, shape (n,). No repr shows them.
+        features: public; one row or image for each record, shape (n, ...).
+        labels: private; as in the file, shape (n,). No repr shows them.
     """
 
     features: NDArray[Any] = field(repr=False)
@@ -38,7 +38,7 @@ class LabeledArrays:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the features."""
+        """Shape of the features."""
         return self.features.shape
 
     def __repr__(self) -> str:
@@ -48,12 +48,12 @@ class LabeledArrays:
 @final
 @dataclass(frozen=True)
 class ImageData:
-    """What `open_images` found.
+    """The images that `open_images` read.
 
     Fields:
         train: images, uint8, shape (n, height, width) or (n, height, width, 3), with their labels.
-        test: the same of the test part, or None where the source brings none. Its labels are as private
-            as the others until somebody says that they are public.
+        test: the same for the test part, or None if the source has none. Its labels are as private as the others
+            unless they are declared public.
     """
 
     train: LabeledArrays
@@ -61,7 +61,7 @@ class ImageData:
 
 
 def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> ImageData:
-    """Read images and their private labels from files of the user's own; nothing is downloaded.
+    """Read images and their private labels from local files; nothing is downloaded.
 
     | path | is read as |
     |---|---|
@@ -74,21 +74,20 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
 
     Args:
         path: a file or a folder.
-        label: which labels, where a source has several: an array of an archive, or `coarse_labels` of CIFAR-100.
-            All other sources have `labels` only.
+        label: which labels to read if a source has several: an array of an archive, or `coarse_labels` of
+            CIFAR-100. All other sources have `labels` only.
 
     Returns:
-        Images as uint8, gray (n, height, width) or colored (n, height, width, 3), and the labels as the files have
-        them: numbers, or the names of the class folders.
+        Images as uint8, gray (n, height, width) or colored (n, height, width, 3), and the labels as in the files:
+        numbers, or the names of the class folders.
 
     Guarantee:
         Records of an image folder come in an order that depends on their pixels and file names alone. No
         pickle is loaded.
 
     Raises:
-        InputError: nothing that can be read, damaged or ambiguous files, images that are not integers from 0 to 255 or
-            not of one size, labels that are not one for each image. No message holds a label or the name of a
-            class folder.
+        InputError: the files are missing, damaged or ambiguous, images are not integers from 0 to 255 or not all of
+            one size, or there is not one label for each image. No message holds a label or the name of a class folder.
 
     Example:
         >>> import tempfile, numpy as np
@@ -105,28 +104,29 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
 
 
 def open_unlabeled_images(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """Read the images of a source of which `open_images` would read labels as well; here it needs none.
+    """Read images as `open_images` does, from files that need not have labels.
 
     Args:
-        path: an .npz file with one array of images, a file of MNIST's format, or a folder, of which the training
-            part is taken.
+        path: an .npz file with one array of images, a file of MNIST's format, or a folder, whose training part is read.
 
     Returns:
         Images as `open_images` returns them.
 
     Raises:
-        InputError: as of `open_images`.
+        InputError: as `open_images` does.
     """
     place = Path(path)
     if place.is_file() and IDX_IMAGES.fullmatch(place.name):
-        return images_of_idx(place)
-    if place.is_file() and place.suffix.lower() == ".npz":
-        return images_of_archive(place)
-    return open_images(path).train.features
+        images = _read(place, 3)
+    elif place.is_file() and place.suffix.lower() == ".npz":
+        images = images_of_archive(place)
+    else:
+        return open_images(path).train.features
+    return labeled_images(images, np.zeros(len(images)), place).features
 
 
 def names_images(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is one for `open_images`, and not of a table: a folder, or named as images are."""
+    """Return whether a path is for `open_images` and not a table: a folder, or named like a file of images."""
     place = Path(path)
     return place.is_dir() or place.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(place.name))
 
@@ -165,35 +165,29 @@ IMAGE_SHAPES = "shape (n, height, width) or (n, height, width, 3), at least one 
 
 
 def labeled_images(features: NDArray[Any], labels: NDArray[Any], source: Path) -> LabeledArrays:
-    """Return images and labels that were read from `source`, checked.
+    """Check images and labels that were read from `source`, and return them.
 
-    Integers from 0 to 255 become uint8, and a single channel, shape (n, height, width, 1), is taken off. Floats are
-    refused: their scale would be a guess.
+    Integers from 0 to 255 become uint8, and shape (n, height, width, 1) becomes (n, height, width). Floats are refused,
+    since their scale is unknown.
     """
     if features.ndim == 4 and features.shape[3] == 1:
         features = features[..., 0]
     if not (features.ndim == 3 or (features.ndim == 4 and features.shape[3] == 3)) or 0 in features.shape:
         raise InputError(f"{source}: images must be of {IMAGE_SHAPES}; these are of shape {features.shape}")
-    return LabeledArrays(_bytes(features, source), _one_each(labels, len(features), source))
-
-
-def _bytes(pixels: NDArray[Any], source: Path) -> NDArray[np.uint8]:
-    if pixels.dtype.kind not in "iu" or (pixels.dtype != np.uint8 and (pixels.min() < 0 or pixels.max() > 255)):
+    if features.dtype.kind not in "iu" or (features.dtype != np.uint8 and (features.min() < 0 or features.max() > 255)):
         example = "for floats from 0 to 1 that is (255 * images).round().astype('uint8')"
         raise InputError(f"{source}: images must be integers from 0 to 255, best as uint8; {example}")
-    return np.ascontiguousarray(pixels, dtype=np.uint8)
-
-
-def _one_each(labels: NDArray[Any], count: int, source: Path) -> NDArray[Any]:
+    count = len(features)
     if labels.shape not in ((count,), (count, 1)):
         raise InputError(f"{source}: labels must be one for each of the {count} images, shape (n,)")
     if labels.dtype.kind not in "biufU":
         raise InputError(f"{source}: labels must be numbers or texts")
-    return labels.reshape(count).astype(labels.dtype.newbyteorder("="), copy=False)
+    native = labels.reshape(count).astype(labels.dtype.newbyteorder("="), copy=False)
+    return LabeledArrays(np.ascontiguousarray(features, dtype=np.uint8), native)
 
 
 def parse_or_refuse(what: object, action: Callable[[], Result], needed: str) -> Result:
-    """Return the result of `action`, which reads `what`; hide what a parser says, since it quotes the file."""
+    """Return the result of `action`, which reads `what`; hide the messages of parsers, since they quote the file."""
     try:
         return action()
     except InputError:
@@ -201,12 +195,12 @@ def parse_or_refuse(what: object, action: Callable[[], Result], needed: str) -> 
     except OSError as error:
         problem = f"cannot be read: {error.strerror}" if error.errno else None
     except Exception:
-        problem = None  # parsers of damaged files raise nearly everything, and quote what they choked on
+        problem = None  # a parser may raise anything on a damaged file, and quotes the file
     raise InputError(f"{what} {problem or f'is damaged, truncated or too large for the memory; {needed}'}")
 
 
 def fill(stream: BinaryIO, array: NDArray[np.uint8]) -> None:
-    """Fill a contiguous array with the rest of a stream, which must be exactly as long: no second copy is held."""
+    """Fill a contiguous array with the rest of a stream, which must be exactly as long, without a second copy."""
     flat = array.reshape(-1).data
     for start in range(0, len(flat), CHUNK_BYTES):
         part = flat[start : start + CHUNK_BYTES]
@@ -225,8 +219,8 @@ SHOWN_ARRAYS = 12
 def open_archive(path: Path, label: str) -> ImageData:
     """Return images and labels of an .npz file.
 
-    Images are the array `images`, `X` or `x`, labels the one named `label`; both may carry `train_` before or
-    `_train` behind. A test part is read where the archive has one, with `test` in the same places.
+    Images are the array `images`, `X` or `x`, labels the array `label`, either with the prefix `train_` or the suffix
+    `_train`. With `test` in the place of `train` they are the test part, if there is one.
     """
     train = _part(path, label, TRAIN)
     if train is None:
@@ -235,7 +229,7 @@ def open_archive(path: Path, label: str) -> ImageData:
 
 
 def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | None:
-    """Return the part whose names have one of the forms; None without one, refused where there is not one of each."""
+    """Return the part whose arrays are named in one of the forms, None if there are none; refuse anything ambiguous."""
     names = array_names(path)
     wanted = [form.format(name) for name in IMAGES for form in forms if name != label]
     images = [name for name in wanted if name in names]
@@ -248,7 +242,7 @@ def _part(path: Path, label: str, forms: tuple[str, ...]) -> LabeledArrays | Non
 
 
 def images_of_archive(path: Path) -> NDArray[Any]:
-    """Return the images of an .npz file, whether it has labels or not."""
+    """Return the only array of images of an .npz file, unchecked."""
     names = array_names(path)
     wanted = [form.format(name) for name in IMAGES for form in (*TRAIN, *TEST)]
     found = [name for name in wanted if name in names]
@@ -256,8 +250,7 @@ def images_of_archive(path: Path) -> NDArray[Any]:
         raise InputError(
             f"{path} must have one array of images, named {' or '.join(IMAGES)}; it has {', '.join(found) or 'none'}"
         )
-    images = read_array(path, found[0])
-    return labeled_images(images, np.zeros(len(images)), path).features
+    return read_array(path, found[0])
 
 
 def _unclear(path: Path, label: str) -> InputError:
@@ -280,25 +273,20 @@ def array_names(path: Path) -> list[str]:
     return parse_or_refuse(path, names, ARCHIVE_NEEDED)
 
 
-def _dtype(stream: IO[bytes]) -> np.dtype[Any]:
-    """Return what an array holds, by its header alone."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(stream)[2]
-
-
 def read_array(path: Path, name: str) -> NDArray[Any]:
-    """Return one array of an archive; arrays of Python objects are refused, they would be pickles."""
+    """Return one array of an archive; refuse arrays of Python objects, which would be pickles."""
 
     def read() -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
-            if _dtype(stream).hasobject:
+            first = np.lib.format.read_magic(stream) == (1, 0)
+            header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+            if header(stream)[2].hasobject:
                 raise InputError(
                     f"{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
                 )
             stream.seek(0)
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-            if stream.read(1):  # the checksum is looked at when the end is reached
+            if stream.read(1):  # zipfile checks the checksum at the end of the stream
                 raise EOFError
             return array
 
@@ -314,17 +302,17 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Return the training images of each data set in a folder. A file that is there plain and as .gz counts once."""
+    """Return the training images of each data set in a folder; count a file that is there plain and as .gz once."""
     names = {path.name: IDX_IMAGES.fullmatch(path.name) for path in folder.iterdir()}
     found = sorted(name for name, parts in names.items() if parts and parts["part"] == "train-")
     return [folder / name for name in found if not (name.endswith(".gz") and name.removesuffix(".gz") in found)]
 
 
 def open_idx(images: Path) -> ImageData:
-    """Return the data set whose training images are named so; labels and test part lie beside, named alike.
+    """Return the data set of a file of training images, with the labels and the test part beside it, named alike.
 
-    Images of other names than `train-…` are taken alone with their labels. They are as the file has them: those
-    of EMNIST lie on their side.
+    Images that are not named `train-…` are read alone, with their labels. Images are as in the file: those of EMNIST
+    are transposed.
     """
     name = IDX_IMAGES.fullmatch(images.name)
     if name is None:
@@ -337,14 +325,8 @@ def open_idx(images: Path) -> ImageData:
     return ImageData(train, _pair(test) if test else None)
 
 
-def images_of_idx(images: Path) -> NDArray[Any]:
-    """Return the images of a file, whether labels lie beside it or not."""
-    found = _read(images, 3)
-    return labeled_images(found, np.zeros(len(found)), images).features
-
-
 def _pair(images: Path) -> LabeledArrays:
-    """Return images and the labels beside them."""
+    """Return a file of images with the labels beside it."""
     name = re.sub(r"images([-.])idx3(?=-ubyte(\.gz)?$)", r"labels\1idx1", images.name)
     name = re.sub(r"imgs(?=\.npz$)", "labels", name)
     labels = _beside(images, name)
@@ -354,7 +336,7 @@ def _pair(images: Path) -> LabeledArrays:
 
 
 def _beside(path: Path, name: str) -> Path | None:
-    """Return the file of that name in the folder of `path`, or the same with .gz or without."""
+    """Return the file `name` in the folder of `path`, or the same with or without .gz, if there is one."""
     plain = name.removesuffix(".gz")
     return next((path.with_name(n) for n in (name, plain, f"{plain}.gz") if path.with_name(n).is_file()), None)
 
@@ -367,7 +349,7 @@ def _read(path: Path, dimensions: int) -> NDArray[Any]:
 
 
 def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
-    """Return the array of an idx file: two zero bytes, type, number of dimensions, sizes (big end first), values."""
+    """Return the array of an idx file: two zero bytes, type, number of dimensions, big-endian sizes, values."""
     with path.open("rb") as file:
         zipped = file.read(2) == GZIP_MAGIC
     with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as stream:
@@ -386,11 +368,11 @@ CIFAR_BYTES = 3 * CIFAR_SIDE * CIFAR_SIDE
 LABELS_10 = ("labels",)
 
 LABELS_100 = ("coarse_labels", "labels")
-"""The label bytes that stand before the pixels of a record; the fine labels are the usual ones."""
+"""The label bytes before the pixels of a record of CIFAR-100; `labels` are the fine ones."""
 
 
 def cifar_batches(folder: Path) -> list[Path]:
-    """Return the training files of a folder with CIFAR, in order; of the Python version one stands for all."""
+    """Return CIFAR's training files in a folder, in order; of the Python version, one."""
     names = [path for path in folder.iterdir() if re.fullmatch(r"data_batch_\d+\.bin|train\.bin", path.name)]
     pickles = [path for name in ("data_batch_1", "train") if (path := folder / name).is_file()]
     return sorted(names, key=lambda path: (len(path.name), path.name)) or pickles
@@ -399,7 +381,7 @@ def cifar_batches(folder: Path) -> list[Path]:
 def open_cifar(folder: Path, label: str) -> ImageData:
     """Return images and labels of a folder with data_batch_1.bin and so on (CIFAR-10), or train.bin (CIFAR-100).
 
-    The Python version is refused: it consists of pickles, and reading one may run any code.
+    The Python version is refused: it consists of pickles, which may run any code when they are read.
     """
     train = cifar_batches(folder)
     if not train[0].suffix:
@@ -419,9 +401,14 @@ def open_cifar(folder: Path, label: str) -> ImageData:
 
 
 def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArrays:
-    """Return the records of some files, whose labels stand in one of the first columns."""
-    needed = f"a file of records of {columns + CIFAR_BYTES} bytes is needed"
-    records = [parse_or_refuse(path, partial(_records, path, columns + CIFAR_BYTES), needed) for path in files]
+    """Return the records of some files, with the label in `column` of the first `columns` bytes."""
+    length = columns + CIFAR_BYTES
+
+    def read(path: Path) -> NDArray[np.uint8]:
+        return np.fromfile(path, dtype=np.uint8).reshape(-1, length)
+
+    needed = f"a file of records of {length} bytes is needed"
+    records = [parse_or_refuse(path, partial(read, path), needed) for path in files]
     count = sum(map(len, records))
     images = np.empty((count, CIFAR_SIDE, CIFAR_SIDE, 3), dtype=np.uint8)
     start = 0
@@ -432,16 +419,6 @@ def _cifar_part(files: Sequence[Path], column: int, columns: int) -> LabeledArra
     return labeled_images(images, np.concatenate([part[:, column] for part in records]), files[0].parent)
 
 
-def _records(path: Path, length: int) -> NDArray[np.uint8]:
-    size = path.stat().st_size
-    if size % length:
-        raise EOFError
-    records = np.empty((size // length, length), dtype=np.uint8)
-    with path.open("rb") as file:
-        fill(file, records)
-    return records
-
-
 SUFFIXES = (".png", ".jpg", ".jpeg")
 GRAY = ("1", "L")
 COLOR = ("RGB", "RGBA", "P")
@@ -449,11 +426,11 @@ FOLDER_NEEDED = "8-bit PNG or JPEG files, gray or RGB, are needed"
 
 
 def open_image_folder(folder: Path) -> ImageData:
-    """Return images of `folder/CLASS/…`, or of `folder/train/CLASS/…` and, where it is there, `folder/test/CLASS/…`.
+    """Return images of `folder/CLASS/…`, or of `folder/train/CLASS/…` and, if it exists, `folder/test/CLASS/…`.
 
-    The name of a class folder is the label of its images, a text. Records are in the order of a digest of their
-    pixels: in the order of their folders a row's number would tell its label. Files that are not named as
-    images are passed over. Images are gray if all of them are, else RGB.
+    The name of a class folder is the label of its images. Records are ordered by a digest of their pixels: in the
+    order of folders, a row's number would tell its label. Files that are not named as images are ignored. Images are
+    gray if all of them are, else RGB.
     """
     train, test = folder / "train", folder / "test"
     if not train.is_dir():
@@ -483,7 +460,7 @@ def _folder_part(folder: Path) -> LabeledArrays:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the image files of all class folders; hidden ones are none."""
+    """Return the image files of all class folders, without hidden ones."""
     classes = [path for path in sorted(folder.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     files = [file for place in classes for file in place.iterdir() if file.suffix.lower() in SUFFIXES]
     return [file for file in files if file.is_file() and not file.name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Ratings of movies by users: MovieLens-1M."""
+"""Read ratings of movies by users: MovieLens-1M."""
 
 import os
 from collections.abc import Callable
@@ -28,12 +28,12 @@ NEEDED = (
 @final
 @dataclass(frozen=True, eq=False)
 class RatingData:
-    """What `load_movielens` found.
+    """The ratings that `load_movielens` read.
 
     Fields:
-        train: features, int64, shape (n, 2): the codes of user and movie; labels, the ratings from 1 to 5.
+        train: features, the codes of user and movie, int64, shape (n, 2); labels, the ratings from 1 to 5.
         test: the same for the other ratings.
-        user_ids: the id of the user with code 0, 1 and so on, in increasing order, shape (users,).
+        user_ids: the id of each user by code, in increasing order, shape (users,).
         movie_ids: the same for movies, shape (movies,).
     """
 
@@ -44,13 +44,13 @@ class RatingData:
 
 
 def load_movielens(path: str | os.PathLike[str], *, seed: int = 0) -> RatingData:
-    """Read MovieLens-1M from a file of the user's own; nothing is downloaded.
+    """Read MovieLens-1M from a local file; nothing is downloaded.
 
-    Who rated what is public here, how many stars were given is not.
+    Who rated which movie is public; the rating is private.
 
     Args:
         path: ratings.dat, ratings.csv or ratings.npz, or a folder with one of them.
-        seed: public; which fifth of the ratings is the test part.
+        seed: public; determines which fifth of the ratings is the test part.
 
     Returns:
         Training and test ratings, 80 % and 20 %, and the ids behind the codes.
@@ -59,7 +59,7 @@ def load_movielens(path: str | os.PathLike[str], *, seed: int = 0) -> RatingData
         The split depends on the seed and the number of ratings alone.
 
     Raises:
-        InputError: no such file, or anything but such a file. No message holds a rating.
+        InputError: the file does not exist or is not of this format. No message holds a rating.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InputError("seed must be an integer, at least 0")
@@ -83,7 +83,7 @@ def _file(path: Path) -> Path:
 
 
 def _columns(file: Path) -> list[NDArray[np.int64]]:
-    """Users, movies and ratings of a file, checked."""
+    """Return the users, movies and ratings of a file, checked."""
     users, movies, ratings = parse_or_refuse(file, lambda: READERS[file.suffix](file), NEEDED)
     columns = (users, movies, ratings)
     if len({column.shape for column in columns}) > 1 or ratings.ndim != 1 or len(ratings) < 5:
@@ -96,7 +96,7 @@ def _columns(file: Path) -> list[NDArray[np.int64]]:
 
 
 def _dat(path: Path) -> list[NDArray[Any]]:
-    """`::` read as two delimiters with an empty column between."""
+    """Read a file with the delimiter `::`, as two delimiters with an empty column between."""
     names = ["user_id", "gap1", "movie_id", "gap2", "rating", "gap3", "time"]
     table = csv.read_csv(
         path,

@@ -1,4 +1,4 @@
-"""Open_table: CSV and Parquet by blocks."""
+"""Read CSV and Parquet files by blocks."""
 
 import errno
 import json
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar, final
 
@@ -20,7 +21,7 @@ from pyarrow import csv, parquet
 from labeldp.privacy import InputError, LabelDPError
 
 BLOCK_ROWS = 1 << 18
-"""Rows of a table that are read at a time."""
+"""The number of rows of a table that are read at a time."""
 
 SHOWN_COLUMNS = 12
 NO_HEADER = "its first row was read as the column names: does it have a header row?"
@@ -28,19 +29,19 @@ NO_HEADER = "its first row was read as the column names: does it have a header r
 
 @dataclass(frozen=True)
 class TableFile(ABC):
-    """A CSV or Parquet file whose columns are known and which holds at least one row.
+    """A CSV or Parquet file with known columns and at least one row; get one from `open_table`.
 
-    Get one from `open_table`. It keeps no file open between calls, so it may be read as often as needed.
+    No file stays open between calls, so it may be read any number of times.
 
     Fields:
-        path: where the file is.
-        columns: the names of its columns, in order, all different.
-        rows: the number of rows where the file says so (Parquet), else None.
-        index: the columns that pandas wrote for the index of a data frame: row numbers or names, and no features.
+        path: path of the file.
+        columns: the different names of its columns, in order.
+        rows: the number of rows if the file states it (Parquet), else None.
+        index: the columns that pandas wrote for the index of a data frame; they are not features.
     """
 
     declares_names: ClassVar[bool]
-    """Whether the format itself names the columns, so that an error may list them."""
+    """Whether the format itself declares the names of columns, so that an error may list them."""
 
     path: Path
     columns: tuple[str, ...]
@@ -49,37 +50,36 @@ class TableFile(ABC):
 
     @abstractmethod
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
-        """Return the types under which `columns` are read, without any metadata of the file."""
+        """Return the types of `columns` as they are read, without the metadata of the file."""
 
     @abstractmethod
     def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield non-empty blocks of the named columns, in order."""
 
     def blocks(self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
-        """Stream the rows in order, in record batches of at most `block_rows` rows.
+        """Read the rows in order, in record batches of at most `block_rows` rows.
 
         Args:
-            columns: which columns, in which order; all by default. Others are not decoded.
+            columns: the columns to read, in this order; all by default. Others are not decoded.
             block_rows: the most rows in one block, at least 1. Memory grows with it, not with the file.
 
         Returns:
-            An iterator of non-empty record batches. Wrong arguments are refused at once; what is wrong
-            further down in the file is refused when its block is reached.
+            An iterator of non-empty record batches. Wrong arguments are refused at once; a damaged block is refused
+            when it is reached.
 
         Raises:
-            InputError: a column that is not there, or a file that turns out to be damaged. The message
-                never holds the content of a cell.
+            InputError: a column does not exist, or the file is damaged. The message never holds the content of a cell.
         """
         if block_rows < 1:
             raise InputError("block_rows must be at least 1")
         return self._stream(self._chosen(columns), block_rows)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the named columns (all by default) in memory at once, under the same types as `blocks`."""
+        """Read the named columns (all by default) at once, with the same types as `blocks`."""
         return pa.Table.from_batches(self.blocks(columns), schema=self.schema(columns))
 
     def require(self, column: str, argument: str) -> str:
-        """`column` itself where the table has it; else an InputError that names `argument` and what is close."""
+        """Return `column` if the table has it; else raise InputError for `argument`, with a similar name."""
         if column in self.columns:
             return column
         raise InputError(f": {self.path} has no column {column!r}{self._known(column)}", argument=argument)
@@ -92,7 +92,7 @@ class TableFile(ABC):
         return tuple(self.require(column, "columns") for column in columns)
 
     def _known(self, column: str) -> str:
-        """Return the rest of the sentence. The first row of a CSV file may be a record: its cells stay unsaid."""
+        """Return a hint on the known columns; not for CSV, whose first row may be a record with private cells."""
         close = get_close_matches(column, self.columns, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         if not self.declares_names:
@@ -103,7 +103,7 @@ class TableFile(ABC):
 
 
 def index_of(schema: pa.Schema) -> tuple[str, ...]:
-    """Return the columns of a table that pandas made of the index of a data frame, as the table itself says."""
+    """Return the columns of a table that hold the index of a data frame, by the metadata that pandas wrote."""
     try:
         named = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
         return tuple(name for name in schema.names if name in named)
@@ -112,7 +112,7 @@ def index_of(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[str, ...]:
-    """Return the column names of a file, refused where there are none or two are the same."""
+    """Return the column names of a file; raise InputError if there are none or two are the same."""
     if not columns:
         raise InputError(f"{path} has no columns")
     if len(set(columns)) == len(columns):
@@ -126,8 +126,8 @@ def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[
 def open_table(path: str | os.PathLike[str]) -> TableFile:
     """Open a CSV (plain, gzip, bz2, zstd, lz4) or Parquet file for reading by blocks.
 
-    The format is told from the content. A CSV file needs a header row; its delimiter is the one of comma,
-    tab, semicolon and bar that stands most often in that row.
+    The format is recognized from the content. A CSV file needs a header row; its delimiter is the most frequent of
+    comma, tab, semicolon and bar in that row.
 
     Args:
         path: a regular file.
@@ -136,8 +136,8 @@ def open_table(path: str | os.PathLike[str]) -> TableFile:
         A `TableFile` with at least one column and one row.
 
     Raises:
-        InputError: no such file, a directory, an empty file, a header without rows, repeated column
-            names, or something that is not a table. No message holds the content of a cell.
+        InputError: the file does not exist, is a directory, is not a table, has no rows or repeats a column name. No
+            message holds the content of a cell.
     """
     place = Path(path)
     head = _head(place)
@@ -181,9 +181,9 @@ BLOCK_BYTES = 1 << 20
 class CsvFile(TableFile):
     """A CSV file with a header row, in UTF-8.
 
-    Every column is read as text, cell by cell as it stands: '007' stays '007', and no later block can
-    disagree with a type that was guessed from the first one. An empty cell is missing, a quoted empty
-    cell is the empty text; blank lines are skipped. `TableEncoder` finds out which columns are numbers.
+    Every column is read as text: '007' stays '007', and no block can contradict a type that was guessed from an
+    earlier one. An empty cell is missing, a quoted empty cell is the empty text; blank lines are skipped.
+    `TableEncoder` recognizes which columns are numbers.
     """
 
     declares_names: ClassVar[bool] = False
@@ -194,9 +194,7 @@ class CsvFile(TableFile):
         return pa.schema([(name, pa.string()) for name in self._chosen(columns)])
 
     def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
-        def explain(error: Exception) -> str:
-            return _complaint(self.path, error)
-
+        explain = partial(_csv_problem, self.path)
         reader = without_values(lambda: self._reader(columns), explain)
         for batch in blocks_without_values(iter(reader), explain):
             for start in range(0, batch.num_rows, block_rows):
@@ -218,18 +216,15 @@ class CsvFile(TableFile):
 
 
 def open_csv(path: Path, head: bytes) -> CsvFile:
-    """Open the CSV file at `path`, whose first bytes are `head`; it is read once and refused if it is damaged."""
+    """Open the CSV file at `path`, whose first bytes are `head`; read it once and refuse it if it is damaged."""
     compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
-
-    def explain(error: Exception) -> str:
-        return _complaint(path, error)
-
+    explain = partial(_csv_problem, path)
     delimiter = _delimiter(path, without_values(lambda: next(_chunks(path, compression), b""), explain))
     without_values(lambda: _scan(path, compression, delimiter), explain)
     draft = CsvFile(path, (), None, delimiter, compression)
     names = without_values(lambda: draft._reader(()).schema.names, explain)
     columns = check_names(path, names, declared=False)
-    index = columns[:1] if not columns[0] else ()  # pandas writes it first, without a name
+    index = columns[:1] if not columns[0] else ()  # pandas writes the index first, without a name
     table = CsvFile(path, columns, None, delimiter, compression, index=index)
     if next(table.blocks(block_rows=1), None) is None:
         raise InputError(f"{path} has a header row but no other row")
@@ -243,7 +238,7 @@ def _chunks(path: Path, compression: str | None) -> Iterator[bytes]:
 
 
 def _delimiter(path: Path, start: bytes) -> str:
-    """Return the delimiter that stands most often in the header, the first line of `start` that is not blank."""
+    """Return the most frequent delimiter in the header, the first line of `start` that is not blank."""
     if b"\0" in start:
         raise InputError(_not_a_table(path))
     text = start.removeprefix(BYTE_ORDER_MARK).strip()
@@ -256,7 +251,7 @@ def _delimiter(path: Path, start: bytes) -> str:
 
 
 def _scan(path: Path, compression: str | None, delimiter: str) -> None:
-    """Read the raw text to its end: what no parser complains about, and what it would complain about too late."""
+    """Check the raw text to its end for NUL bytes and unsound quotes, which a parser reports too late or never."""
     quotes = QuoteCheck(delimiter)
     for chunk in _chunks(path, compression):
         if b"\0" in chunk:
@@ -270,8 +265,8 @@ def _not_a_table(path: Path) -> str:
     return f"{path} is not a table: Parquet, or CSV in UTF-8 (plain, gzip, bz2, zstd or lz4) is needed"
 
 
-def _complaint(path: Path, error: Exception) -> str:
-    """Return what is wrong with a CSV file, by the kind of an error; its text, which quotes cells, is dropped."""
+def _csv_problem(path: Path, error: Exception) -> str:
+    """Return what is wrong with a CSV file, by the kind of an error, without its text, which quotes cells."""
     said = str(error)
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
@@ -292,7 +287,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @final
 class QuoteCheck:
-    """Takes in a CSV text by chunks of bytes.
+    """Checks the quotes of a CSV text, which is added by chunks of bytes.
 
     Example:
         >>> def sound(text: bytes) -> bool:
@@ -314,7 +309,7 @@ class QuoteCheck:
         self._started = False
 
     def add(self, chunk: bytes) -> None:
-        """Take in the next bytes."""
+        """Add the next bytes."""
         if not self._started:
             chunk = chunk.removeprefix(BYTE_ORDER_MARK)
             self._started = True
@@ -324,11 +319,11 @@ class QuoteCheck:
         self._before = text[-1:]
 
     def sound(self) -> bool:
-        """Return whether every quote is closed, and none is misplaced in a text with cells that span lines."""
+        """Return whether every quote is closed and, if cells span lines, none is misplaced."""
         return not self._inside and not (self._spans and self._misplaced)
 
     def _look(self, text: NDArray[np.uint8]) -> None:
-        """Return the text begins with the last byte of the chunk before: its successor was not known yet."""
+        """Check the quotes of a text, whose first byte is the last one of the chunk before."""
         quotes = np.flatnonzero(text == QUOTE)
         fresh = quotes[quotes > 0]
         opens = (np.arange(len(fresh)) + self._inside) % 2 == 0
@@ -352,7 +347,7 @@ BUFFER_BYTES = 1 << 20
 @final
 @dataclass(frozen=True)
 class ParquetFile(TableFile):
-    """A Parquet file. Pages are read through small buffers, so a row group need not fit in memory."""
+    """A Parquet file, read through small buffers: a row group need not fit in memory."""
 
     declares_names: ClassVar[bool] = True
     types: pa.Schema
@@ -361,9 +356,7 @@ class ParquetFile(TableFile):
         return pa.schema([self.types.field(name) for name in self._chosen(columns)])
 
     def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
-        def explain(error: Exception) -> str:
-            return _parquet_complaint(self.path, error)
-
+        explain = partial(_parquet_problem, self.path)
         with without_values(lambda: _open(self.path), explain) as file:
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
             for batch in blocks_without_values(batches, explain):
@@ -374,8 +367,8 @@ class ParquetFile(TableFile):
 
 
 def open_parquet(path: Path) -> ParquetFile:
-    """Return the Parquet file at `path`; refused unless its footer can be read and it has columns and rows."""
-    with without_values(lambda: _open(path), lambda error: _parquet_complaint(path, error)) as file:
+    """Open the Parquet file at `path`; raise InputError if its footer cannot be read or it has no columns or rows."""
+    with without_values(lambda: _open(path), partial(_parquet_problem, path)) as file:
         names = check_names(path, file.schema_arrow.names, declared=True)
         types = pa.schema([field.remove_metadata() for field in file.schema_arrow])
         rows, index = int(file.metadata.num_rows), index_of(file.schema_arrow)
@@ -388,7 +381,8 @@ def _open(path: Path) -> parquet.ParquetFile:
     return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
 
 
-def _parquet_complaint(path: Path, error: Exception) -> str:
+def _parquet_problem(path: Path, error: Exception) -> str:
+    """Return what is wrong with a Parquet file, by the kind of an error."""
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
     return f"{path} is a damaged or truncated Parquet file, or of a kind that cannot be read (encrypted)"
@@ -400,25 +394,25 @@ DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def without_values(action: Callable[[], Result], explain: Explain) -> Result:
-    """Return the result of `action`; turn a failure to read into an InputError that carries nothing of the original."""
+    """Return the result of `action`; turn a failure to read into an InputError without the original message."""
     try:
         return action()
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
         problem = explain(error)
-    raise InputError(problem)  # outside the handler: no __context__ to print a row from
+    raise InputError(problem)  # outside the handler: its __context__ could quote a row
 
 
 def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -> Iterator[pa.RecordBatch]:
-    """Yield the same blocks, with errors of reading them as `without_values` raises them."""
+    """Yield the blocks; turn failures to read one into errors as `without_values` does."""
     while (batch := without_values(lambda: next(batches, None), explain)) is not None:
         yield batch
 
 
 @contextmanager
 def explain_full_disk(what: str) -> Iterator[None]:
-    """Turn a disk that fills up in the body into a LabelDPError that says so; other errors pass."""
+    """Turn the error of a full disk into a LabelDPError that says so."""
     try:
         yield
         return

@@ -1,4 +1,4 @@
-"""Cells, record ids."""
+"""Read cells of tables as texts, numbers and record ids."""
 
 import hashlib
 import secrets
@@ -16,11 +16,10 @@ from labeldp.tables.reading import explain_full_disk, without_values
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
-    """Return the labels of a block as its few distinct texts and, for each row, which of them.
+    """Return the distinct labels of a block as texts and, for each row, the index of its text.
 
-    `domain.encode(texts)[places]` are the codes: few texts are looked up, however many rows there are.
-    Integers read '0', booleans 'true' and 'false', whole floats '1'; texts stay as they are, spaces
-    included. Both arrays are as private as the labels.
+    `domain.encode(texts)[places]` are the codes. Integers read '0', booleans 'true' and 'false', whole floats '1';
+    texts are unchanged, spaces included. Both arrays are as private as the labels.
 
     Args:
         batch: a block of a table.
@@ -31,7 +30,7 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
 
     Raises:
         DomainError: a label is missing (null, an empty cell, NaN). The message says neither where nor how many.
-        InputError: the column is not there, or holds lists, structures or raw bytes.
+        InputError: the column does not exist, or holds lists, structures or raw bytes.
     """
     encoded = as_text(_whole_column(batch, column), column).dictionary_encode()
     texts = encoded.dictionary.to_pylist()
@@ -52,7 +51,7 @@ def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
 
     Raises:
         DomainError: a label is missing (null, an empty cell, NaN).
-        InputError: the column is not there, or does not hold numbers only.
+        InputError: the column does not exist, or does not hold numbers only.
     """
     values = _whole_column(batch, column)
     problem = f"the label column {column!r} must hold numbers only"
@@ -66,19 +65,19 @@ def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:
 
 
 def column_of(batch: pa.RecordBatch | pa.Table, column: str) -> Any:
-    """Return one column, decoded if it is a dictionary; refused where the name is not there exactly once."""
+    """Return a column, decoded if it is a dictionary; raise InputError unless exactly one has the name."""
     if batch.schema.names.count(column) != 1:
         raise InputError(f"the table needs exactly one column {column!r}")
     return plain(batch.column(column))
 
 
 def plain(values: Any) -> Any:
-    """Return the same values, not dictionary-encoded."""
+    """Return the values, decoded if they are a dictionary."""
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
 def as_text(values: Any, column: str) -> Any:
-    """Return values as text, one way for every file format: '0', 'true', '0.1', '2026-01-31'; missing stays missing."""
+    """Return values as text, alike for every file format: '0', 'true', '0.1', '2026-01-31'; missing stays missing."""
     kind = values.type
     if is_text(kind):
         texts = values.cast(pa.large_string())
@@ -106,7 +105,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def _whole_column(batch: pa.RecordBatch, column: str) -> Any:
-    """Return a label column without a missing value."""
+    """Return a label column; raise DomainError if a value is missing."""
     values = column_of(batch, column)
     missing = values.null_count > 0 or (pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py())
     if missing:
@@ -124,15 +123,15 @@ HELD_IDS = 1 << 20
 
 
 def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
-    """Return the record ids of a block, as `KeyedRandomness` takes them.
+    """Return the record ids of a block, for `KeyedRandomness`.
 
     Args:
         batch: a block of a table.
-        column: the name of the id column: integers, texts or bytes. Ids of a CSV file are texts, so that
-            '7' and '07' stay two records.
+        column: the name of the id column: integers, texts or bytes. Ids of a CSV file are texts, so '7' and '07' are
+            two records.
 
     Returns:
-        int64 or uint64, shape (batch.num_rows,), for integers; for texts and bytes a list of as many bytes.
+        For integers int64 or uint64, shape (batch.num_rows,); for texts and bytes a list of as many `bytes`.
 
     Raises:
         InputError: an id is missing, or the column holds something else.
@@ -155,11 +154,10 @@ def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
 
 @final
 class DistinctIds:
-    """Checks over a stream of blocks that no record id is repeated.
+    """Checks that no record id is repeated in a stream of blocks.
 
-    Ids that do not fit in `held` are spilled by a hash to an anonymous temporary file, and each of the 256
-    buckets is checked alone: memory is that of `held` ids, or of 1/256 of all. Texts are spilled
-    as 128-bit keyed hashes, so the file shows none.
+    More than `held` ids are spilled by a hash to an anonymous temporary file with 256 buckets, each of which is checked
+    alone: memory holds `held` ids, or 1/256 of all. Texts are spilled as 128-bit keyed hashes, so the file shows none.
 
     Example:
         >>> with DistinctIds() as seen:
@@ -184,7 +182,7 @@ class DistinctIds:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Check the ids where the block ends without an error; remove the temporary file in any case."""
+        """Check the ids if the body ended without an error; remove the temporary file in any case."""
         try:
             if kind is None:
                 self._check()
@@ -193,7 +191,7 @@ class DistinctIds:
                 self._file.close()
 
     def add(self, ids: RecordIds) -> None:
-        """Take in the ids of one block: all of them integers in all blocks, or all of them bytes."""
+        """Add the ids of one block; ids are integers in all blocks, or bytes in all blocks."""
         words = self._hashed(ids) if isinstance(ids, list) else np.asarray(ids).astype(np.uint64).reshape(-1, 1)
         if self._waiting and self._waiting[0].shape[1] != words.shape[1]:
             raise InputError("record ids must be all integers or all texts")
@@ -207,7 +205,7 @@ class DistinctIds:
         return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
 
     def _spill(self) -> None:
-        """Write what waits as one run, ordered by bucket, and remember where each bucket starts in it."""
+        """Write the waiting ids as one run, ordered by bucket, and remember where each bucket starts in it."""
         words = np.concatenate(self._waiting)
         bucket = ((words[:, 0] * self._odd) >> np.uint64(56)).astype(np.uint8)
         order = np.argsort(bucket, kind="stable")
@@ -240,7 +238,7 @@ class DistinctIds:
 
 
 def refuse_repeated(words: NDArray[np.uint64]) -> None:
-    """Refuse rows, shape (n, 1 or 2), of which two are equal."""
+    """Raise InputError if two rows, shape (n, 1 or 2), are equal."""
     ordered = words[np.lexsort(words.T)]
     if (ordered[1:] == ordered[:-1]).all(axis=1).any():
         raise InputError("record ids must not be repeated: each id is one record's noise")

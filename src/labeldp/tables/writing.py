@@ -1,4 +1,4 @@
-"""Release_writer, table_writer, certificates in files."""
+"""Write released tables with their certificates, and read the certificates again."""
 
 import hashlib
 import json
@@ -26,18 +26,18 @@ class Sink(Protocol):
     """An open output file."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append a block; all blocks have the schema of the first."""
+        """Append a block; all blocks have the same schema."""
 
     def finish(self, document: str | None) -> None:
-        """Take the certificate, where there is one and the format has a place for it, and close."""
+        """Write the certificate if there is one and the format can hold it, and close the file."""
 
     def abandon(self) -> None:
-        """Close without a word; the file will be removed."""
+        """Close the file, which will be removed, and ignore errors."""
 
 
 @final
 class ReleaseWriter:
-    """Takes the blocks of a released table in order; get one from `release_writer`."""
+    """Writes the blocks of a released table in order; get one from `release_writer`."""
 
     def __init__(self, sink: Sink, columns: Sequence[str], released: str) -> None:
         self._sink = sink
@@ -49,12 +49,12 @@ class ReleaseWriter:
 
     @property
     def rows(self) -> int:
-        """How many rows were written so far."""
+        """Number of rows written so far."""
         return self._digest.rows
 
     @property
     def digest(self) -> str:
-        """The digest of the released values written so far; see `ColumnDigest`."""
+        """Digest of the released values written so far; see `ColumnDigest`."""
         return self._digest.value()
 
     def write(self, released: Any, batch: pa.RecordBatch | None = None) -> None:
@@ -62,8 +62,8 @@ class ReleaseWriter:
 
         Args:
             released: the released values of the block, an Arrow or numpy array of texts or numbers, none missing.
-            batch: the block that the other columns are taken from, where there are others. Its own
-                column of the released name, the private one, is not looked at.
+            batch: the block with the other columns, if there are any. Its private column, which has the name of the
+                released one, is not read.
 
         Raises:
             InputError: lengths differ, a column or a value is missing, or types change between blocks.
@@ -77,18 +77,19 @@ class ReleaseWriter:
         self._digest.add(values)
 
     def certify(self, certificate: Mapping[str, Any]) -> None:
-        """Give the certificate of what was written, a JSON object; once, after the last block."""
+        """Set the certificate of what was written, a JSON object; call this once, after the last block."""
         self._certificate = dict(certificate)
 
     def document(self) -> str:
-        """Return the certificate and what it is about, as JSON."""
+        """Return the certificate and the digest of what it covers, as JSON text."""
         if self._certificate is None or not self.rows:
             raise LabelDPError("a released table needs rows and a certificate: call write and certify first")
         content = {"format": FORMAT, "column": self._released, "rows": self.rows, "digest": self.digest}
-        return as_document({**content, "certificate": self._certificate})
+        content["certificate"] = self._certificate
+        return json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False)
 
     def _block(self, values: Any, batch: pa.RecordBatch | None) -> pa.RecordBatch:
-        """Return the output columns, built anew: no metadata of the source comes along."""
+        """Return the output columns as a new batch, without any metadata of the source."""
         arrays = []
         for name in self._columns:
             if name != self._released and (batch is None or name not in batch.schema.names):
@@ -103,12 +104,11 @@ class ReleaseWriter:
 
 @contextmanager
 def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, released: str) -> Iterator[ReleaseWriter]:
-    """Write a released column, with other columns or alone, and its certificate: whole or not at all.
+    """Write a released column, alone or with other columns, and its certificate: completely or not at all.
 
-    `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label
-    in the place of the private one; `released` is the label's name in both. The certificate goes
-    into the metadata of a Parquet file (key `labeldp.certificate`) and into `PATH.certificate.json` beside a CSV
-    file.
+    `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label in the place
+    of the private one; `released` is the label's name in both. The certificate is written into the metadata of a
+    Parquet file (key `labeldp.certificate`), and into `PATH.certificate.json` beside a CSV file.
 
     Args:
         path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
@@ -123,8 +123,7 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
         certificate of a CSV file appears before the file.
 
     Raises:
-        InputError: the target, or a certificate beside it, exists or cannot be written, or its name asks for another
-            format.
+        InputError: the output, or a certificate beside it, exists or cannot be written, or its name has another suffix.
         LabelDPError: the disk is full, or no certificate was given.
     """
     target = Path(path)
@@ -133,23 +132,21 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
         raise InputError("columns must be different names, with the released column among them")
     check_new_file(target, overwrite=False)
     with _cleared(target, beside) as placed, atomic_write(target) as hidden:
-        sink = open_sink(target, hidden)
-        try:
+        with open_sink(target, hidden) as sink:
             writer = ReleaseWriter(sink, columns, released)
             yield writer
             document = writer.document()
             sink.finish(document)
-        except BaseException:
-            sink.abandon()
-            raise
-        if beside is not None:
-            _certify_first(document, beside, hidden)
+        if beside is not None:  # the certificate appears while the output is complete but still hidden
+            sync(hidden)
+            with atomic_write(beside) as draft:
+                draft.write_text(document + "\n", encoding="utf-8")
             placed.append(beside)
 
 
 @contextmanager
 def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
-    """Refuse a certificate that stands already; one that was placed goes again where the output does not follow."""
+    """Refuse an existing certificate; after an error remove the one that was written if there is no output."""
     placed: list[Path] = []
     if beside is not None and beside.is_file():
         raise InputError(
@@ -167,24 +164,17 @@ def _cleared(target: Path, beside: Path | None) -> Iterator[list[Path]]:
         raise
 
 
-def _certify_first(document: str, beside: Path, hidden: Path) -> None:
-    """Put the certificate in its place while the output is whole but not yet in its own."""
-    sync(hidden)
-    with atomic_write(beside) as draft:
-        draft.write_text(document + "\n", encoding="utf-8")
-
-
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the certificate that came with a released file.
+    """Read the certificate of a released file.
 
     Args:
         path: a Parquet or CSV file written by `release_writer`.
 
     Returns:
-        A dict: "certificate" as given to `certify`, and what it is about: "column", "rows", "digest".
+        A dict: "certificate" as given to `certify`, and "column", "rows" and "digest" of what it covers.
 
     Raises:
-        InputError: no such file, not a table, or no certificate of ours in or beside it.
+        InputError: the file does not exist, is not a table, or has no certificate of labeldp.
     """
     place = open_table(path).path
     document = _document(place)
@@ -201,10 +191,10 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def is_as_certified(path: str | os.PathLike[str]) -> bool:
-    """Return whether the released column of a file still holds, in order, the values that its certificate is about.
+    """Return whether the released column of a file still holds, in order, the values that its certificate covers.
 
-    Other columns are not covered. Whoever can write the file can write a certificate, too: this finds
-    accidents and edits, and is not a signature.
+    Other columns are not covered. This finds accidents and edits and is not a signature: whoever can write the file
+    can write a certificate, too.
 
     Raises:
         InputError: as `read_certificate`.
@@ -220,7 +210,7 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 
 def _document(path: Path) -> bytes:
-    """Return the certificate as it stands in a Parquet file, or beside a CSV file."""
+    """Return the certificate in a Parquet file, or beside a CSV file, as bytes."""
     with path.open("rb") as file:
         inside = file.read(4) == reading.PARQUET_MAGIC
     if inside:
@@ -240,7 +230,7 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a name asks for Parquet; a name that asks for neither Parquet nor CSV is refused."""
+    """Return whether a name ends as Parquet; raise InputError if it ends neither as Parquet nor as CSV."""
     if path.suffix.lower() in reading.SUFFIXES:
         return True
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
@@ -249,14 +239,21 @@ def is_parquet(path: Path) -> bool:
     raise InputError(f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4)")
 
 
-def open_sink(target: Path, hidden: Path) -> Sink:
-    """Return an output in the format that the name of `target` asks for, written at `hidden`."""
-    return ParquetSink(hidden) if is_parquet(target) else CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
+@contextmanager
+def open_sink(target: Path, hidden: Path) -> Iterator[Sink]:
+    """Open an output at `hidden`, in the format of the name of `target`; abandon it after any error of the body."""
+    parquet_file = is_parquet(target)
+    sink = ParquetSink(hidden) if parquet_file else CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
+    try:
+        yield sink
+    except BaseException:
+        sink.abandon()
+        raise
 
 
 @final
 class ParquetSink:
-    """A Parquet file that says nothing but its columns and the certificate."""
+    """A Parquet file with its columns and the certificate, and no other metadata."""
 
     def __init__(self, path: Path) -> None:
         self._file = pa.OSFile(str(path), "wb")
@@ -280,7 +277,7 @@ class ParquetSink:
 
 @final
 class CsvSink:
-    """A CSV file, compressed or not, with a comma between cells and quotes only where they are needed."""
+    """A CSV file, compressed or not, with commas between cells and quotes only where they are needed."""
 
     def __init__(self, path: Path, compression: str | None) -> None:
         self._file = pa.OSFile(str(path), "wb")
@@ -302,7 +299,7 @@ class CsvSink:
 
 
 def _close(*files: Any) -> None:
-    """Close what is open, whatever it says: the space of a removed file is free only then."""
+    """Close files and ignore errors: only then is the space of a removed file free."""
     for file in files:
         with suppress(OSError, ValueError, pa.ArrowException):
             file.close()
@@ -330,18 +327,13 @@ def _text(value: str) -> Any:
 
 
 def document_beside(path: Path) -> Path:
-    """Where the certificate of a CSV file stands."""
+    """Return the path of the certificate of a CSV file."""
     return path.with_name(path.name + CERTIFICATE_SUFFIX)
-
-
-def as_document(content: dict[str, Any]) -> str:
-    """Return a certificate as JSON text, the same for the same content."""
-    return json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False)
 
 
 @contextmanager
 def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterator[Callable[[Sequence[Any]], None]]:
-    """Write a new table by blocks: whole or not at all.
+    """Write a new table by blocks: completely or not at all.
 
     Args:
         path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
@@ -351,18 +343,13 @@ def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
         A function that appends a block: one Arrow array for each column, of equal length, of the same types each time.
 
     Raises:
-        InputError: the target exists or cannot be written, or its name asks for another format.
+        InputError: the output exists or cannot be written, or its name has another suffix.
         LabelDPError: the disk is full.
     """
     target = Path(path)
-    with atomic_write(target) as hidden:
-        sink = open_sink(target, hidden)
-        try:
-            yield lambda arrays: sink.write(pa.RecordBatch.from_arrays(list(arrays), names=list(columns)))
-            sink.finish(None)
-        except BaseException:
-            sink.abandon()
-            raise
+    with atomic_write(target) as hidden, open_sink(target, hidden) as sink:
+        yield lambda arrays: sink.write(pa.RecordBatch.from_arrays(list(arrays), names=list(columns)))
+        sink.finish(None)
 
 
 MISSING_LENGTH = 0xFFFFFFFF
@@ -370,11 +357,10 @@ MISSING_LENGTH = 0xFFFFFFFF
 
 @final
 class ColumnDigest:
-    """SHA-256 over the texts of a column in row order, taken block by block.
+    """SHA-256 over the texts of a column in row order, which are added block by block.
 
-    Two streams are hashed, the lengths of the texts in bytes (4 bytes each, little end first) and the
-    texts one after the other in UTF-8; the digest is the hash of both hashes. No two columns of
-    texts give the same streams.
+    Two streams are hashed: the lengths of the texts in bytes (4 bytes each, little-endian), and the texts one after
+    the other in UTF-8. The digest is the hash of both hashes. No two columns of texts give the same streams.
 
     Example:
         >>> whole, halves = ColumnDigest(), ColumnDigest()
@@ -390,7 +376,7 @@ class ColumnDigest:
         self.rows = 0
 
     def add(self, values: Any) -> None:
-        """Take in the next values: an Arrow or numpy array, or a list, of texts or numbers."""
+        """Add the next values: an Arrow or numpy array, or a list, of texts or numbers."""
         if not isinstance(values, pa.Array):
             values = pa.array(values)
         texts = as_text(plain(values), "released")
