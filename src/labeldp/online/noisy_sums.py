@@ -1,7 +1,8 @@
-"""Noisy prefix sums, and those under correlated noise."""
+"""Noisy prefix sums of vectors, and those whose noise is correlated over rounds."""
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -29,6 +30,8 @@ BLOCK_ROUNDS, BLOCK_WIDTH = 32, 2048
 """How many rounds (more for short vectors) and how many numbers of each vector are summed at a time, for the cache."""
 MAX_EXACT = 2.0**52
 """Half of the largest integer up to which doubles hold all integers."""
+QUADRATURE_STEP, QUADRATURE_REACH = 2.5, 4.0
+"""Distance of the nodes of the quadrature, in the logarithm, and how far they go beyond 1 / horizon and 1."""
 
 
 class HasRounds(Protocol):
@@ -167,7 +170,14 @@ class ToeplitzFactor:
 
 
 class _Block(NamedTuple):
-    """Matrices for a block of rounds: C in it and its inverse; old sums to C x; vectors to new sums; decays."""
+    """Matrices for a block of rounds.
+
+    Attributes:
+        within, inverse: C for the rounds of the block, and its inverse.
+        earlier: takes the state's weighted sums to what earlier rounds add to C x.
+        later: takes the vectors of the block to what they add to the weighted sums.
+        gone, kept: what is lost and what remains of a weighted sum after so many rounds; they add to 1.
+    """
 
     within: Floats
     inverse: Floats
@@ -222,7 +232,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
     @property
     def scale(self) -> float:
-        """How many steps of the grid make 1."""
+        """The number of grid steps in 1."""
         return WIDE_STDDEV / self.stddev
 
     @property
@@ -231,7 +241,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
     @property
     def rounding(self) -> float:
-        """The largest error of doubles in a number of C x: `docs/proofs/sums.md`."""
+        """The largest error of doubles in an entry of C x: `docs/proofs/sums.md`."""
         return 2.0**-52 * (2 * self.rows + len(self.factor.gaps) + 40) * self.factor.reach
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
@@ -244,7 +254,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
     @property
     def rows(self) -> int:
-        """How many rounds are summed at a time."""
+        """The number of rounds that are summed at a time."""
         return min(max(BLOCK_ROUNDS, 4096 // self.width), 8 * BLOCK_ROUNDS)
 
     @cached_property
@@ -268,12 +278,12 @@ class ToeplitzSums(NoisySums[SumsState]):
         return SumsState.joined(states), sums
 
     def _rows(self, state: SumsState, vectors: Floats, rng: Randomness) -> tuple[SumsState, Floats]:
-        """Step over a block of rounds and columns."""
+        """Return the state after a block of rounds, for some columns, and the noisy sums."""
         count, block = len(vectors), self._block
         exact = block.within[:count, :count] @ vectors + block.earlier[:count] @ state.exact
         noise = wide_gaussian(rng, exact.size).reshape(exact.shape)
         released = (np.rint(exact * self.scale) + noise) / self.scale
-        # What follows is computed from what was released, but for the two sums that stay secret.
+        # Only what was released enters the rest, except for the two sums that stay secret.
         told = block.inverse[:count, :count] @ (released - block.earlier[:count] @ state.told)
         sums = state.total + np.cumsum(told, axis=0)
         later, gone = block.later[:, self.rows - count :], block.gone[count][:, None]
@@ -283,7 +293,7 @@ class ToeplitzSums(NoisySums[SumsState]):
 
 
 def _added(large: Floats, small: Floats, rest: Floats) -> tuple[Floats, Floats]:
-    """Return large + small + rest as a double and its error: Knuth's sum of two doubles, and Dekker's for the third."""
+    """Return large + small + rest as a double and its error, by the sums of Knuth and, for the third, Dekker."""
     total = large + small
     part = total - large
     rest = rest + ((large - (total - part)) + (small - part))
@@ -300,25 +310,32 @@ def toeplitz_stddev(horizon: int, width: int, reach: float, epsilon: Any, delta:
     Raises:
         InputError: no noise does, such as where delta is 0.
     """
+    return smallest_stddev(lambda stddev: ToeplitzSums(horizon, width, stddev), reach, epsilon, delta)
+
+
+def smallest_stddev(sums: Callable[[float], NoisySums[Any]], reach: float, epsilon: Any, delta: Any) -> float:
+    """Return the smallest standard deviation, to 1e-6 of it, with which noisy sums keep (epsilon, delta).
+
+    Args:
+        sums: makes the noisy sums from the standard deviation; it may refuse noise that is too small for its grid.
+        reach: the largest Euclidean distance between a vector and its replacement.
+
+    Raises:
+        InputError: no noise does, such as where delta is 0.
+    """
     positive_epsilon(epsilon)
-    found = smallest_positive(
-        lambda stddev: _keeps(horizon, width, stddev, reach, epsilon, delta), tol=1e-6, most=2.0**60
-    )
+
+    def keeps(stddev: float) -> bool:
+        try:
+            made = sums(stddev)
+            return made.privacy_loss(reach, made.horizon).within(epsilon, delta)
+        except InputError:
+            return False
+
+    found = smallest_positive(keeps, tol=1e-6, most=2.0**60)
     if found is None:
         raise InputError("is too small for Gaussian noise on so many rounds: take a larger one", argument="delta")
     return found
-
-
-def _keeps(horizon: int, width: int, stddev: float, reach: float, epsilon: Any, delta: Any) -> bool:
-    """Is this enough noise? Noise that is too small for the grid is not."""
-    try:
-        return ToeplitzSums(horizon, width, stddev).privacy_loss(reach, horizon).within(epsilon, delta)
-    except InputError:
-        return False
-
-
-QUADRATURE_STEP, QUADRATURE_REACH = 2.5, 4.0
-"""Distance of the nodes of the quadrature, in the logarithm, and how far they go beyond 1 / horizon and 1."""
 
 
 def square_root_norm(horizon: int) -> float:
@@ -358,9 +375,9 @@ def _gram(weights: Floats, gaps: Floats, count: int) -> float:
 
 
 def _inverse(gaps: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the exponentials of B = A C^-1, whose coefficients after the first are sums of them.
+    """Return the gaps and weights of B = A C^-1, whose coefficients after the first are sums of exponentials.
 
-    1 / sum_j weights[j] / (gaps[j] - s) has one pole between every two gaps; that of the sum, at 0, joins them.
+    1 / sum_j weights[j] / (gaps[j] - s) has one pole between every two gaps, and A adds one at 0.
     """
     low, high = gaps[:-1].copy(), gaps[1:].copy()
     for _ in range(80):

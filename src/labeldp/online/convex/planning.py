@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from labeldp.online.convex.regularized import (
 )
 from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.planning import NEIGHBORS
-from labeldp.online.noisy_sums import NoisySums, ToeplitzSums, toeplitz_stddev
+from labeldp.online.noisy_sums import ToeplitzSums, smallest_stddev
 from labeldp.online.tree import GaussianTree
 from labeldp.privacy import (
     Floats,
@@ -32,7 +33,6 @@ from labeldp.privacy import (
     exp_bounds,
     float_above,
     positive_epsilon,
-    smallest_positive,
 )
 
 DELTA_PARTS = 16
@@ -96,6 +96,11 @@ class _Question:
     neighbors: Any
     linear: bool
     sampler: Sampler | None = field(repr=False)
+
+    @property
+    def sizes(self) -> tuple[Body, int, float]:
+        """The body, the horizon and the length of gradients."""
+        return self.body, self.horizon, self.lipschitz
 
     @property
     def reach(self) -> float:
@@ -184,37 +189,15 @@ def _plan(question: _Question, method: str, bound: float, kernel: ConvexKernel[A
 
 def _noisy(question: _Question, method: str) -> ConvexPlan:
     """Plan noise on sums of gradients. The bound for linear losses needs noise that never falls, unlike a tree's."""
-    sums = _sums(question, method)
+    kind = ToeplitzSums if method == "matrix-factorization" else GaussianTree
+    make = partial(kind, question.horizon, question.body.dimension)
+    sums = make(smallest_stddev(make, question.reach * (1 + 2.0**-40), question.epsilon, question.delta))
     linear = question.linear and method != "tree"
     regret, rate = (linear_regret, linear_rate) if linear else (convex_regret, convex_rate)
-    sizes = question.body, question.horizon, question.lipschitz
     deviation = sums.deviation * question.lipschitz
-    best = rate(*sizes, deviation)
+    best = rate(*question.sizes, deviation)
     kernel = NoisyLeader(question.body, question.lipschitz, best, sums, question.neighbors)
-    return _plan(question, method, regret(*sizes, best, deviation), kernel)
-
-
-def _sums(question: _Question, method: str) -> NoisySums[Any]:
-    """Return the noisy sums with the least noise."""
-    size, reach = (question.horizon, question.body.dimension), question.reach * (1 + 2.0**-40)
-    if method == "matrix-factorization":
-        return ToeplitzSums(*size, toeplitz_stddev(*size, reach, question.epsilon, question.delta))
-
-    def keeps(stddev: float) -> bool:
-        try:
-            return GaussianTree(*size, stddev).privacy_loss(reach, size[0]).within(question.epsilon, question.delta)
-        except InputError:
-            return False
-
-    return GaussianTree(*size, _least(keeps, "delta is too small for Gaussian noise: take a larger one"))
-
-
-def _least(keeps: Callable[[float], bool], refusal: str) -> float:
-    """The smallest number that is enough, to 1e-6 of it."""
-    found = smallest_positive(keeps, tol=1e-6, most=2.0**60)
-    if found is None:
-        raise InputError(refusal)
-    return found
+    return _plan(question, method, regret(*question.sizes, best, deviation), kernel)
 
 
 def _redrawn(question: _Question, method: str) -> ConvexPlan:
@@ -227,54 +210,47 @@ def _redrawn(question: _Question, method: str) -> ConvexPlan:
     if not len(batches):
         raise InputError("one draw of the sampler is already worse than delta admits: take a larger delta")
     ratio = (1 - 1e-5) * 2 * (mu / (question.reach * question.lipschitz)) ** 2 / draws
-    strengths = _strengths(question)[:, np.newaxis]
+    plain = question.lipschitz * math.sqrt(question.horizon) / (2 * question.body.radius)  # best without privacy
+    strengths = plain * np.geomspace(1, 1e5, 501)[:, np.newaxis]
     sizes = question.horizon + 2 * strengths.max() * question.body.radius / question.lipschitz
     ratio /= (1 + sizes * (question.body.dimension + 16) * 2.0**-50) ** 2
     bounds = _bounds(question, ratio * strengths, strengths, batches)
     at, which = np.unravel_index(bounds.argmin(), bounds.shape)
     strength = float(strengths[at, 0])
-    size = (question.body, question.horizon, question.lipschitz, float(ratio[which]) * strength, strength)
-    batch = int(batches[which])
+    parameters = float(ratio[which]) * strength, strength, int(batches[which])
     kernel: ConvexKernel[Any]
     if sampler is None:
-        kernel = RegularizedWeights(*size, batch, neighbors=question.neighbors)
+        kernel = RegularizedWeights(*question.sizes, *parameters, neighbors=question.neighbors)
     else:
-        kernel = SampledWeights(*size, batch, sampler, float(question.epsilon), question.neighbors)
+        kernel = SampledWeights(*question.sizes, *parameters, sampler, float(question.epsilon), question.neighbors)
     return _plan(question, method, float(bounds.min()), kernel)
 
 
 def _failure(question: _Question, method: str) -> Fraction:
     """Return what one draw adds to delta."""
     if method == "sampler":
-        if getattr(question.sampler, "distance", None) is None:
+        distance = getattr(question.sampler, "distance", None)
+        if distance is None:
             raise InputError(NEEDS_SAMPLER)
-        distance = decimal(getattr(question.sampler, "distance", None), "the sampler's distance")
-        return distance * (2 + exp_bounds(question.epsilon)[1])
+        return decimal(distance, "the sampler's distance") * (2 + exp_bounds(question.epsilon)[1])
     if not question.linear:
         raise InputError(NEEDS_SAMPLER)
     return draw_failure(question.body)
 
 
-def _strengths(question: _Question) -> Floats:
-    """Return strengths of regularization from that without privacy upwards."""
-    plain = question.lipschitz * math.sqrt(question.horizon) / (2 * question.body.radius)
-    return plain * np.geomspace(1, 1e5, 501)
-
-
 def _bounds(question: _Question, beta: Any, strength: Any, batch: Any) -> Floats:
     """Return `regularized_regret` of arrays."""
-    sizes = question.body, question.horizon, question.lipschitz
-    return np.vectorize(lambda b, s, n: regularized_regret(*sizes, b, s, n))(beta, strength, batch)
+    return np.vectorize(lambda b, s, n: regularized_regret(*question.sizes, b, s, n))(beta, strength, batch)
 
 
 def _lazy(question: _Question, method: str) -> ConvexPlan:
     """Plan lazy draws: epsilon is split between the worst coin and all draws."""
     if not (question.linear and question.body.bounded):
-        raise InputError(
-            NEEDS_SAMPLER if question.body.bounded else "points must be bounded for lazy draws: see redraw"
-        )
+        unbounded = 'body must be bounded for lazy draws: take method="redraw"'
+        raise InputError(NEEDS_SAMPLER if question.body.bounded else unbounded)
     chains = 2 if method == "l2p" else 1
-    batch, redraw, eta = (each.ravel() for each in np.meshgrid(*_grid(question), indexing="ij"))
+    grid = 2 ** np.arange(0, question.horizon.bit_length()), 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
+    batch, redraw, eta = (each.ravel() for each in np.meshgrid(*grid, indexing="ij"))
     swing, worst = question.reach / 2, question.lipschitz * question.body.radius
     shift = batch * eta if chains == 2 else 0.0 * eta
     coin = coin_worst(chains * swing * eta, redraw, shift)
@@ -290,31 +266,21 @@ def _lazy(question: _Question, method: str) -> ConvexPlan:
     i = int(bounds.argmin())
     if not math.isfinite(bounds[i]):
         raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
-    kernel = RegularizedWeights(
-        *(question.body, question.horizon, question.lipschitz, float(beta[i]), float(strength[i]), int(batch[i])),
-        *(Fraction(float(redraw[i])), chains == 2, question.neighbors, 2 * tail),
-    )
+    share, reference = Fraction(float(redraw[i])), chains == 2
+    parameters = *question.sizes, float(beta[i]), float(strength[i]), int(batch[i])
+    kernel = RegularizedWeights(*parameters, share, reference, question.neighbors, 2 * tail)
     return _plan(question, method, float(bounds[i]), kernel)
 
 
-def _grid(question: _Question) -> tuple[Any, Any, Any]:
-    """Return the batches, redraw probabilities and rates beta · 2 L R to try."""
-    batches = 2 ** np.arange(0, question.horizon.bit_length())
-    return batches, 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
-
-
 def _mus(question: _Question, epsilons: Floats) -> Floats:
-    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 where there is none."""
-    delta = float(question.delta) * (1 - 2 / DELTA_PARTS)
+    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 where there is none.
+
+    A Gaussian loss has an epsilon of at most mu²/2 + mu times a normal quantile.
+    """
     mus = np.geomspace(1e-6, 60, 4000)
-    reached = np.array([_epsilon_of(mu, delta) for mu in mus])
+    reached = mus**2 / 2 + mus * norm.isf(float(question.delta) * (1 - 2 / DELTA_PARTS))
     at = np.searchsorted(reached, epsilons, side="right") - 1
     return np.where((epsilons > 0) & (at >= 0), mus[np.maximum(at, 0)], 0.0)
-
-
-def _epsilon_of(mu: float, delta: float) -> float:
-    """Return an upper bound of a Gaussian loss's epsilon: mu²/2 + mu times a normal quantile."""
-    return float(mu**2 / 2 + mu * norm.isf(delta))
 
 
 _METHODS: dict[str, Callable[[_Question, str], ConvexPlan]] = {
