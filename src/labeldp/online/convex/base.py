@@ -1,4 +1,4 @@
-"""Convex losses, round by round: bodies that hold the points, the kernel of a learner, and checked gradients."""
+"""Bodies that hold the points of learners, the base class of learners of convex losses, and checks of gradients."""
 
 import math
 from abc import ABC, abstractmethod
@@ -145,7 +145,7 @@ class Box(Body):
         return (np.array(self.low) + np.array(self.high)) / 2
 
     def project(self, points: Floats) -> Floats:
-        """Every coordinate moved between its ends."""
+        """Return the points with every coordinate clipped to its ends."""
         return np.clip(points, -self.half, self.half)
 
 
@@ -200,10 +200,10 @@ class ConvexKernel(ABC, Generic[S]):
         return ()
 
     def check_rounds(self, done: int, more: int) -> None:
-        """Refuse rounds beyond the horizon.
+        """Check that so many more rounds fit into the horizon.
 
         Raises:
-            InputError: there are more.
+            InputError: they do not.
         """
         if more and done >= self.horizon:
             raise InputError(f"the horizon of {self.horizon:,} rounds is over")

@@ -25,15 +25,7 @@ from labeldp.online.experts.accounting import gaussian_mu
 from labeldp.online.experts.planning import NEIGHBORS
 from labeldp.online.noisy_sums import ToeplitzSums, smallest_stddev
 from labeldp.online.tree import GaussianTree
-from labeldp.privacy import (
-    Floats,
-    InputError,
-    check_integer,
-    decimal,
-    exp_bounds,
-    float_above,
-    positive_epsilon,
-)
+from labeldp.privacy import Floats, InputError, check_integer, decimal, exp_bounds, float_above, positive_epsilon
 
 DELTA_PARTS = 16
 """One part of delta in so many is kept for inexact draws and for unusually many draws."""

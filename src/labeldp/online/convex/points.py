@@ -1,11 +1,10 @@
-"""Exact points of boxes and balls."""
+"""Exact draws of points of a space, a box or a ball, from normal laws restricted to it."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +15,37 @@ from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomnes
 from labeldp.sampling import falls_below, fresh_words, keep_coins
 
 BALL_FAILURE = Fraction(2, 10**11)
-"""What each point of a ball adds to delta: doubles know its two potentials up to a quarter of this (tested against 50
-digits)."""
+"""What each point of a ball adds to delta: the error of its two potentials in doubles is below a quarter of this
+(tested against 50 digits)."""
 MAX_BALL_DIMENSION = 2048
-"""Dimensions of a ball for which that is so."""
+"""The largest dimension of a ball for which that was tested."""
+OFFSET_FAILURE = Fraction(1, 1 << 60)
+"""What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
+within this share (docs/proofs/online_convex.md)."""
+EXPONENT_MARGIN = 2.0**-44
+"""A bound of the error of a coin's exponent E in doubles, as a share of E + cells + 4."""
+PLACE_MARGIN = 2.0**-48
+"""A bound of the error of a number in doubles, as a share of the sizes that it is the sum of."""
 MODE_SLACK = 2.0**-30
 """How much deeper than at its computed mode a potential of a ball may be, at most."""
 WIDTH_RISE = 1.001
+"""The least rise of a potential of a ball within a width."""
 LARGEST_POTENTIAL = 1e6
 """A potential that stands for larger ones: nothing so unlikely is ever drawn."""
 GRID_BITS = 20
 """Points lie on a grid of 2**-GRID_BITS of the radius or of the law's standard deviation, or a little finer."""
 MAX_GRID_STEPS = 2.0**40
-"""Grid steps from the center of a body to a point, or to a law's own center, at most."""
+"""The most grid steps from the center of a body to a point, or to a law's own center."""
+_SIGN_BIT = 1 << 63
 Potential = Callable[[float], float]
+Places = NDArray[np.intp]
 
 
 def grid_step(body: Body, curvature: float) -> float:
-    """The power of two that points on a body are multiples of: far below the law's standard deviation, and public.
+    """Return the power of two that points are multiples of: public, and far below the law's standard deviation.
 
     Raises:
-        InputError: the law is too narrow for a grid of 2**40 steps, or a ball has too many dimensions.
+        InputError: the law is too narrow for `MAX_GRID_STEPS`, or a ball has too many dimensions.
     """
     if isinstance(body, Ball) and body.dimension > MAX_BALL_DIMENSION:
         raise InputError(f"dimension of a ball must be at most {MAX_BALL_DIMENSION} for draws of points")
@@ -48,20 +57,19 @@ def grid_step(body: Body, curvature: float) -> float:
 
 
 def draw_failure(body: Body) -> Fraction:
-    """What one point adds to delta: the law that is drawn is the exact one but with this probability."""
-    if isinstance(body, Ball) and body.dimension > 1:
-        return BALL_FAILURE + body.dimension * OFFSET_FAILURE
-    return body.dimension * OFFSET_FAILURE
+    """Return what one point adds to delta: the probability that a draw does not have the exact law."""
+    round_body = isinstance(body, Ball) and body.dimension > 1
+    return body.dimension * OFFSET_FAILURE + (BALL_FAILURE if round_body else 0)
 
 
 def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng: Randomness) -> Integers:
-    """A point x of a body with density e^(-curvature |x - center|^2), on a grid.
+    """Draw a point x of a body with density e^(-curvature |x - center|^2), on a grid.
 
     Args:
         body: where points lie, relative to its own center.
-        center: of the law, shape (dimension,); it may lie far outside.
-        curvature: positive; the density without a body is normal of variance 1 / (2 curvature).
-        step: of the grid, as `grid_step` gives it.
+        center: the center of the law, shape (dimension,); it may lie far outside the body.
+        curvature: positive; the density without a body is normal with variance 1 / (2 curvature).
+        step: the step of the grid, as `grid_step` returns it.
 
     Returns:
         The grid point in steps: the nearest one in a space or a box, in a ball the next one towards zero.
@@ -78,19 +86,16 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
     return np.clip(steps, -np.floor(half / step), np.floor(half / step)).astype(np.int64)
 
 
-Places = NDArray[np.intp]
-
-
 @dataclass(frozen=True)
 class UnivariateLaw:
-    """Independent laws of n numbers: density e^-V at an offset from `mode`, V convex and V(0) = 0.
+    """Independent laws of n numbers, with density e^-V at an offset from `mode`, where V is convex and V(0) = 0.
 
     Attributes:
         mode: shape (n,).
-        widths: on either side V of a width is at least 1, or the law ends within a width; positive, shape (n,).
+        widths: on either side V is at least 1 at this offset, or the law ends before it; positive, shape (n,).
         ends: how far the law goes to the left and to the right, maybe infinite, shape (2, n).
         potential: V at offsets of some of the numbers: (places, offsets) -> V, each shape (m,).
-        exact: V at a rational offset of one number; None where doubles stand for V, and their error is charged.
+        exact: V at a rational offset of one number; None if V is computed in doubles, whose error is charged.
     """
 
     mode: Floats = field(repr=False)
@@ -101,11 +106,11 @@ class UnivariateLaw:
 
 
 def normal_laws(mode: Floats, excess: Floats, half: Floats, curvature: float) -> UnivariateLaw:
-    """Normal laws between -half and half, independent of each other: V = curvature · offset · (offset + 2 excess).
+    """Return independent normal laws between -half and half: V = curvature · offset · (offset + 2 excess).
 
     Args:
-        mode: between the ends.
-        excess: of the mode over the law's own center; 0 inside.
+        mode: where each density is largest, between the ends.
+        excess: the mode minus the normal law's center: 0 if the center lies between the ends.
     """
     root = 1 / (curvature * (np.abs(excess) + np.sqrt(excess**2 + 1 / curvature))) * (1 + 2.0**-40)
     ends = np.stack([np.where(excess > 0, 0.0, half + mode), np.where(excess < 0, 0.0, half - mode)])
@@ -120,10 +125,9 @@ def normal_laws(mode: Floats, excess: Floats, half: Floats, curvature: float) ->
 
 
 def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: Randomness) -> Integers:
-    """A point of a ball of two dimensions or more, rounded towards zero.
+    """Draw a point of a ball of two dimensions or more, rounded towards zero.
 
-    Along the axis through the law's center its coordinate is drawn by what is left of the ball around it, then the
-    distance from the axis, then a direction.
+    It draws the coordinate along the axis through the law's center, then the distance from the axis, then a direction.
     """
     distance = float(np.linalg.norm(center))
     gap = _one(_axis(len(center), radius, distance, curvature), rng)
@@ -141,15 +145,15 @@ def _on_ball(radius: float, center: Floats, curvature: float, step: float, rng: 
 
 
 def _one(law: UnivariateLaw, rng: Randomness) -> Fraction:
-    """A number from one law."""
+    """Draw a number, at least 0, from a law of one number."""
     return max(Fraction(float(law.mode[0])) + draw_offsets(law, rng=rng).offset(0), Fraction(0))
 
 
 def _axis(dimension: int, radius: float, distance: float, curvature: float) -> UnivariateLaw:
-    """The law of what the coordinate along the axis leaves to the surface: g = radius - coordinate, 0 to 2 radius.
+    """Return the law of the gap g = radius - coordinate along the axis, between 0 and 2 radius.
 
-    V = curvature · g · (g + 2 (distance - radius)) - ln P(chi² of dimension - 1 <= 2 curvature g (2 radius - g)), and
-    `MODE_SLACK`, so that no V is negative though the mode is known to a few digits only.
+    V = curvature · g · (g + 2 (distance - radius)) - ln P(chi² of dimension - 1 <= 2 curvature g (2 radius - g)), up to
+    a constant. `MODE_SLACK` is added, so that V is never negative although the mode is known to a few digits only.
     """
     shape, excess = (dimension - 1) / 2, distance - radius
 
@@ -166,7 +170,7 @@ def _axis(dimension: int, radius: float, distance: float, curvature: float) -> U
 
 
 def _distance(power: int, most: float, curvature: float) -> UnivariateLaw:
-    """The law with density r^power e^(-curvature r²) for 0 < r < most."""
+    """Return the law with density r^power e^(-curvature r²) for 0 < r < most."""
     peak = min(math.sqrt(power / (2 * curvature)), most)
     slope = 2 * curvature * peak - power / peak if peak else 0.0  # 0 at a peak inside
 
@@ -184,11 +188,11 @@ def _distance(power: int, most: float, curvature: float) -> UnivariateLaw:
 
 
 def log_gamma_share(shape: float, x: float) -> float:
-    """ln(P(shape, x) Γ(shape + 1)) for the regularized incomplete gamma function P; minus infinity at 0."""
+    """Return ln(P(shape, x) Γ(shape + 1)) for the regularized incomplete gamma function P; minus infinity at 0."""
     if x <= 0:
         return -math.inf
     if x > shape + 1:
-        return math.log1p(-float(gammaincc(shape, x))) + _log_factorial(shape)
+        return math.log1p(-float(gammaincc(shape, x))) + float(gammaln(shape + 1))
     term, total, place = 1.0, 1.0, shape
     while term > 2.0**-56 * total:
         place += 1
@@ -197,13 +201,8 @@ def log_gamma_share(shape: float, x: float) -> float:
     return shape * math.log(x) - x + math.log(total)
 
 
-@lru_cache(maxsize=64)
-def _log_factorial(shape: float) -> float:
-    return float(gammaln(shape + 1))
-
-
 def _lowest(depth: Potential, low: float, high: float) -> float:
-    """Where a convex function is lowest between two ends, by golden section."""
+    """Return where a convex function is lowest between two ends, by golden-section search."""
     share = (math.sqrt(5) - 1) / 2
     left, right = high - share * (high - low), low + share * (high - low)
     at_left, at_right = depth(left), depth(right)
@@ -220,7 +219,7 @@ def _lowest(depth: Potential, low: float, high: float) -> float:
 
 
 def _around(mode: float, rise: Potential, left: float, right: float) -> UnivariateLaw:
-    """The law whose density falls from its mode by e^-rise, with a width that suits both sides."""
+    """Return the law of one number with V = rise, and a width that suits both sides."""
     width = max(_width(rise, -1, left), _width(rise, 1, right))
 
     def potential(_: Places, offsets: Floats) -> Floats:
@@ -230,7 +229,7 @@ def _around(mode: float, rise: Potential, left: float, right: float) -> Univaria
 
 
 def _width(rise: Potential, sign: int, end: float) -> float:
-    """How far one must go to one side for a rise of 1 or a little more; to the end where that is not enough."""
+    """Return an offset on one side where the rise is `WIDTH_RISE` or a little more; the end if it is less there."""
     if not end or rise(sign * end) < WIDTH_RISE:
         return end
     low, high = 0.0, end
@@ -241,7 +240,7 @@ def _width(rise: Potential, sign: int, end: float) -> float:
 
 
 def _turned(along: Fraction, away: Fraction, sides: Floats, center: Floats) -> Floats:
-    """The point at `along` on the axis through the center and `away` from it in the direction of `sides`."""
+    """Return the point at `along` on the axis through the center, and `away` from it in the direction of `sides`."""
     axis, sign = _axis_of(center)
     point = np.concatenate([[-sign * float(along)], sides * (float(away) / np.linalg.norm(sides))])
     mirror = axis.copy()
@@ -252,7 +251,7 @@ def _turned(along: Fraction, away: Fraction, sides: Floats, center: Floats) -> F
 def _turned_exactly(
     along: Fraction, away: Fraction, sides: list[Fraction], center: Floats, step: float
 ) -> list[Decimal]:
-    """The same in steps of the grid, to 60 digits: the axis is that of the doubles."""
+    """Return the same point in steps of the grid, to 60 digits, for the axis that doubles give."""
     with localcontext(Context(prec=80)):
         axis, sign = _axis_of(center)
         mirror = [Decimal(float(each)) for each in axis]
@@ -270,29 +269,19 @@ def _decimal(value: Fraction) -> Decimal:
 
 
 def _axis_of(center: Floats) -> tuple[Floats, float]:
-    """The direction of the center, the first axis where it is zero, and a sign that keeps the mirror away from zero."""
+    """Return the direction of the center (the first axis if it is zero), and a sign that keeps the mirror from zero."""
     length = np.linalg.norm(center)
     axis = center / length if length else np.eye(1, len(center))[0]
     return axis, 1.0 if axis[0] >= 0 else -1.0
 
 
-OFFSET_FAILURE = Fraction(1, 1 << 60)
-"""What each number adds to delta: its uniform part has 127 bits, and a cell of any grid in use keeps its probability
-within this share (docs/proofs/online_convex.md)."""
-EXPONENT_MARGIN = 2.0**-44
-"""Doubles know the exponent E of a coin up to this share of E + cells + 4."""
-PLACE_MARGIN = 2.0**-48
-"""Doubles know where a number is up to this share of the sizes that it is the sum of."""
-_SIGN_BIT = 1 << 63
-
-
 @dataclass(frozen=True)
 class Offsets:
-    """Offsets that were drawn, or tried: a side, so many widths, and a share of one more.
+    """Offsets that were drawn or tried: each is a side, a number of whole widths, and a share of one more.
 
     Attributes:
-        words: the first bit is the side, the other 127 the share; shape (2, n).
-        cells: whole widths, shape (n,).
+        words: the first bit is the side, the other 127 are the share; shape (2, n).
+        cells: the number of whole widths, shape (n,).
         widths: shape (n,).
     """
 
@@ -307,12 +296,12 @@ class Offsets:
 
     @property
     def offsets(self) -> Floats:
-        """As doubles, shape (n,), each within a few units of its last place."""
+        """The offsets as doubles, shape (n,), each within a few units of its last place."""
         sizes = (self.cells + (self.words[0] % np.uint64(_SIGN_BIT)) / _SIGN_BIT) * self.widths
         return np.where(self.right, sizes, -sizes)
 
     def offset(self, i: int) -> Fraction:
-        """One of them, exactly."""
+        """Return one offset exactly."""
         high, low = (int(word) for word in self.words[:, i])
         share = Fraction(((high % _SIGN_BIT) << 64) | low, 1 << 127)
         size = (int(self.cells[i]) + share) * Fraction(float(self.widths[i]))
@@ -320,10 +309,10 @@ class Offsets:
 
 
 def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
-    """One offset from each law: exactly, where `exact` is given.
+    """Draw one offset from each law, exactly if the law has `exact`.
 
     A uniform number within a width on either side is moved outwards by a geometric number of widths, and accepted
-    with probability e^-(V - cells), which is no more than 1 since V is convex. More than one in ten is accepted.
+    with probability e^-(V - cells), which is at most 1 since V is convex. More than one in ten is accepted.
 
     Guarantee: what is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses.
 
@@ -342,7 +331,7 @@ def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
 
 
 def _geometric(count: int, rng: Randomness) -> Integers:
-    """Integers j >= 0 with probability proportional to e^-j."""
+    """Draw integers j >= 0 with probability proportional to e^-j."""
     cells = np.zeros(count, dtype=np.int64)
     running = np.arange(count)
     while running.size:
@@ -352,12 +341,12 @@ def _geometric(count: int, rng: Randomness) -> Integers:
 
 
 def _accepted(law: UnivariateLaw, left: Places, tried: Offsets, rng: Randomness) -> Flags:
-    """Coins of probability e^-(V - cells) within the ends, and 0 outside."""
+    """Flip a coin for each offset: of probability e^-(V - cells) within the ends, and 0 outside."""
     offsets = tried.offsets
     ends = np.where(tried.right, law.ends[1, left], law.ends[0, left])
     sizes = np.abs(offsets)
     inside, edge = sizes <= ends, np.abs(sizes - ends) <= PLACE_MARGIN * sizes
-    near = np.sign(offsets) * np.minimum(sizes, ends)  # no potential is asked for what lies outside
+    near = np.sign(offsets) * np.minimum(sizes, ends)  # the potential is not defined outside
     exponents = np.maximum(law.potential(left, near) - tried.cells, 0.0)
     margin = EXPONENT_MARGIN * (exponents + tried.cells + 4)
     coins = fresh_words(rng, left.size)
@@ -374,7 +363,7 @@ def _accepted(law: UnivariateLaw, left: Places, tried: Offsets, rng: Randomness)
 
 
 def rounded(mode: Floats, numbers: Offsets, step: float) -> Integers:
-    """The multiples of a power of two that are nearest to mode + offset, shape (n,): exactly those."""
+    """Return exactly the multiples of a power of two that are nearest to mode + offset, in steps, shape (n,)."""
     offsets = numbers.offsets
     places = (mode + offsets) / step
     sizes = (np.abs(mode) + np.abs(offsets)) / step

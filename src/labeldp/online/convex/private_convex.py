@@ -10,15 +10,7 @@ from labeldp.online.convex.base import Body, checked_gradients, finite_array
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.planning import ConvexPlan, plan_convex
 from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
-from labeldp.privacy import (
-    Budget,
-    Certificate,
-    Floats,
-    InputError,
-    PrivacyLoss,
-    RandomnessKind,
-    RandomSource,
-)
+from labeldp.privacy import Budget, Certificate, Floats, InputError, PrivacyLoss, RandomnessKind, RandomSource
 
 Gradient = Callable[[Floats], Any]
 

@@ -1,4 +1,4 @@
-"""Points drawn from regularized multiplicative weights, of linear losses and, by a sampler, of convex ones."""
+"""Learners that draw points from regularized multiplicative weights, of linear losses or by a sampler."""
 
 import math
 from collections.abc import Sequence
@@ -53,6 +53,8 @@ class LinearMeasure:
     lipschitz: float
     beta: float
     strength: float
+    failure = Fraction(0)
+    """0: the bound always holds."""
 
     @cached_property
     def curvature(self) -> float:
@@ -85,11 +87,6 @@ class LinearMeasure:
         return 2 * (self._reach >> self._shift) + 2 if self.body.bounded else 0
 
     @property
-    def failure(self) -> Fraction:
-        """0: the bound always holds."""
-        return Fraction(0)
-
-    @property
     def distance(self) -> Fraction:
         """The probability that a draw does not have the exact law."""
         return draw_failure(self.body)
@@ -119,9 +116,9 @@ class LinearMeasure:
 class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
     """Draws a point from regularized multiplicative weights on linear losses, and keeps it for a batch or longer.
 
-    Use it as a reference: noise on sums of gradients, `NoisyLeader`, has a far smaller regret. With redraw = 1 a point
-    is drawn after every batch. With less, coins that read the newest batch alone decide whether the point is kept; with
-    `reference` these are the coins of Algorithm 1. They need a bounded body.
+    Use it to compare: `NoisyLeader`, with noise on sums of gradients, has a far smaller regret. With redraw = 1 a point
+    is drawn after every batch. With less, coins that depend on the newest batch alone decide whether it is kept; with
+    `reference` these are the coins of Algorithm 1. Coins need a bounded body.
 
     Args:
         body: where points lie.
@@ -162,7 +159,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
             raise InputError("redraw must be 1 without bounds on points: no bound of what a coin reveals is proved")
         if self.redraw == 1 and self.reference:
             raise InputError("reference must be False where redraw = 1: no coin would read it")
-        _ = self.measure.step  # refuses what cannot be drawn
+        _ = self.measure.step  # refuses laws that are too narrow
 
     @cached_property
     def measure(self) -> LinearMeasure:
