@@ -35,7 +35,7 @@ _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 
 
 class OnlineLedger(LedgerLike, Protocol):
-    """What a learner needs of a ledger: what a curator needs, and the charges so far."""
+    """What a learner needs of a ledger: what a curator needs of it, and the charges so far."""
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -93,16 +93,16 @@ K = TypeVar("K", bound=ChargeableKernel)
 @final
 @dataclass(frozen=True)
 class RoundsMechanism(Generic[K]):
-    """All rounds of a learner as one mechanism, whose output is the sequence of its decisions.
+    """All rounds of a learner as one mechanism, charged once before the first decision.
 
-    A ledger is charged for it once, before the first decision.
+    Its output is the sequence of decisions.
 
     Args:
         kernel: the learner; public.
         rounds: how many rounds it will play.
-        plan: the public plan that it came from, as plain JSON values.
+        plan: the public plan that the learner was made from, as plain JSON values.
         run: the name of the learner. One run is charged once for its rounds.
-        traces: for all losses, if they are known beforehand: (kind of ids, kind of losses, keyed digest) each; secret.
+        traces: (kind of ids, kind of losses, keyed digest) of all losses, if they are known beforehand; secret.
         name: the name of the mechanism in the ledger.
     """
 
@@ -143,7 +143,7 @@ class RoundsMechanism(Generic[K]):
         """Return None: a learner has no array with a row for each record."""
 
     def specification(self) -> dict[str, Any]:
-        """Return everything public as plain JSON values, equal for equal learners."""
+        """Return the public fields as plain JSON values: equal for equal learners."""
         delta = str(decimal(self.plan["delta"], "delta"))
         return {"mechanism": self.name, "run": self.run, "rounds": self.rounds, "delta": delta, "plan": dict(self.plan)}
 
@@ -151,13 +151,13 @@ class RoundsMechanism(Generic[K]):
         """Charge all rounds and return the certificate; a durable ledger charges the rounds of one run once.
 
         Raises:
-            BudgetExceeded: nothing was charged.
+            BudgetExceeded: the ledger does not admit them; nothing was charged.
         """
         request = self._request(rng, path)
         return ledger.draw(request, self, lambda: np.zeros(0, np.uint8)).certificate  # actions come one by one
 
     def receipt(self, charge: Charge, rng: Randomness, dataset: str) -> Certificate:
-        """Return the certificate of a charge that was paid before."""
+        """Return the certificate of an earlier charge."""
         return self._request(rng, charge.path).certificate(charge, self, dataset)
 
     def _request(self, rng: Randomness, path: Path) -> Request:
@@ -186,5 +186,5 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owne
 
 
 def claimed(run: str, rounds: int) -> dict[str, Any]:
-    """Return what a ledger records once somebody continued from the state after `rounds` rounds of a run."""
+    """Return what a ledger records when somebody continues from the state after `rounds` rounds of a run."""
     return {"mechanism": CLAIM_NAME, "run": run, "rounds": rounds}

@@ -71,7 +71,7 @@ class NoisySums(ABC, Generic[S]):
 
     @abstractmethod
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """Return what the sums of so many rounds reveal of one vector; nothing after no round.
+        """Return what the sums of so many rounds reveal of one vector; zero before the first round.
 
         Args:
             reach: the largest Euclidean distance between a vector and its replacement.
@@ -201,13 +201,13 @@ class _Block(NamedTuple):
 class ToeplitzSums(NoisySums[SumsState]):
     """Prefix sums A x = B (C x + Gaussian noise), where C is near the square root of A.
 
-    C x is rounded to a grid and gets exact discrete Gaussian noise; the sums follow from that. Rounding later costs
-    nothing; rounding before is bounded and charged.
+    C x is rounded to a grid and gets exact discrete Gaussian noise; the sums are computed from that. The rounding
+    before the noise is bounded and charged; that after it costs nothing.
 
     Args:
         horizon: most rounds, at least 1.
         width: numbers in a vector, at least 1.
-        stddev: standard deviation of the noise on C x, positive; that of a sum is up to `deviation`.
+        stddev: standard deviation of the noise on C x, positive; that of a sum is at most `deviation`.
 
     Guarantee: Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that is
         charged on top, for the emitted bits, also where vectors depend on earlier releases.

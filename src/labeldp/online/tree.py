@@ -29,10 +29,10 @@ BLOCK_ROUNDS = 256
 
 
 def nodes(rounds: int) -> int:
-    """Return in how many released nodes a vector can be in so many rounds.
+    """Return the largest number of released nodes that contain one vector after so many rounds.
 
-    Only nodes that begin a pair are needed: one ends with every round, and the first vector is in that of every power
-    of two.
+    Only nodes that begin a pair are released, one at the end of each round; the first vector is in those that end at a
+    power of two.
     """
     return rounds.bit_length()
 
@@ -40,7 +40,7 @@ def nodes(rounds: int) -> int:
 @final
 @dataclass(frozen=True)
 class TreeState:
-    """Rounds so far; the exact sum, secret; for each level the noise of the last sum without the nodes below it."""
+    """Between two rounds: their number so far, the exact sum, secret, and the noise of its nodes from each level up."""
 
     rounds: int
     total: Integers = field(repr=False)
@@ -53,8 +53,8 @@ class TreeState:
 class TreeSums(NoisySums[TreeState]):
     """Prefix sums A x, each a sum of released nodes of a binary tree over the rounds.
 
-    Node t, that of the 2^j rounds up to t for the largest 2^j that divides t, gets fresh noise z_t; the sum after t
-    rounds is that of the nodes t, t & (t - 1), and so on, so its noise is z_t + that of round t & (t - 1).
+    Node t sums the 2^j rounds up to t, for the largest 2^j that divides t, and gets fresh noise z_t. The sum after t
+    rounds is that of the nodes t, t & (t - 1), and so on, so its noise is z_t plus that of round t & (t - 1).
     """
 
     horizon: int
@@ -62,7 +62,7 @@ class TreeSums(NoisySums[TreeState]):
 
     @abstractmethod
     def grid(self, vectors: NDArray[Any]) -> Integers:
-        """Return vectors as integers."""
+        """Round vectors to integers, in units."""
 
     @abstractmethod
     def noise(self, rng: Randomness, count: int) -> Integers:
@@ -70,16 +70,16 @@ class TreeSums(NoisySums[TreeState]):
 
     @abstractmethod
     def together(self, rng: Randomness, counts: Integers) -> Floats:
-        """Draw for each entry the sum of the noise of so many nodes, in units."""
+        """Draw for each entry the summed noise of `counts` nodes, in units."""
 
     @property
     @abstractmethod
     def unit(self) -> float:
-        """What an integer of 1 stands for."""
+        """The value of an integer of 1."""
 
     @property
     def rows(self) -> int:
-        """How many rounds are summed at a time."""
+        """The number of rounds that are summed at a time."""
         return max(BLOCK_ROUNDS * 64 // (self.width + 64), 16)
 
     def init(self) -> TreeState:
@@ -99,8 +99,8 @@ class TreeSums(NoisySums[TreeState]):
         """Add fresh noise to released sums for the nodes that they lack, so that all have noise of the same law.
 
         Args:
-            sums: of consecutive rounds, shape (rounds, width).
-            rounds: the number of rounds that the last one sums.
+            sums: the sums of consecutive rounds, shape (rounds, width).
+            rounds: the number of rounds in the last sum.
         """
         times = np.arange(rounds - len(sums) + 1, rounds + 1)
         lacking = _most_nodes(self.horizon) - np.bitwise_count(times).astype(np.int64)
@@ -112,7 +112,7 @@ class TreeSums(NoisySums[TreeState]):
         return found
 
     def _rows(self, state: TreeState, vectors: Integers, rng: Randomness) -> tuple[TreeState, Integers]:
-        """Step over a block of rounds, in integers."""
+        """Return the state after a block of rounds and the noisy sums, in integers."""
         count, depth = len(vectors), len(state.noise)
         times = np.arange(state.rounds + 1, state.rounds + count + 1)
         noise = self.noise(rng, vectors.size).reshape(vectors.shape)
@@ -193,8 +193,8 @@ class LaplaceTree(TreeSums):
     Args:
         horizon: most rounds, at least 1.
         width: numbers in a vector, at least 1.
-        epsilon: what a number that moves by 1 costs in one node, positive, exact; a node's noise has scale 1 / epsilon.
-        levels: other numbers are rounded to multiples of 1 / levels first.
+        epsilon: the cost of moving a number by 1 in one node, positive, exact; a node's noise has scale 1 / epsilon.
+        levels: numbers are rounded to multiples of 1 / levels first.
 
     Guarantee: a rounded vector that moves by `reach` in the sum of its numbers' moves costs at most
         epsilon * reach * nodes, exactly, for the emitted bits, also where vectors depend on earlier releases.
@@ -218,7 +218,7 @@ class LaplaceTree(TreeSums):
 
     @property
     def rate(self) -> Fraction:
-        """The noise i has probability proportional to e^(-rate * |i|)."""
+        """The rate of the noise: an integer i has probability proportional to e^(-rate * |i|)."""
         return self.epsilon / self.levels
 
     @property
@@ -231,7 +231,7 @@ class LaplaceTree(TreeSums):
         return sqrt(2 * _most_nodes(self.horizon)) / float(self.epsilon)
 
     def grid(self, vectors: NDArray[Any]) -> Integers:
-        """Round to levels."""
+        """Round to multiples of 1 / levels."""
         return np.rint(vectors * float(self.levels)).astype(np.int64)
 
     def noise(self, rng: Randomness, count: int) -> Integers:
@@ -246,11 +246,11 @@ class LaplaceTree(TreeSums):
         return noise
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """Return what the sums of so many rounds reveal of one vector; nothing after no round.
+        """Return what the sums of so many rounds reveal of one vector; zero before the first round.
 
         Args:
-            reach: unlike with Gaussian noise, the largest sum of the moves of a vector's numbers, which are multiples
-                of 1 / levels.
+            reach: the largest distance between a rounded vector and its replacement, unlike with Gaussian noise in
+                the sum of absolute differences.
         """
         return PrivacyLoss.pure(self.epsilon * Fraction(reach) * nodes(rounds)) if rounds else PrivacyLoss.zero()
 

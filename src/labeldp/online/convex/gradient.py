@@ -89,11 +89,9 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
         self.check_rounds(state.sums.rounds, len(gradients))
         vectors = np.clip(gradients / self.lipschitz, -1, 1)
         within, sums = self.sums.step(state.sums, vectors, rng=rng)
-        points = np.concatenate([state.point[np.newaxis], self._points(sums)])
+        next_points = self.body.center + self.body.project(-self.rate * self.lipschitz * sums)
+        points = np.concatenate([state.point[np.newaxis], next_points])
         return LeaderState(within, points[-1]), points[:-1]
-
-    def _points(self, sums: Floats) -> Floats:
-        return np.asarray(self.body.center + self.body.project(-self.rate * self.lipschitz * sums))
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         """Return the loss of the sums so far."""
@@ -149,13 +147,13 @@ class DescentState:
 @final
 @dataclass(frozen=True)
 class OnlineGradientDescent(ConvexKernel[DescentState]):
-    """A step against each gradient, then back to the body: a baseline that protects nothing.
+    """Projected gradient descent: a baseline without privacy.
 
     Args:
         body: where points lie.
         horizon: most rounds.
         lipschitz: no gradient is longer.
-        rate: size of a step, positive; R / (L sqrt T) where none is given, with a regret of at most R L sqrt T.
+        rate: size of a step, positive; by default R / (L sqrt T), with a regret of at most R L sqrt T.
 
     Guarantee: nothing is promised.
 

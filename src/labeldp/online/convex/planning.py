@@ -28,7 +28,7 @@ from labeldp.online.tree import GaussianTree
 from labeldp.privacy import Floats, InputError, check_integer, decimal, exp_bounds, float_above, positive_epsilon
 
 DELTA_PARTS = 16
-"""One part of delta in so many is kept for inexact draws and for unusually many draws."""
+"""One of so many parts of delta is kept for inexact draws and for unusually many draws."""
 BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
 
@@ -36,8 +36,8 @@ BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 class ConvexPlan:
     """A learner of convex losses with its parameters: a function of public numbers alone.
 
-    `regret_bound` holds in the mean over the learner's own randomness, against any point of the body that is fixed
-    beforehand (of a space: within its radius). For linear losses it is for those that do not follow the points.
+    `regret_bound` bounds the mean over the learner's own randomness, against any point of the body (of a space: within
+    its radius) that is fixed in advance. For linear losses it holds if they do not depend on the points.
 
     Guarantee: the points of the kernel keep epsilon and delta over the whole horizon.
     """
@@ -117,9 +117,9 @@ def plan_convex(
         body: where points lie: `Space`, `Box` or `Ball`.
         horizon: rounds, at least 1.
         epsilon: privacy parameter, positive.
-        delta: positive, below 1: no method here is pure.
+        delta: in (0, 1): no method here is pure.
         lipschitz: no gradient is longer.
-        method: one of `CONVEX_METHODS`, or "auto" for the least bound.
+        method: one of `CONVEX_METHODS`, or "auto" for the smallest bound.
         losses: "linear", or "convex" for gradients at the points that were played.
         neighbors: "replace" protects a round's loss against all others, "zero-out" against none at all.
         sampler: for method "sampler" only: draws for general convex losses, with its total variation stated.
@@ -285,4 +285,4 @@ _METHODS: dict[str, Callable[[_Question, str], ConvexPlan]] = {
 }
 
 CONVEX_METHODS = tuple(_METHODS)
-"""Noise on sums of gradients, first; then draws from regularized weights: of linear losses, and by your own sampler."""
+"""The methods for convex losses: noise on sums of gradients, then draws from regularized weights."""
