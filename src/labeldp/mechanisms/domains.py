@@ -397,7 +397,7 @@ class Interval(Domain):
         largest = max(abs(low), abs(high), (self.grid - 1) / (high - low))
         if largest > _MAX_END or not float(low) < float(high):
             raise InputError(
-                "must be numbers of ordinary size that floats can tell apart, such as 0 and 100",
+                "must be finite numbers of ordinary size that floats can tell apart, such as 0 and 100",
                 argument=("low", "high"),
             )
 

@@ -1,10 +1,11 @@
 """The choice of one class for each public group, by its counts: the exponential mechanism and permute-and-flip."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import exp
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +73,10 @@ def _rejections(others: NDArray[np.float64], size: int) -> float:
 class _Selection(CountMechanism):
     """Pick a class for each group by its count; see `select`."""
 
-    tries_again: ClassVar[bool]
-    """Whether a rejected class may be tried again."""
+    @property
+    @abstractmethod
+    def tries_again(self) -> bool:
+        """Whether a rejected class may be tried again."""
 
     def _calibrate(self) -> None:
         if self.unit < MIN_RATE:
@@ -120,7 +123,10 @@ class ExponentialMechanism(_Selection):
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """
 
-    tries_again: ClassVar[bool] = True
+    @property
+    def tries_again(self) -> bool:
+        """Independent of what was rejected: the same class may come up again."""
+        return True
 
 
 @final
@@ -135,4 +141,7 @@ class PermuteAndFlip(_Selection):
     Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
     """
 
-    tries_again: ClassVar[bool] = False
+    @property
+    def tries_again(self) -> bool:
+        """A class is tried once."""
+        return False

@@ -47,7 +47,9 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     except InputError as error:
         if not {"low", "high"} & set(error.arguments):
             raise
-    raise InputError("--range must hold numbers of ordinary size that floats can tell apart, such as --range 0,100")
+    raise InputError(
+        "--range must hold finite numbers of ordinary size that floats can tell apart, such as --range 0,100"
+    )
 
 
 def decimal_float(text: str, name: str) -> float:
