@@ -1,4 +1,4 @@
-"""Who holds the labels: the curator, and the durable ledger that it is charged to."""
+"""The curator, which holds the private labels, and the durable ledger that it charges."""
 
 from labeldp.curator.curator import Curator, Fingerprint
 from labeldp.curator.declared import LOSSES, times

@@ -1,4 +1,4 @@
-"""The only holder of labels."""
+"""The curator: the only object that holds private labels."""
 
 import hashlib
 import hmac
@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator.declared import classes_form
 from labeldp.mechanisms import Classes, Domain, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -33,13 +34,13 @@ from labeldp.privacy import (
 
 @final
 class Fingerprint:
-    """Keyed digests of labelled records, in any order and any split.
+    """Keyed digests of labeled records, whatever their order and their division into blocks.
 
-    Classes count by their texts: neither their order nor whether they are integers matters.
+    Classes are identified by their texts: neither their order nor whether they are integers matters.
 
     Args:
-        key: secret.
-        domain: of the codes that will be added.
+        key: secret key of the digests.
+        domain: domain of the codes that will be added.
     """
 
     def __init__(self, key: bytes, domain: Domain) -> None:
@@ -49,7 +50,7 @@ class Fingerprint:
         self._counts = np.zeros(domain.size, dtype=np.int64)
 
     def update(self, ids: Any, codes: NDArray[Any]) -> None:
-        """Add records: ids as the randomness takes them, or None for row numbers; codes (n,)."""
+        """Add records: their ids, as for keyed randomness, or None for row numbers, and their codes, shape (n,)."""
         self._digest.update(record_words(ids, len(codes), self._key), self._ranks[codes])
         if len(self._counts) <= len(codes):
             self._counts += np.bincount(codes, minlength=len(self._counts))
@@ -59,19 +60,19 @@ class Fingerprint:
 
     @property
     def labels(self) -> str:
-        """A digest of the pairs of id and label."""
+        """Digest of the pairs of id and label."""
         return self._digest.hexdigest()
 
     def traces(self, scheme: str) -> tuple[tuple[str, str, str], ...]:
         """Return what to compare with other releases of the same labels: (kind of ids, kind of labels, digest).
 
-        Where both kinds are those of another trace, the labels are the same only if the digests are. Under other ids,
-        and under other classes, it is still told how often each label occurs; under any, how many records there are.
+        Traces of the same two kinds have the same digest if the labels are the same. Under other ids or other classes
+        releases can still be compared by how often each label occurs, under any by the number of records.
         """
         form = json.dumps(self._domain.to_json(), sort_keys=True)
         common = form
         if isinstance(self._domain, Classes):
-            form = f"classes {hashlib.sha256(json.dumps(sorted(self._names)).encode()).hexdigest()}"
+            form = classes_form([str(name) for name in self._domain.names])
             common = "classes"
         return (
             (scheme, form, self.labels),
@@ -91,27 +92,26 @@ class Fingerprint:
 
 
 class Curator(NotCopyable):
-    """Holds the private labels of one dataset and lets nothing out that was not charged first.
+    """Holds the private labels of one dataset, and releases nothing before it is charged.
 
-    Use one curator for one column of labels, with all that is ever to be released from it charged to
-    one ledger. The labels are encoded once and never shown. A curator cannot be copied or pickled, and with a ledger
-    in memory it works in the process that made it alone; where several processes release, each makes its own curator
-    with the same ledger file.
+    Use one curator for each column of labels, and charge all its releases to one ledger. The labels are encoded once
+    and never shown. A curator cannot be copied or pickled. With a ledger in memory it works only in the process that
+    made it; if several processes release, each makes its own curator with the same ledger file.
 
     Args:
         labels: the private labels, one for each record, shape (n,).
-        domain: the declared domain; it is never read off the labels.
+        domain: the declared domain; it is never inferred from the labels.
         budget: limit of a new ledger in memory.
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
-        run: names a longer run, so that its stages are found again in a durable ledger.
+        run: names a longer run, so that a durable ledger finds its stages again.
 
     Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing; a fork, a copy or a pickle
         of it has no budget.
 
     Raises:
         DomainError: a label is missing or outside of the domain.
-        InputError: not exactly one of budget and ledger, or repeated ids.
+        InputError: not exactly one of budget and ledger is given, or ids are repeated.
 
     Examples:
         >>> import labeldp as ldp
@@ -145,17 +145,17 @@ class Curator(NotCopyable):
         names, count = None if ids is None else _distinct(ids), _count(labels)
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
-        # A copy: labels that the caller changes later must not be randomized by the noise of the first ones.
+        # A copy: labels that the caller changes later must not meet the noise of the first ones.
         self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run)
 
     @classmethod
     def of_codes(
         cls, codes: Callable[[], NDArray[Any]], *, domain: Domain, ledger: LedgerLike, ids: Any, run: str | None = None
     ) -> "Curator":
-        """Return a curator of labels that are read as codes of a domain.
+        """Return a curator of labels that are given as codes of a domain.
 
         Args:
-            codes: reads them, shape (n,), once the domain is declared; refuses what lies outside of it.
+            codes: returns the codes, shape (n,), and refuses labels outside of the domain; called once it is declared.
             domain, ledger, ids, run: see `Curator`.
         """
         curator = object.__new__(cls)
@@ -166,7 +166,7 @@ class Curator(NotCopyable):
     def _begin(
         self, read: Callable[[], NDArray[Any]], domain: Domain, account: LedgerLike, names: Any, run: str | None
     ) -> None:
-        """Compare the labels with the domain, which the ledger remembers if it can."""
+        """Compare the labels with the domain, which a durable ledger remembers, and set all fields."""
         codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
@@ -177,13 +177,13 @@ class Curator(NotCopyable):
         self._set(codes, names, (), ())
 
     def _set(self, codes: NDArray[Any], ids: Any, path: Path, reasons: tuple[str, ...]) -> None:
-        """Set what a part has of its own; it shares everything else with the curator that it came from."""
+        """Set the fields that differ between the parts of a split; they share all others."""
         self._codes, self._ids, self._path, self._reasons = codes, ids, path, reasons
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
     def records(self) -> int:
-        """How many records there are: public."""
+        """Number of records, which is public."""
         return len(self._codes)
 
     @property
@@ -193,23 +193,26 @@ class Curator(NotCopyable):
 
     @property
     def ledger(self) -> Any:
-        """The ledger that every release is charged to."""
+        """The ledger that is charged."""
         return self._ledger
 
     @property
     def path(self) -> Path:
-        """The part of the dataset that this curator holds; empty for all of it."""
+        """The part of the dataset that this curator holds; empty for the whole."""
         return self._path
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge a mechanism to the ledger, then draw from it.
 
         Args:
-            mechanism: on this curator's domain.
+            mechanism: a mechanism on this curator's domain.
             rng: `SystemRandomness()`, the keyed noise of a ledger file (`curator.ledger.randomness`), or a numpy
                 generator for a simulation.
             step: names a stage of a run. A durable ledger returns what the same stage of the same run released
-                before, with the mechanism of that time: go on with the release's mechanism, not with the one asked for.
+                before, with its mechanism: continue with the release's mechanism, not with `mechanism`.
+
+        Returns:
+            The released value with its certificate and its mechanism.
 
         Raises:
             InputError: the mechanism or the randomness does not fit; nothing was charged.
@@ -233,27 +236,21 @@ class Curator(NotCopyable):
         return Release(drawn.value, drawn.certificate, drawn.mechanism)
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
-        """Refuse steps that the budget would not admit together beside what was spent; nothing is charged.
+        """Raise BudgetExceeded if the budget does not admit all these steps; charge nothing.
 
-        A fit of several releases asks this before the first of them, so that it is not left half paid. A durable
-        ledger does not count what it would find again: what this run was charged as much for under the same name, or,
-        where the curator has no `run`, any release without a name that cost as much.
+        A fit of several releases calls this before the first of them, so that it does not stop halfway. A durable
+        ledger does not count releases that it would find again: those of this run with the same name and loss or, if
+        the curator has no `run`, any release without a name and with the same loss.
 
         Args:
-            steps: the loss of each, by the name that it will have.
-
-        Raises:
-            BudgetExceeded: it would not.
+            steps: the privacy loss of each step, by name.
         """
         self._ledger.require([Request({}, loss, self._path, step=self._named(step)) for step, loss in steps.items()])
 
     def check_labels(self) -> None:
-        """Refuse labels that are not those of earlier releases; nothing is charged.
+        """Raise LedgerError if the labels are not those of earlier releases; charge nothing.
 
-        A ledger file puts the refusal on record. A ledger in memory cannot tell labels apart, and refuses none.
-
-        Raises:
-            LedgerError: the labels changed.
+        A ledger file records the refusal. A ledger in memory cannot tell labels apart, and refuses none.
         """
         key, scheme = self._ledger.digest_key, _scheme(self._whole._ids)
         if key is not None:
@@ -263,13 +260,13 @@ class Curator(NotCopyable):
             self._ledger.check_labels(Request({}, zero, self._path, labels=labels, scheme=scheme, traces=traces))
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
-        """Return one curator for each part of the records; the ledger charges the worst of the parts.
+        """Return one curator for each part of the records; the ledger charges the largest loss of the parts.
 
         Args:
             parts: `Public(array, why="…")`, the part 0, 1, … of each record, shape (n,).
 
         Raises:
-            InputError: a bare array, or not one part for each record.
+            InputError: `parts` is not `Public`, or does not have one part for each record.
         """
         self._ledger.check_process()
         if not isinstance(parts, Public):
@@ -283,7 +280,7 @@ class Curator(NotCopyable):
         return [self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(count)]
 
     def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
-        """Return the curator of some of the rows, which keep the ids that they have here."""
+        """Return a curator of some of the rows, which keep their ids."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
         elif isinstance(self._ids, np.ndarray):
@@ -312,7 +309,7 @@ class Curator(NotCopyable):
         )
 
     def _admitted(self, rng: RandomSource) -> Randomness:
-        """Return the caller's randomness. Keyed noise is the ledger's own: it alone never meets other labels."""
+        """Return the caller's randomness; refuse keyed noise unless it is the ledger's, which other labels never meet."""
         randomness, own = as_randomness(rng), self._ledger.randomness
         if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
             raise InputError(
@@ -323,17 +320,17 @@ class Curator(NotCopyable):
         return randomness
 
     def _named(self, step: str | None) -> str | None:
-        """Return a step as a ledger knows it."""
+        """Return the name of a step in the ledger, None if the curator has no run."""
         return None if self._run is None or step is None else f"{self._run}: {step}"
 
     @property
     def _order(self) -> NDArray[np.intp] | None:
-        """The rows by id, where a ledger keeps values and the rows may stand in another order next time."""
+        """The rows in the order of their ids, if a ledger keeps values and rows may come in another order next time."""
         named = self._whole._ids is not None and self._ledger.digest_key is not None
         return _by_id(self._ids) if named else None
 
     def _fingerprint(self, key: bytes) -> Fingerprint:
-        """Return keyed digests of the labels here."""
+        """Return keyed digests of this curator's labels."""
         if key not in self._fingerprints:
             self._fingerprints[key] = Fingerprint(key, self._domain)
             self._fingerprints[key].update(self._ids, self._codes)
@@ -344,11 +341,7 @@ class Curator(NotCopyable):
 
 
 def _distinct(ids: Any) -> Any:
-    """Return the record ids, checked to be one for each record and all different.
-
-    Raises:
-        InputError: the message does not say which.
-    """
+    """Return the record ids; raise InputError if they are repeated, without saying which."""
     values: Any = np.array(ids)  # a copy: ids that change later would share their noise
     if values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")
@@ -363,11 +356,7 @@ def _distinct(ids: Any) -> Any:
 
 
 def _count(labels: Any) -> int | None:
-    """Return how many labels there are, without a look at one; None where that is not known beforehand.
-
-    Raises:
-        InputError: none, or not in one dimension.
-    """
+    """Return the number of labels without reading one, None if unknown; raise InputError if there are none."""
     shape = getattr(labels, "shape", None)
     if isinstance(shape, tuple) and len(shape) != 1:
         raise InputError("labels must be one-dimensional, shape (n,)")
@@ -381,9 +370,9 @@ def _count(labels: Any) -> int | None:
 
 
 def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
-    """Name a split by the part of every record, in whatever order the records stand.
+    """Return a name for a split, which depends on the part of every record but not on their order.
 
-    Two splits share a name only where they put the same records into the same parts: the parts of one name are
+    Two splits share a name only if they put the same records into the same parts, since the parts of one name are
     charged in parallel.
     """
     digest = hashlib.sha256(population.encode())
@@ -425,7 +414,7 @@ ANY_KIND = "any"
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
-    """Return the texts of all labels, by code, and the place of each among the sorted texts."""
+    """Return the texts of all labels by code, and the rank of each among the sorted texts."""
     if not isinstance(domain, Classes):
         return range(domain.size), np.arange(domain.size, dtype=np.uint32)
     names = [str(name) for name in domain.names]

@@ -1,11 +1,11 @@
-"""Declared domains as a ledger knows them: on disk before any label is compared with one."""
+"""Declared domains in a ledger, which are on disk before any label is compared with them."""
 
 import hashlib
 import json
 import shlex
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,17 +13,17 @@ from labeldp.mechanisms import Classes, Domain, Interval, Located
 from labeldp.privacy import decimal_text
 
 SHOWN_CLASSES = 10
-"""Of more classes than these, a sentence names the first and the last ones."""
+"""The most classes that a sentence names; of more it names the first and the last."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A set that labels are compared with. Neither grid nor order matters, nor whether numbers outside are clipped.
+    """The set that labels are compared with, whatever the grid, the order of classes and the clipping of numbers.
 
     Args:
-        form: the same for the same set.
-        words: the set, for people.
-        options: how it is written on a command line.
+        form: identifies the set.
+        words: the set in words.
+        options: the set as options of a command line.
     """
 
     form: str
@@ -32,7 +32,7 @@ class Declared:
 
     @classmethod
     def of(cls, domain: Domain) -> "Declared":
-        """Return what a domain declares; of records in cells, the domain of their labels."""
+        """Return the set that a domain declares; for records in cells, that of their labels."""
         if isinstance(domain, Located):
             return cls.of(domain.labels)
         if isinstance(domain, Interval):
@@ -40,23 +40,25 @@ class Declared:
             content = domain.to_json()
             return cls(_range_form(content), f"numbers from {ends[0]} to {ends[1]}", f"--range {ends[0]},{ends[1]}")
         if isinstance(domain, Classes):
-            names = [str(name) for name in domain.names]
-            return cls(classes_form(names), f"the {len(names)} classes {_listed(names)}", _classes_option(domain))
+            return replace(cls._named(list(domain.names)), options=_classes_option(domain))
         return cls(json.dumps(domain.to_json(), sort_keys=True), repr(domain))
 
     @classmethod
     def _named(cls, names: list[Any]) -> "Declared":
-        """Classes that a ledger names, be it by names that are refused today."""
+        """Return the set of classes with some names, even with names that `Classes` refuses today."""
         texts = [str(name) for name in names]
-        return cls(classes_form(texts), f"the {len(texts)} classes {_listed(texts)}")
+        shown = [repr(text) for text in texts]
+        if len(shown) > SHOWN_CLASSES:
+            shown[SHOWN_CLASSES - 2 : -1] = ["…"]
+        return cls(classes_form(texts), f"the {len(texts)} classes {', '.join(shown)}")
 
     @classmethod
     def of_traces(cls, text: str, names: dict[str, "Declared"]) -> "Declared | None":
-        """Return the domain of a release in a ledger of version 1; None where it kept nothing of it.
+        """Return the domain of a release in a ledger of version 1, None if the ledger does not hold it.
 
         Args:
-            text: the kind of labels of a trace.
-            names: classes that the charges name, by their form.
+            text: the kind of labels in a trace.
+            names: the classes that the charges name, by form.
         """
         if text.startswith("losses"):
             return LOSSES
@@ -74,22 +76,22 @@ class Declared:
 
 
 LOSSES = Declared("losses", "losses in [0, 1], or their levels")
-"""All that losses of a file are ever compared with."""
+"""The set that the losses of a file are compared with."""
 
 
 def classes_form(names: list[str]) -> str:
-    """Return classes by their texts, in any order; as traces of labels have them."""
+    """Return the form of classes, which does not depend on their order; traces of labels have the same."""
     return f"classes {hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()}"
 
 
 def declared_domains(connection: sqlite3.Connection, dataset: int) -> dict[str, str]:
-    """Return the domains of a dataset, in words by their form, oldest first."""
+    """Return the declared domains of a dataset, words by form, oldest first."""
     query = "SELECT form, words FROM domain WHERE dataset = ? ORDER BY id"
     return dict(connection.execute(query, (dataset,)).fetchall())
 
 
 def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, created: str) -> None:
-    """Write a domain down."""
+    """Insert a declared domain."""
     connection.execute(
         "INSERT INTO domain (dataset, form, words, created) VALUES (?, ?, ?, ?)",
         (dataset, domain.form, domain.words, created),
@@ -97,7 +99,7 @@ def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, crea
 
 
 def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
-    """Return what a certificate says of the bits that changes of the domain and refusals may have disclosed so far."""
+    """Return the sentence of a certificate on the bits that domain changes and refusals may have disclosed so far."""
     [(domains, refused)] = connection.execute(
         "SELECT count(*), coalesce(sum(refused), 0) FROM domain WHERE dataset = ?", (dataset,)
     ).fetchall()
@@ -112,12 +114,12 @@ def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]
 
 
 def times(count: int) -> str:
-    """Return a number of times."""
+    """Return a count in words, such as "2 times"."""
     return "1 time" if count == 1 else f"{count} times"
 
 
 def migrate_domains(connection: sqlite3.Connection) -> None:
-    """Fill the table of domains with those that labels were released under before there was one."""
+    """Fill the table of domains of a ledger of version 1 from its releases."""
     charges = connection.execute("SELECT charge FROM release").fetchall()
     named = {each.form: each for (text,) in charges for each in _classes_in(json.loads(text))}
     traces = connection.execute("SELECT dataset, domain FROM labels WHERE scheme <> 'any' ORDER BY rowid").fetchall()
@@ -129,7 +131,7 @@ def migrate_domains(connection: sqlite3.Connection) -> None:
 
 
 def _classes_in(content: Any) -> Iterator[Declared]:
-    """Yield every domain of classes that a charge names, however deep."""
+    """Yield every domain of classes in the JSON of a charge, at any depth."""
     if isinstance(content, dict):
         if isinstance(content.get("classes"), list) and len(content["classes"]) > 1:
             yield Declared._named(content["classes"])
@@ -143,13 +145,8 @@ def _range_form(content: dict[str, Any]) -> str:
     return json.dumps({"high": str(Fraction(content["high"])), "low": str(Fraction(content["low"]))})
 
 
-def _listed(names: list[str]) -> str:
-    texts = [repr(name) for name in names]
-    return ", ".join(texts if len(texts) <= SHOWN_CLASSES else [*texts[: SHOWN_CLASSES - 2], "…", texts[-1]])
-
-
 def _classes_option(domain: Classes) -> str:
-    """Return the option that declares classes, where it is short and can be written."""
+    """Return the option that declares classes, with `…` if it is long or cannot be written."""
     names = [str(name) for name in domain.names]
     if domain.names == tuple(range(domain.size)):
         return f"--classes {domain.size}"

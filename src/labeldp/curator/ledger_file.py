@@ -1,4 +1,4 @@
-"""LedgerFile, DatasetLedger, their rows."""
+"""The durable ledger: a file of datasets, and the ledger of each of them."""
 
 import json
 import os
@@ -45,6 +45,8 @@ from labeldp.privacy import (
 
 Encoded = TypeVar("Encoded")
 
+SECRET_BYTES = 32
+
 _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
     "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
@@ -54,22 +56,21 @@ _OTHER_LABELS = (
 
 @final
 class LedgerFile(NotCopyable):
-    """A file that remembers every release of some datasets: budget, charges, values, and the key to keyed noise.
+    """A file that remembers every release of some datasets: budget, charges, values, and the key of keyed noise.
 
-    Use one for all that is ever released from a column of labels, by any number of processes and runs. Asking for
-    the same release again returns the same bits and costs nothing. It is as secret as the labels
-    themselves, since with its keys noise can be removed: keep it beside them, and never restore an older copy,
-    which forgets what was spent.
+    Use one for all releases of a column of labels, by any number of processes and runs. Asking for the same release
+    again returns the same bits and costs nothing. The file is as secret as the labels, since its keys can remove the
+    noise: keep it beside them, and never restore an older copy, which forgets what was spent.
 
     Args:
-        path: the file. Where there is none, it is created when the first dataset is added or charged.
+        path: path of the file. If it does not exist, it is created when the first dataset is added or charged.
 
     Guarantee: a value leaves only after its charge is on disk; processes that share the file never pass a budget
         together; the file is readable by its owner alone.
 
     Raises:
-        LedgerError: the file is something else, of another version, open to other users, or cannot be read. It is
-            left as it is.
+        LedgerError: the file is not a ledger, is of another version, is open to other users, or cannot be read. It is
+            not changed.
 
     Examples:
         >>> import tempfile, labeldp as ldp
@@ -92,12 +93,12 @@ class LedgerFile(NotCopyable):
 
     @property
     def path(self) -> Path:
-        """Where the file is, or will be."""
+        """Path of the file, which may not exist yet."""
         return self._store.path
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there already."""
+        """Whether the file exists."""
         return self._store.exists
 
     def datasets(self) -> tuple[str, ...]:
@@ -108,14 +109,14 @@ class LedgerFile(NotCopyable):
         """Add a dataset. Adding it again with the same budget and domain changes nothing.
 
         Args:
-            name: the user's name for the dataset, such as "adult"; it appears in certificates.
+            name: name of the dataset, such as "adult"; it appears in certificates.
             budget: the most that all its releases may cost together.
-            domain: what its labels can be. By default the first one that labels are compared with.
+            domain: domain of its labels; by default the first one that labels are compared with.
 
         Raises:
             LedgerError: the dataset has another budget or domain; `set_budget` and `set_domain` change it.
         """
-        _require_name(name)
+        _require_text(name, "name")
         declared = None if domain is None else _declared(domain)
         with self._store.writing(create=True) as connection:
             known = find_dataset(connection, name)
@@ -130,39 +131,40 @@ class LedgerFile(NotCopyable):
                 _declare_first(connection, known_dataset(connection, self.path, name), declared, self.path)
 
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
-        """Give a dataset another budget, larger or smaller. What was spent stays spent, and the change is on record.
+        """Change the budget of a dataset and record the change; what was spent stays spent.
 
         Args:
-            name: the dataset's name.
-            budget: the new one.
+            name: name of the dataset.
+            budget: the new budget.
             why: the reason, in words.
 
         Raises:
             BudgetExceeded: more was spent already.
-            LedgerError: there is no such dataset.
+            LedgerError: the dataset does not exist.
         """
         self.change(name, budget, None, why)
 
     def set_domain(self, name: str, domain: Domain, why: str | None = None) -> None:
-        """Declare another domain for a dataset, beside those that were declared before.
+        """Declare another domain for a dataset, in addition to those that were declared before.
 
         Whether labels fit a domain is a bit about all of them that no epsilon covers, so certificates of later
         releases count every change. A domain that was declared before changes nothing; nor do another order of the
         classes, another grid, or `clip`.
 
         Args:
-            name: the dataset's name.
-            domain: what its labels can be.
+            name: name of the dataset.
+            domain: domain of its labels.
             why: the reason, in words.
 
         Raises:
-            LedgerError: there is no such dataset.
+            LedgerError: the dataset does not exist.
         """
         self.change(name, None, domain, why)
 
     def change(self, name: str, budget: Budget | None, domain: Domain | None, why: str | None = None) -> None:
-        """Do what `set_budget` and `set_domain` do, both or neither; None leaves one as it is."""
-        _require_reason(why)
+        """Do what `set_budget` and `set_domain` do, both or neither; None changes nothing."""
+        if why is not None:
+            _require_text(why, "why", "the questionnaire has a new answer")
         declared = None if domain is None else _declared(domain)
         with self._store.writing() as connection:
             known = known_dataset(connection, self.path, name)
@@ -175,19 +177,19 @@ class LedgerFile(NotCopyable):
         """Return the ledger of one dataset, for a curator.
 
         Args:
-            name: the dataset's name.
+            name: name of the dataset.
             revision: names another state of its labels. Labels that changed are refused without one, since two
                 releases of nearly the same labels reveal what changed; under a revision they are charged in addition.
-            budget: what the first dataset of a file that is not there yet is added with, before its labels are
-                looked at. A known dataset keeps its own.
+            budget: if the file does not exist yet, the budget with which its first dataset is added before labels are
+                read. A known dataset keeps its own.
 
         Raises:
-            LedgerError: the file does not know the dataset: it must be added first, as a typing error would
-                be a second budget for the same labels.
+            LedgerError: the dataset does not exist: it must be added first, since a typing error would be a second
+                budget for the same labels.
         """
-        _require_name(name)
+        _require_text(name, "name")
         if revision is not None:
-            _require_name(revision, "revision")
+            _require_text(revision, "revision")
         rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if rows:
             return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
@@ -202,14 +204,14 @@ class LedgerFile(NotCopyable):
 
 @dataclass(frozen=True)
 class Entry:
-    """One release as a ledger remembers it: all of this is public, the value and the keys are not shown.
+    """The public record of one release in a ledger, without its value and keys.
 
     Args:
-        revision: the state of the labels, empty for the first.
-        form: "held" when the value is stored in the ledger, "stream" when it is recomputed from the labels.
-        step: the run and stage that it belongs to, or None.
-        certificate: its receipt.
-        created: when it was charged, UTC, ISO 8601.
+        revision: state of the labels, empty for the first.
+        form: "held" if the ledger stores the value, "stream" if it is recomputed from the labels.
+        step: run and stage of the release, or None.
+        certificate: certificate of the release.
+        created: time of the charge, UTC, ISO 8601.
     """
 
     revision: str
@@ -221,13 +223,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Change:
-    """What somebody changed of a dataset on purpose; all of it is public.
+    """The public record of a change of a dataset's budget or declared domain.
 
     Args:
         what: "budget" or "declared domain".
-        before, after: in words.
+        before, after: the old and the new one, in words.
         why: the reason, or None.
-        created: when, UTC, ISO 8601.
+        created: time of the change, UTC, ISO 8601.
     """
 
     what: str
@@ -239,12 +241,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """A declared domain of a dataset, and how often labels were compared with it; the words are public.
+    """A declared domain of a dataset, and how often labels were compared with it.
 
     Args:
-        words: the domain.
+        words: the domain in words, which is public.
         passed, refused: how often labels lay in it, or did not.
-        created: when it was declared, UTC, ISO 8601.
+        created: time of the declaration, UTC, ISO 8601.
     """
 
     words: str
@@ -255,7 +257,7 @@ class Comparisons:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset's row."""
+    """The row of a dataset."""
 
     id: int
     name: str
@@ -265,25 +267,25 @@ class Dataset:
 
 @dataclass(frozen=True)
 class LedgerTransaction:
-    """Where the releases of one state of a dataset's labels stand, in an open transaction."""
+    """Access to the releases of one revision of a dataset, in an open transaction."""
 
     connection: sqlite3.Connection = field(repr=False)
     dataset: Dataset
     revision: str
 
     def has_same_labels(self, request: Request) -> bool:
-        """Return whether the request is about the labels of earlier ones, as far as their traces tell."""
+        """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
         known = self._traces()
         return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.traces)
 
     def keep_traces(self, request: Request) -> None:
-        """Keep what later requests are compared with."""
+        """Store the traces of a request, with which later ones are compared."""
         known = self._traces()
         new = [(self.dataset.id, self.revision, *trace) for trace in request.traces if trace[:2] not in known]
         self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
 
     def count_difference(self) -> None:
-        """Return record that other labels than those of before were refused: the refusal tells that they differ."""
+        """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
         self.connection.execute(
             "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
             (self.dataset.id, self.revision),
@@ -297,7 +299,7 @@ class LedgerTransaction:
         return {(ids, labels): digest for ids, labels, digest in rows}
 
     def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
-        """Return what the same request was answered before; else the same stage, with its stored mechanism."""
+        """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
         query = "SELECT value, certificate, arrays FROM release "
         query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
         place = (self.dataset.id, self.revision)
@@ -313,7 +315,7 @@ class LedgerTransaction:
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
     def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
-        """Return charge and certificate of the same request: its keyed noise gives the same bits again."""
+        """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""
         if request.randomness is not RandomnessKind.KEYED:
             return None
         row = self.connection.execute(
@@ -323,7 +325,7 @@ class LedgerTransaction:
         return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
-        """Remember a release, and return its certificate; a stream has no value."""
+        """Store a release and return its certificate; a stream has no value."""
         request = replace(request, conditions=(*request.conditions, *disclosures(self.connection, self.dataset.id)))
         certificate = request.certificate(charge, mechanism, self.dataset.name)
         arrays = None if value is None else mechanism.arrays()
@@ -349,7 +351,7 @@ class LedgerTransaction:
 
 @final
 class DatasetLedger(NotCopyable):
-    """The ledger of one dataset in a `LedgerFile`, as a curator takes it; get one from `LedgerFile.dataset`.
+    """The ledger of one dataset in a `LedgerFile`, for a curator; get one from `LedgerFile.dataset`.
 
     Guarantee: the same request is answered by the same bits and charged once; another request is charged or
         refused; labels that changed are refused unless a new revision says so; labels are compared with no domain
@@ -368,12 +370,12 @@ class DatasetLedger(NotCopyable):
 
     @property
     def is_new(self) -> bool:
-        """Whether the file does not hold the dataset yet: it is added before its labels are looked at."""
+        """Whether the dataset is not in the file yet; it is added before its labels are read."""
         return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self.name,))
 
     @property
     def budget(self) -> Budget:
-        """The dataset's budget; of a new one, what it will be added with."""
+        """Budget of the dataset; for a new one, the budget with which it will be added."""
         rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self.name,))
         if rows:
             return budget_from(*rows[0])
@@ -383,17 +385,17 @@ class DatasetLedger(NotCopyable):
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """Every charge so far, of all revisions, oldest first."""
+        """Every charge of all revisions, oldest first."""
         return tuple(charge_from(text) for (text,) in self._rows("SELECT charge FROM release"))
 
     @property
     def spent(self) -> PrivacyLoss:
-        """The privacy loss of all charges together."""
+        """Privacy loss of all charges together."""
         return total_loss(self.charges)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Every release so far, of all revisions, oldest first."""
+        """Every release of all revisions, oldest first."""
         return tuple(
             Entry(revision, form, step, Certificate.from_json(json.loads(text)), created)
             for revision, form, step, text, created in self._rows(
@@ -415,40 +417,44 @@ class DatasetLedger(NotCopyable):
 
     @property
     def differences(self) -> int:
-        """How often labels were refused because they were not those of before, in all revisions: public."""
+        """How often labels of all revisions were refused because they had changed; public."""
         return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision", since=2))
 
     def _rows(
         self, query: str, where: str = "", *values: str, order: str = "id", since: int = 1
     ) -> list[tuple[Any, ...]]:
-        """Return what a query finds of this dataset; nothing where the ledger is of a version before `since`."""
+        """Return the rows of a query on this dataset; none if the ledger is of a version before `since`."""
         place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
         return self._store.rows(f"{query} {place}", (self.name, *values), since=since)
 
     @property
     def randomness(self) -> KeyedRandomness:
-        """Keyed noise under the dataset's secret and its revision; a curator binds it to the whole request."""
+        """Keyed noise of the dataset's secret and revision; a curator binds it to the whole request."""
         return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision]).encode())
 
     @property
     def digest_key(self) -> bytes:
-        """The key of label digests, the same for all revisions; secret."""
+        """Secret key of label digests, the same for all revisions."""
         return derive_key(self._secret, b"labels")
 
     def check_process(self) -> None:
-        """Do nothing: every process may use it, as the file knows what was spent."""
+        """Do nothing: every process may use this ledger, since the file knows what was spent."""
 
     def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
-        """Compare labels with a domain that is on disk, and put the outcome on disk before it is told.
+        """Compare labels with a domain that is on disk, and put the outcome on disk before it is disclosed.
 
-        Everything that can be refused without a look at labels is to be refused before.
+        Refuse all that can be refused without reading labels before calling this.
 
         Args:
-            domain: the declared one. The first of a dataset is declared hereby.
-            encode: compares, and returns what was compared.
+            domain: the domain; the first one of a dataset becomes its declared domain.
+            encode: compares the labels, and returns them encoded.
+
+        Returns:
+            The encoded labels.
 
         Raises:
-            DomainError: a label is missing or outside: the same sentence whatever the labels, and counted.
+            DomainError: a label is missing or outside of the domain; the sentence does not depend on the labels, and
+                the refusal is counted.
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
         declared = domain if isinstance(domain, Declared) else _declared(domain)
@@ -460,9 +466,9 @@ class DatasetLedger(NotCopyable):
             found = encode()
         except Exception as error:
             if isinstance(error, LabelDPError) and not isinstance(error, DomainError):
-                raise  # a file or an argument, and no label
+                raise  # about a file or an argument, not a label
             refused = error.with_traceback(None) if isinstance(error, DomainError) else error
-        # Passing is written down like a refusal, so that a ledger that cannot be written tells neither.
+        # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
         with self._open() as (connection, dataset):
             count = "passed = passed + 1" if refused is None else "refused = refused + 1"
             place = (dataset.id, declared.form)
@@ -474,7 +480,7 @@ class DatasetLedger(NotCopyable):
         return found
 
     def _refusal(self, domain: Domain, declared: Declared) -> str:
-        """Return what is said of labels that do not fit, and what to do; it follows from the domain alone."""
+        """Return the message for labels outside of the domain, which depends on the domain alone."""
         clip = isinstance(domain, Interval) and not domain.clip
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
         what = "labels or features" if isinstance(domain, Located) else "labels"
@@ -486,27 +492,23 @@ class DatasetLedger(NotCopyable):
         )
 
     def enroll(self) -> str:
-        """Return a name for the revision of the dataset: within one, records are told apart by ids, and labels stay."""
+        """Return a name for the revision of the dataset, within which ids identify records and labels do not change."""
         return derive_key(self._secret, b"population", self.revision.encode()).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
-        """Refuse what the budget would not admit together; what was charged under its step, path and loss is found."""
+        """Raise BudgetExceeded unless the budget admits all requests; a step that was charged as much before is free."""
         known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
         check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
 
     def check_labels(self, request: Request) -> None:
-        """Refuse labels that are not those of earlier requests, on record; nothing is charged.
-
-        Raises:
-            LedgerError: the labels changed.
-        """
+        """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
         with self._transaction(request, keep=False):
             pass
 
     def afford(self, mechanism: Any) -> None:
-        """Refuse a mechanism on all records that the budget would not admit, before any label is looked at.
+        """Raise BudgetExceeded if the budget does not admit a mechanism on all records, before any label is read.
 
-        One that was charged before is let through: it may be found again.
+        A mechanism that was charged before is admitted, since its release may be found again.
         """
         public = text_of(mechanism.specification())
         rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
@@ -515,12 +517,15 @@ class DatasetLedger(NotCopyable):
             check_budget(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
-        """Charge, draw and store in one transaction, or return what the same request was answered before.
+        """Charge, draw and store in one transaction, or return the stored answer to the same request.
 
         Args:
-            request: what is asked for. A stage (`request.step`) is found again whatever its candidate sets.
-            mechanism: answers it; of a stage found again, the stored mechanism is returned instead.
+            request: the request. A stage (`request.step`) is found again whatever its candidate sets.
+            mechanism: the mechanism of the request.
             make: draws the value, an array; called at most once, after the budget was checked.
+
+        Returns:
+            The value, its certificate and its mechanism; for a stage that was found again, the stored mechanism.
 
         Raises:
             BudgetExceeded: nothing was charged and nothing drawn.
@@ -538,21 +543,21 @@ class DatasetLedger(NotCopyable):
         return found
 
     def charge_stream(self, request: Request, mechanism: Any) -> Certificate:
-        """Commit the charge of a release that is not held in memory, or find it again; return its certificate.
+        """Commit the charge of a release that is not stored, or find it again; return its certificate.
 
         Its noise must be `randomness.bind(request.context())`, so that it can be recomputed at any time.
 
         Raises:
-            BudgetExceeded, LedgerError: as `draw`.
+            BudgetExceeded, LedgerError: as `draw` does.
         """
         with self._transaction(request) as transaction:
             known = transaction.find_recomputable(request)
             return known[1] if known else transaction.write(request, mechanism, self._charge(transaction, request))
 
     def find_stream(self, request: Request) -> Charge | None:
-        """Return the charge of a stream that was charged before, or None; nothing is charged.
+        """Return the charge of a stream that was charged before, or None; charge nothing.
 
-        Where the labels are not those of before, that is counted before it is told.
+        If the labels changed, that is counted before it is disclosed.
         """
         same = (self.revision, text_of(request.identity()))
         if rows := self._rows("SELECT charge FROM release", "AND revision = ? AND identity = ?", *same):
@@ -565,10 +570,9 @@ class DatasetLedger(NotCopyable):
 
     @contextmanager
     def _transaction(self, request: Request, *, keep: bool = True) -> Iterator[LedgerTransaction]:
-        """Open a transaction on the dataset, refused where the labels are not those of before; `keep` their traces."""
+        """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
-        changed = LedgerError(_OTHER_LABELS.format(self._called))
         with self._open() as (connection, dataset):
             transaction = LedgerTransaction(connection, dataset, self.revision)
             same = transaction.has_same_labels(request)
@@ -577,13 +581,14 @@ class DatasetLedger(NotCopyable):
                     transaction.keep_traces(request)
                 yield transaction
             else:
-                transaction.count_difference()  # on disk before it is told
+                transaction.count_difference()  # on disk before it is disclosed
         if not same:
-            raise changed
+            called = f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
+            raise LedgerError(_OTHER_LABELS.format(called))
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
-        """Open a transaction on the dataset, which is made if it is the first of a new file."""
+        """Open a transaction on the dataset, which is added if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
             known = find_dataset(connection, self.name)
             if known is None and self._proposed is not None:
@@ -596,16 +601,11 @@ class DatasetLedger(NotCopyable):
             yield connection, known
 
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
-        """Return a charge that the budget admits."""
+        """Return a new charge; raise BudgetExceeded if the budget does not admit it."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        check_budget(
-            transaction.dataset.budget, charges_of(transaction.connection, transaction.dataset), [charge], self.name
-        )
+        dataset = transaction.dataset
+        check_budget(dataset.budget, charges_of(transaction.connection, dataset), [charge], self.name)
         return charge
-
-    @property
-    def _called(self) -> str:
-        return f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
 
     def __repr__(self) -> str:
         revision = f", revision={self.revision!r}" if self.revision else ""
@@ -619,11 +619,7 @@ def _declared(domain: Any) -> Declared:
 
 
 def _declare_first(connection: Connection, dataset: Dataset, declared: Declared, path: Path) -> None:
-    """Write down the first domain of a dataset; one of those that were declared is left as it is.
-
-    Raises:
-        LedgerError: others were declared, and this one was not.
-    """
+    """Declare the first domain of a dataset; raise LedgerError if others were declared and this one was not."""
     known = declared_domains(connection, dataset.id)
     if not known:
         declare(connection, dataset.id, declared, now())
@@ -656,32 +652,23 @@ def _change_domain(connection: Connection, dataset: Dataset, declared: Declared,
             record_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
 
 
-def _require_name(name: Any, argument: str = "name") -> None:
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InputError("must be a printable text that is not empty, such as 'adult-2026'", argument=argument)
-
-
-def _require_reason(why: Any) -> None:
-    if why is not None and not (isinstance(why, str) and why.strip() and why.isprintable()):
-        example = "'the questionnaire has a new answer'"
-        raise InputError(f"must be a printable text that is not empty, such as {example}", argument="why")
-
-
-SECRET_BYTES = 32
+def _require_text(value: Any, argument: str, example: str = "adult-2026") -> None:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InputError(f"must be a printable text that is not empty, such as {example!r}", argument=argument)
 
 
 def per_record(mechanism: Any) -> bool:
-    """Return whether a value has one row for each record."""
+    """Return whether the value of a mechanism has one row for each record."""
     return bool(mechanism.trust is Trust.LOCAL)
 
 
 def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
-    """Return rows of the records, in the order of their ids: so they are kept."""
+    """Return the rows of the records in the order of their ids, in which they are stored."""
     return array if request.order is None else array[request.order]
 
 
 def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
-    """Return kept rows in the order of the request's records: the inverse of `by_id`."""
+    """Return stored rows in the order of the request's records: the inverse of `by_id`."""
     if request.order is None:
         return array
     rows = np.empty_like(array)
@@ -690,7 +677,7 @@ def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
 
 
 def find_dataset(connection: sqlite3.Connection, name: str) -> Dataset | None:
-    """Return the dataset of a name."""
+    """Return the dataset of a name, or None."""
     row = connection.execute("SELECT id, epsilon, delta, secret FROM dataset WHERE name = ?", (name,)).fetchone()
     return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
 
@@ -701,7 +688,7 @@ def dataset_names(connection: sqlite3.Connection) -> list[str]:
 
 
 def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Dataset:
-    """Return the dataset of a name, which must be there."""
+    """Return the dataset of a name; raise LedgerError if it does not exist."""
     found = find_dataset(connection, name)
     if found is None:
         raise unknown_dataset(path, name, dataset_names(connection))
@@ -709,7 +696,7 @@ def known_dataset(connection: sqlite3.Connection, path: Path, name: str) -> Data
 
 
 def unknown_dataset(path: Path, name: str, others: Sequence[str]) -> LedgerError:
-    """Return the refusal of a name that no dataset has: a typing error, or one to be added on purpose."""
+    """Return the error for a name that no dataset has, with a similar name if there is one."""
     spelled = {other.casefold(): other for other in others}
     near = get_close_matches(name.casefold(), spelled, n=1)
     listed = ", ".join(repr(other) for other in others) or "none"
@@ -726,7 +713,7 @@ def add_command(path: Path, name: str) -> str:
 
 
 def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
-    """Insert a dataset under a new secret, or one that was drawn for it."""
+    """Insert a dataset with a given secret, or a new one."""
     connection.execute(
         "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
         (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
@@ -736,7 +723,7 @@ def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, se
 def record_change(
     connection: sqlite3.Connection, dataset: Dataset, what: str, before: str, after: str, why: str | None
 ) -> None:
-    """Remember that a dataset's budget or domain was changed."""
+    """Record a change of a dataset's budget or domain."""
     connection.execute(
         "INSERT INTO change (dataset, what, before, after, why, created) VALUES (?, ?, ?, ?, ?, ?)",
         (dataset.id, what, before, after, why, now()),
@@ -750,7 +737,7 @@ def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]
 
 
 def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str]]) -> list[Charge]:
-    """Return what requests are charged beside rows of (step, charge), each of which answers one that costs the same."""
+    """Return the charges of requests that no row of (step, charge) answers; each row answers one of the same loss."""
     held = [(step, charge.path, charge.loss) for step, charge in ((step, charge_from(text)) for step, text in known)]
     found = []
     for request in requests:
@@ -763,12 +750,12 @@ def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str
 
 
 def charge_from(text: str) -> Charge:
-    """Return a stored charge."""
+    """Parse a stored charge."""
     return Charge.from_json(json.loads(text))
 
 
 def budget_texts(budget: Budget) -> tuple[str, str]:
-    """Return epsilon and delta, exact: as fractions of integers where they are not integers."""
+    """Return epsilon and delta as exact texts: integers or fractions of integers."""
     return str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
 
 
@@ -778,16 +765,16 @@ def budget_from(epsilon: str, delta: str) -> Budget:
 
 
 def _number(text: str) -> float | Fraction:
-    """Return the float that prints as the stored number, where there is one."""
+    """Return the float that prints as the stored number if there is one, else a fraction."""
     exact = Fraction(text)
     return float(exact) if Fraction(repr(float(exact))) == exact else exact
 
 
 def text_of(value: Any) -> str:
-    """Return plain JSON values as text, the same for the same values."""
+    """Return JSON text that is the same for the same values."""
     return json.dumps(value, sort_keys=True)
 
 
 def now() -> str:
-    """Return the time in UTC, as ISO 8601 has it."""
+    """Return the time in UTC, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""The file behind a durable ledger: SQLite, created whole, for its owner's eyes only."""
+"""The SQLite file of a durable ledger, which only its owner may read."""
 
 import io
 import os
@@ -18,16 +18,16 @@ from labeldp.curator.declared import migrate_domains
 from labeldp.privacy import LedgerError
 
 VERSION = 2
-"""Of the tables below. A file of an earlier version is read as it is, and gets the tables that it lacks by the first
-writing; one of a later version is refused."""
+"""Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
+that it lacks; a file of a later version is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
 
 PATIENCE = 60.0
-"""Seconds to wait for another process that is at work on the same ledger."""
+"""Seconds to wait for another process that writes to the same ledger."""
 
 MAX_BYTES = 900_000_000
-"""The most that one stored array may take; SQLite ends a little above."""
+"""The most bytes of one stored array; the limit of SQLite is a little higher."""
 
 SINCE_2 = (
     """CREATE TABLE domain (
@@ -44,7 +44,7 @@ SINCE_2 = (
 )""",
     f"PRAGMA user_version = {VERSION}",
 )
-"""What version 2 added to version 1."""
+"""The statements that turn version 1 into version 2."""
 
 SCHEMA = f"""
 BEGIN;
@@ -86,9 +86,9 @@ _REASONS = {
 class Store:
     """One ledger file. No connection outlives a call, so threads and forked processes may share a store.
 
-    A file that does not exist is created by the first writing that may create it, whole or not at all. After every
-    transaction the file alone is complete: SQLite's rollback journal stands beside it only during one.
-    The file is never opened but by SQLite, since closing it would drop the locks that other threads hold on it.
+    A file that does not exist is created by the first transaction that may create it, completely or not at all. After
+    every transaction the file alone is complete: SQLite's rollback journal exists only during one. Only SQLite opens
+    the file, since closing it would drop the locks that other threads hold on it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -101,11 +101,11 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Whether there is anything at the path."""
+        """Whether there is a file at the path."""
         return os.path.lexists(self.path)
 
     def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
-        """Return what a query finds; nothing where there is no file yet, or it is older than the tables asked for."""
+        """Return the rows of a query; none if there is no file yet, or its version is before `since`."""
         if not self.exists:
             return []
         with self._connected() as connection:
@@ -113,13 +113,13 @@ class Store:
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that excludes every other writer; it is on disk when the body ends, or it never was.
+        """Open a transaction that excludes every other writer; commit it to disk when the body ends, else roll it back.
 
         Args:
             create: whether a file that does not exist is created.
 
         Raises:
-            LedgerError: the file is not as it must be, or could not be written.
+            LedgerError: the file is not a ledger of this version, or could not be written.
         """
         if create and not self.exists:
             with _explained(self.path):
@@ -147,7 +147,7 @@ class Store:
 
 
 def pack(array: NDArray[Any]) -> bytes:
-    """Return an array as compressed bytes of numpy's own format."""
+    """Return an array as compressed bytes in numpy's format; raise LedgerError if they are too many."""
     buffer = io.BytesIO()
     np.save(buffer, np.asarray(array), allow_pickle=False)
     packed = zlib.compress(buffer.getbuffer(), level=1)
@@ -170,7 +170,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is not a regular file, before SQLite looks at it."""
+    """Raise LedgerError if a path is not a regular file, before SQLite opens it."""
     try:
         status = path.stat()
     except OSError as error:
@@ -180,7 +180,7 @@ def _check_file(path: Path) -> None:
 
 
 def _check_content(path: Path, connection: sqlite3.Connection) -> None:
-    """Refuse what is not a ledger of this version, for its owner alone; nothing is written."""
+    """Raise LedgerError if a file is not a ledger of a known version that only its owner may open; write nothing."""
     [application], version = connection.execute("PRAGMA application_id").fetchone(), _version(connection)
     if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
@@ -201,7 +201,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Give a ledger of version 1 the tables of version 2, in the transaction that is open."""
+    """Add the tables of version 2 to a ledger of version 1, in the open transaction."""
     if _version(connection) < VERSION:
         for statement in SINCE_2:
             connection.execute(statement)
@@ -209,13 +209,13 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 def _keep_complete(connection: sqlite3.Connection) -> None:
-    """Fold a write-ahead log, as earlier ledgers kept one, into the file, unless another process is at work."""
+    """Merge the write-ahead log of an earlier ledger into the file, unless another process uses it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = DELETE")
 
 
 def _create(path: Path) -> None:
-    """Make an empty ledger under a hidden name and give it its own when it is whole, unless another did so first."""
+    """Create an empty ledger under a hidden name, then give it its own unless another process did so first."""
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -journal the same mode

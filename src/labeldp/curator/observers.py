@@ -1,4 +1,4 @@
-"""Curators that note what was released."""
+"""Wrappers of a curator that observe what it releases."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +14,10 @@ from labeldp.privacy import Charge, CuratorLike, LedgerError, PrivacyLoss, Publi
 
 
 class CuratorProxy(ABC):
-    """Passes everything on to a curator.
+    """Base of the wrappers of a curator.
 
     Args:
-        curator: does the work.
+        curator: the wrapped curator.
     """
 
     def __init__(self, curator: Curator) -> None:
@@ -25,7 +25,7 @@ class CuratorProxy(ABC):
 
     @property
     def records(self) -> int:
-        """How many records there are: public."""
+        """Number of records, which is public."""
         return self._curator.records
 
     @property
@@ -35,7 +35,7 @@ class CuratorProxy(ABC):
 
     @property
     def ledger(self) -> Any:
-        """The ledger that every release is charged to."""
+        """The ledger that is charged."""
         return self._curator.ledger
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
@@ -56,12 +56,12 @@ class CuratorProxy(ABC):
 
 @final
 class WatchedCurator(CuratorProxy):
-    """Passes everything on to a curator, and calls `told` with step, number of records and mechanism of each release.
+    """Wraps a curator, and calls `told` with step, number of records and mechanism of each release.
 
     Args:
-        curator: does the work.
+        curator: the wrapped curator.
         told: called after each release; it never sees a label.
-        charged: what this very run was charged before, by step.
+        charged: the earlier charges of the same run, by step.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class WatchedCurator(CuratorProxy):
         self._charged = charged
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
-        """See `Curator.release`; refused where a step would be charged a second time.
+        """Release as `Curator.release` does, but never charge a step twice.
 
         Raises:
-            LedgerError: the step was charged with other rows of features, which the ledger cannot find again.
+            LedgerError: the step was charged with other rows of features, so the ledger cannot find it again.
         """
         known = self._charged.get(step or "")
         if known and mechanism.arrays() is None and known.mechanism != mechanism.specification():
@@ -95,13 +95,13 @@ class WatchedCurator(CuratorProxy):
 
 @dataclass(frozen=True)
 class Seen:
-    """One release as the simulation saw it.
+    """What a simulation saw of one release.
 
     Args:
-        step: its name.
-        records: how many labels it was about.
-        mechanism: in words.
-        candidates: mean size of the candidate sets, where there are any.
+        step: name of the step.
+        records: number of labels.
+        mechanism: the mechanism in words.
+        candidates: mean size of the candidate sets, None without them.
         covered: share of the records whose true class is among their candidates.
     """
 
@@ -114,12 +114,12 @@ class Seen:
 
 @final
 class ObservedCurator(CuratorProxy):
-    """Passes everything on to a curator, and notes what was released; for simulations, which know the labels.
+    """Wraps a curator, and notes what it releases; for simulations, which know the labels.
 
     Args:
-        curator: does the work.
-        codes: the labels that it holds, shape (n,).
-        seen: filled.
+        curator: the wrapped curator.
+        codes: its labels, shape (n,).
+        seen: a list to which each release is appended.
     """
 
     def __init__(self, curator: Curator, codes: NDArray[Any], seen: list[Seen]) -> None:
