@@ -309,7 +309,7 @@ class Curator(NotCopyable):
         )
 
     def _admitted(self, rng: RandomSource) -> Randomness:
-        """Return the caller's randomness; refuse keyed noise unless it is the ledger's, which other labels never meet."""
+        """Return the caller's randomness; refuse keyed noise that is not the ledger's: it could meet other labels."""
         randomness, own = as_randomness(rng), self._ledger.randomness
         if randomness.kind is RandomnessKind.KEYED and (own is None or randomness.identity != own.identity):
             raise InputError(

@@ -496,7 +496,7 @@ class DatasetLedger(NotCopyable):
         return derive_key(self._secret, b"population", self.revision.encode()).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
-        """Raise BudgetExceeded unless the budget admits all requests; a step that was charged as much before is free."""
+        """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
         check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
 
