@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -32,6 +32,17 @@ MECHANISM_NAME = "PrivateExperts"
 CLAIM_NAME = "going on from a snapshot"
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 """The traces of losses in a durable ledger if the losses are not known when the learner is charged."""
+
+
+class State:
+    """Base of the states that a snapshot of a learner may hold: frozen dataclasses of numbers, arrays and states."""
+
+    kinds: ClassVar[dict[str, Any]] = {}
+    """All of them, by name."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        State.kinds[cls.__name__] = cls
 
 
 class OnlineLedger(LedgerLike, Protocol):
@@ -84,7 +95,7 @@ class ChargeableKernel(Protocol):
         """What the guarantee depends on, in words."""
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """Return what everything that may be seen after the losses of so many rounds reveals of one round's losses."""
+        """Return what all that may be seen after `rounds` rounds of losses reveals of one round's losses."""
 
 
 K = TypeVar("K", bound=ChargeableKernel)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
+from labeldp.online.charging import State
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -71,7 +72,7 @@ class NoisySums(ABC, Generic[S]):
 
     @abstractmethod
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """Return what the sums of so many rounds reveal of one vector; zero before the first round.
+        """Return what the sums of the first `rounds` rounds reveal of one vector.
 
         Args:
             reach: the largest Euclidean distance between a vector and its replacement.
@@ -97,7 +98,7 @@ class NoisySums(ABC, Generic[S]):
 
 @final
 @dataclass(frozen=True)
-class SumsState:
+class SumsState(State):
     """The state of `ToeplitzSums`: secret, since it holds exact sums.
 
     Attributes:
@@ -176,7 +177,7 @@ class _Block(NamedTuple):
         within, inverse: C for the rounds of the block, and its inverse.
         earlier: takes the state's weighted sums to what earlier rounds add to C x.
         later: takes the vectors of the block to what they add to the weighted sums.
-        gone, kept: what is lost and what remains of a weighted sum after so many rounds; they add to 1.
+        gone, kept: the shares of a weighted sum that are lost and that remain after each number of rounds.
     """
 
     within: Floats
@@ -352,7 +353,7 @@ def square_root_norm(horizon: int) -> float:
 
 @lru_cache(maxsize=64)
 def toeplitz_factor(horizon: int) -> ToeplitzFactor:
-    """Return the factor for so many rounds: its product is within 1 % of `square_root_norm(horizon)`.
+    """Return the factor for a horizon: its product is within 1 % of `square_root_norm(horizon)`.
 
     It takes microseconds for any horizon: both norms are closed forms.
 

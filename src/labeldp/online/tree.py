@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import gaussian_loss
+from labeldp.online.charging import State
 from labeldp.online.noisy_sums import NoisySums
 from labeldp.privacy import (
     Floats,
@@ -29,7 +30,7 @@ BLOCK_ROUNDS = 256
 
 
 def nodes(rounds: int) -> int:
-    """Return the largest number of released nodes that contain one vector after so many rounds.
+    """Return the largest number of released nodes that contain one vector after `rounds` rounds.
 
     Only nodes that begin a pair are released, one at the end of each round; the first vector is in those that end at a
     power of two.
@@ -39,7 +40,7 @@ def nodes(rounds: int) -> int:
 
 @final
 @dataclass(frozen=True)
-class TreeState:
+class TreeState(State):
     """Between two rounds: their number so far, the exact sum, secret, and the noise of its nodes from each level up."""
 
     rounds: int
@@ -246,7 +247,7 @@ class LaplaceTree(TreeSums):
         return noise
 
     def privacy_loss(self, reach: float, rounds: int) -> PrivacyLoss:
-        """Return what the sums of so many rounds reveal of one vector; zero before the first round.
+        """Return what the sums of the first `rounds` rounds reveal of one vector.
 
         Args:
             reach: the largest distance between a rounded vector and its replacement, unlike with Gaussian noise in

@@ -200,7 +200,7 @@ class ConvexKernel(ABC, Generic[S]):
         return ()
 
     def check_rounds(self, done: int, more: int) -> None:
-        """Check that so many more rounds fit into the horizon.
+        """Check that `more` rounds fit into the horizon after `done` rounds.
 
         Raises:
             InputError: they do not.

@@ -28,7 +28,7 @@ from labeldp.online.tree import GaussianTree
 from labeldp.privacy import Floats, InputError, check_integer, decimal, exp_bounds, float_above, positive_epsilon
 
 DELTA_PARTS = 16
-"""One of so many parts of delta is kept for inexact draws and for unusually many draws."""
+"""One of this many equal parts of delta is kept for inexact draws, and for unusually many draws."""
 BATCH_SIZES = np.unique((2.0 ** (np.arange(0, 49) / 2)).astype(np.int64))
 
 
@@ -240,16 +240,17 @@ def _lazy(question: _Question, method: str) -> ConvexPlan:
     if not (question.linear and question.body.bounded):
         unbounded = 'body must be bounded for lazy draws: take method="redraw"'
         raise InputError(NEEDS_SAMPLER if question.body.bounded else unbounded)
-    chains = 2 if method == "l2p" else 1
+    reference = method == "l2p"
+    chains, tilts = (2, 3) if reference else (1, 1)
     grid = 2 ** np.arange(0, question.horizon.bit_length()), 2.0 ** -np.arange(1, 11), np.geomspace(1e-6, 4, 60)
     batch, redraw, eta = (each.ravel() for each in np.meshgrid(*grid, indexing="ij"))
     swing, worst = question.reach / 2, question.lipschitz * question.body.radius
-    shift = batch * eta if chains == 2 else 0.0 * eta
+    shift = batch * eta if reference else 0.0 * eta
     coin = coin_worst(chains * swing * eta, redraw, shift)
-    steps = -np.expm1(np.log1p(-redraw) - (3 if chains == 2 else 1) * batch * eta)
+    steps = -np.expm1(np.log1p(-redraw) - tilts * batch * eta)
     batches, tail = question.horizon // batch, float(question.delta) / (8 * DELTA_PARTS)
     draws = 1 + binom.isf(tail, np.maximum(batches - 1, 0), steps)
-    draws = draws + (binom.isf(tail, batches, redraw) if chains == 2 else 0)
+    draws = draws + (binom.isf(tail, batches, redraw) if reference else 0)
     mu = np.maximum(_mus(question, float(question.epsilon) - 1.001 * coin), 1e-9)
     beta = eta / (2 * worst)
     needed = (question.reach * question.lipschitz / mu) ** 2 * beta * draws / 2 * (1 + 1e-3)
@@ -258,14 +259,13 @@ def _lazy(question: _Question, method: str) -> ConvexPlan:
     i = int(bounds.argmin())
     if not math.isfinite(bounds[i]):
         raise InputError(f"no parameters of {method} were found that keep so small an epsilon and delta")
-    share, reference = Fraction(float(redraw[i])), chains == 2
-    parameters = *question.sizes, float(beta[i]), float(strength[i]), int(batch[i])
-    kernel = RegularizedWeights(*parameters, share, reference, question.neighbors, 2 * tail)
+    parameters = *question.sizes, float(beta[i]), float(strength[i]), int(batch[i]), Fraction(float(redraw[i]))
+    kernel = RegularizedWeights(*parameters, reference, question.neighbors, 2 * tail)
     return _plan(question, method, float(bounds[i]), kernel)
 
 
 def _mus(question: _Question, epsilons: Floats) -> Floats:
-    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 where there is none.
+    """Return for each epsilon nearly the largest mu that keeps it and most of delta; 0 if there is none.
 
     A Gaussian loss has an epsilon of at most mu²/2 + mu times a normal quantile.
     """

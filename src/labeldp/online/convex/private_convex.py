@@ -110,8 +110,7 @@ class PrivateOnlineConvex(ChargedLearner):
         Raises:
             InputError: the horizon is over.
         """
-        if self._rounds >= self._plan.horizon:
-            raise InputError(f"the horizon of {self._plan.horizon:,} rounds is over")
+        self._kernel.check_rounds(self._rounds, 1)
         return self._kernel.predict(self._state).copy()
 
     def update(self, gradients: Any) -> Floats:

@@ -30,7 +30,7 @@ from labeldp.privacy import (
 )
 
 COST_BITS = 30
-"""About how many bits a round's cost at a point has; `bound` covers what they miss."""
+"""About how many bits a round's cost at a point has; `bound` covers the rounding."""
 
 
 @final
@@ -44,7 +44,7 @@ class LinearMeasure:
         body: where points lie.
         lipschitz: no gradient is longer.
         beta: inverse temperature, positive.
-        strength: of the regularization, positive.
+        strength: the factor of the regularization, positive.
 
     Source: Asi, equation (3).
     """
@@ -125,12 +125,12 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         horizon: most rounds.
         lipschitz: no gradient is longer.
         beta: inverse temperature, positive.
-        strength: of the regularization strength · |x - center|², positive.
+        strength: the factor of the regularization strength · |x - center|², positive.
         batch: rounds that are played with one point, at least 1.
         redraw: the probability of a draw whatever the losses were, in (0, 1], exact.
         reference: play Algorithm 1 with its second sequence instead of the dartboard.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
-        tail: with redraw < 1, what the number of draws may add to delta.
+        tail: what an unusual number of draws adds to delta where redraw < 1, in (0, 1).
 
     Guarantee: Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 * strength)), and
         a coin that the losses of one round tilt once, by no more than a public bound.
@@ -227,7 +227,7 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
 
 
 def binomial_most(trials: int, probability: float, tail: float) -> tuple[int, float]:
-    """Return a number that so many trials exceed with probability at most `tail`, and that probability, rounded up."""
+    """Return a number that successes exceed with probability at most `tail`, and that probability, rounded up."""
     if not trials or probability >= 1:
         return trials, 0.0
     most = int(binom.isf(tail / 2, trials, probability))
@@ -297,13 +297,13 @@ class SampledWeights(ConvexKernel[SampledState]):
     Args:
         body: where points lie.
         horizon: most rounds.
-        lipschitz: of every loss on the body, in Euclidean length.
+        lipschitz: the Lipschitz constant of every loss on the body, in Euclidean length.
         beta: inverse temperature, positive.
-        strength: of the regularization, positive.
+        strength: the factor of the regularization, positive.
         batch: rounds that are played with one point, at least 1.
-        sampler: states its `distance`.
-        epsilon: the largest at which the loss of this kernel may be read: an error of the law costs 1 + e^epsilon
-            times its size in delta.
+        sampler: a sampler that states its `distance`.
+        epsilon: the largest epsilon at which the privacy loss holds: an error of the law adds 1 + e^epsilon times its
+            size to delta.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
     Guarantee: on condition that losses are convex and Lipschitz and the sampler is as good as it says, Gaussian

@@ -32,18 +32,18 @@ _LARGEST_MU = 1e4
 REDRAW_STEP = Fraction(1, 1 << 32)
 """The probability of a redraw is a multiple of it."""
 RATE_BITS = 24
-"""A rate is an integer of so many bits times a power of two."""
+"""A rate is an integer of at most this many bits times a power of two."""
 _BISECTIONS = 16
 _PATIENCE = 3
 
 
 def batches_seen(rounds: int, batch: int) -> int:
-    """Return the number of batches whose actions can be seen after so many rounds, the coming one included."""
+    """Return the number of batches whose actions can be seen after `rounds` rounds, the coming one included."""
     return rounds // batch + 1
 
 
 def dartboard_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors) -> PrivacyLoss:
-    """Return what the actions of a batched dartboard reveal of one round's losses, after so many rounds.
+    """Return what the actions of a batched dartboard reveal of one round's losses.
 
     Args:
         rate: learning rate for losses in [0, 1], positive.
@@ -66,7 +66,7 @@ def l2p_loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbo
 
 
 def _loss(rate: Any, batch: int, redraw: Any, rounds: int, neighbors: Neighbors, chains: int) -> PrivacyLoss:
-    """Return the loss of switching, its rate rounded up to a double; zero where one batch alone can be seen."""
+    """Return the loss of switching, its rate rounded up to a double; zero while only one batch can be seen."""
     swing, exact = SWINGS[check_loss_neighbors(neighbors)], exact_positive(rate, "rate")
     above, share, batch = float(exact), float(exact_share(redraw, "redraw")), check_integer(batch, "batch")
     if Fraction(above) < exact:

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from labeldp.online.charging import State
 from labeldp.online.experts.kernel import TYPE_OF_LEVELS, Actions, Kernel, Losses, rows_of
 from labeldp.privacy import (
     InputError,
@@ -22,7 +23,7 @@ from labeldp.sampling import draw_index
 
 @final
 @dataclass(frozen=True)
-class DoublingState:
+class DoublingState(State):
     """Between two rounds: their number so far, the sums of this epoch's losses, secret, and the epoch's expert."""
 
     rounds: int
@@ -104,7 +105,7 @@ class DoublingExponential(Kernel[DoublingState]):
 
 @final
 @dataclass(frozen=True)
-class BothState:
+class BothState(State):
     """The states of both learners and of the chooser: secret."""
 
     first: Any

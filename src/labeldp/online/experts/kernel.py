@@ -193,7 +193,7 @@ def paired(losses: Any, experts: int) -> Any:
 
 
 def _dtype(bits: int) -> np.dtype[Any]:
-    """Return the type of unsigned integers of so many bits."""
+    """Return the type of unsigned integers of `bits` bits."""
     if bits not in (8, 16):
         raise InputError("bits must be 8 or 16")
     return np.dtype(f"uint{bits}")
@@ -228,7 +228,7 @@ def _matrix(name: str, losses: Any, experts: int | None) -> tuple[NDArray[Any], 
 
 
 def _canonical(losses: Any) -> Any:
-    """Return a sparse array in CSR format with every entry once; a copy where it is not."""
+    """Return a sparse array in CSR format with every entry once; a copy if it is not one."""
     if losses.format == "csr" and losses.has_canonical_format:
         return losses
     # Repeated entries are summed, which must not overflow.

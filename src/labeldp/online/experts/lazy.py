@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.online.charging import State
 from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_loss
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
 from labeldp.privacy import (
@@ -27,19 +28,19 @@ from labeldp.sampling import draw_index, keep_coins
 
 H = TypeVar("H")
 MAX_BATCHES_AHEAD = 4096
-"""The largest number of batches whose coins are flipped together."""
+"""The largest number of batches whose coins are flipped at once."""
 
 
 class Measure(Protocol[H]):
-    """Laws nu_1, nu_2, … on points, each of which multiplies the density of the one before by a product over rounds.
+    """Laws nu_1, nu_2, … on points, where each multiplies the density of the one before by a product over rounds.
 
     ln(nu_{s+1}(x) / nu_s(x)) of unnormalized densities is -`unit` times the sum of `costs` over the rounds of batch s,
     for any batches: it depends on the newest losses alone. Costs are integers, so that coins are exact; where
     the true log-ratio is not a multiple of `unit`, `bound` covers the rounding.
 
-    Losses are anything with a length and slices of rounds, one row a round, in integers, so that sums do not depend
-    on their order. The history is as secret as the losses: a frozen dataclass of integers and arrays, or an array.
-    `play` ignores `failure` and `distance`: the kernel charges them for each draw.
+    Losses are integers, so that sums do not depend on their order, in anything that has a length and slices of rounds.
+    The history is as secret as the losses: a frozen dataclass of integers and arrays, or an array. `play` ignores
+    `failure` and `distance`: the kernel charges them for each draw.
 
     Source: Asi, Assumption 3.1.
     """
@@ -58,7 +59,7 @@ class Measure(Protocol[H]):
 
     @property
     def distance(self) -> Fraction:
-        """The probability that a draw does not have the law nu, added to delta each time: 0 where draws are exact."""
+        """The probability that a draw does not have the law nu, added to delta for each draw; 0 if draws are exact."""
 
     def start(self) -> H:
         """Return the history before the first round."""
@@ -86,12 +87,12 @@ class ExpertMeasure(Measure[H], Protocol[H]):
 
 
 @dataclass(frozen=True)
-class LazyState(Generic[H]):
+class LazyState(State, Generic[H]):
     """The state of a lazy player between two rounds: as secret as the losses.
 
     Attributes:
-        points: the point that is played and, for L2P, the reference: shape (1,) or (2,), with one axis more for arrays.
-        costs: of each, in the batch that is open, shape (1,) or (2,).
+        points: the point that is played and, for L2P, the reference: shape (1,) or (2,), with more axes for arrays.
+        costs: the cost of each point in the current batch, shape (1,) or (2,).
         rounds: the number of rounds so far.
     """
 
@@ -113,11 +114,10 @@ def play(
 ) -> tuple[LazyState[H], NDArray[Any]]:
     """Return the state after more rounds, and the point that was played in each, shape (rounds, …).
 
-    After each batch the point is kept with probability (1 - redraw) · e^(-unit · cost), where `cost` is the newest
-    batch's at the point; with a reference, it is that cost less the reference's plus 2 · batch · bound, or 0
-    where this is negative, and the reference itself is kept with probability 1 - redraw. What is not kept is drawn
-    again from the law of the whole history. Coins are flipped for many batches at once; those behind the first
-    that is not kept are forgotten.
+    After each batch the point is kept with probability (1 - redraw) · e^(-unit · cost), where `cost` is its cost in
+    the newest batch. With a reference, `cost` is the difference to the reference's cost plus 2 · batch · bound, at
+    least 0, and the reference itself is kept with probability 1 - redraw. A point that is not kept is drawn again from
+    the law of the whole history. Coins are flipped for many batches at once; those after the first tails are discarded.
 
     Source: Asi, Algorithm 1, lines 3 to 18.
     """
@@ -364,7 +364,7 @@ ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.a
 
 @final
 @dataclass(frozen=True)
-class WeightsState:
+class WeightsState(State):
     """Between two rounds: the sums of losses, secret, and the expert of the coming round."""
 
     totals: Integers = field(repr=False)

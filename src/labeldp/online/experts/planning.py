@@ -133,7 +133,7 @@ class ExpertsPlan:
         return METHODS[self.method].make(self)
 
     def mean_regret(self) -> MeanRegret | None:
-        """Return a function for the learner's mean regret on losses fixed in advance; None where it must be played."""
+        """Return a function for the learner's mean regret on losses fixed in advance; None if it must be played."""
         of = METHODS[self.method].mean_regret
         return None if of is None else of(self)
 
@@ -221,9 +221,9 @@ class Question:
         asked = promise.experts, promise.horizon, promise.epsilon, promise.delta, self.neighbors, self.loss_bits
         return ExpertsPlan("", *asked, batch, rate, redraw, stddev, regret_bound, switches)
 
-    def part(self, epsilon: Fraction, **changes: Any) -> "Question":
+    def part(self, share: Fraction, **changes: Any) -> "Question":
         """Return the question for a share of epsilon and half of delta."""
-        promise = replace(self.promise, epsilon=self.promise.epsilon * epsilon, delta=self.promise.delta / 2, **changes)
+        promise = replace(self.promise, epsilon=self.promise.epsilon * share, delta=self.promise.delta / 2, **changes)
         return replace(self, promise=promise)
 
 
@@ -253,7 +253,7 @@ class Method:
         choose: finds the parameters with the smallest regret bound that keep a promise.
         make: makes the learner of a plan.
         parameters: describes the parameters of a plan.
-        mean_regret: makes the function that computes a plan's mean regret; None where the learner must be played.
+        mean_regret: makes the function that computes a plan's mean regret; None if the learner must be played.
         worst_case: whether the regret bound holds for any losses.
         caution: what to know about a bound that does not.
         pure: whether it needs no delta.
@@ -277,7 +277,7 @@ class Method:
 
 
 def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
-    """Return the methods that this delta admits; refuse one that it does not, or that does not exist."""
+    """Return the methods that delta admits; refuse a method that it does not admit, or that does not exist."""
     if method != "auto" and method not in METHODS:
         raise InputError(f"must be one of: auto, {', '.join(METHODS)}", argument="method")
     admitted = {name: each for name, each in METHODS.items() if delta or each.pure}
@@ -291,7 +291,7 @@ def _admitted(method: str, delta: Fraction) -> dict[str, Method]:
 
 
 def _chosen(method: Method, question: Question, wanted: bool) -> ExpertsPlan | None:
-    """Return the plan of a method; None where its noise does not fit into 64 bits, unless this method is wanted."""
+    """Return the plan of a method; None if its noise does not fit into 64 bits, or an error if `wanted`."""
     try:
         return method.choose(question)
     except InputError:
@@ -324,10 +324,7 @@ def _matrix_factorization_plan(question: Question) -> ExpertsPlan:
 
 def _tree_plan(question: Question) -> ExpertsPlan:
     promise, reach = question.promise, math.sqrt(question.promise.experts)
-
-    def sums(stddev: float) -> GaussianTree:
-        return GaussianTree(promise.horizon, promise.experts, stddev)
-
+    sums = partial(GaussianTree, promise.horizon, promise.experts)
     start = reach * math.sqrt(nodes(promise.horizon)) / gaussian_mu(promise.epsilon, promise.delta)
     stddev = least_noise(promise, lambda each: sums(each).privacy_loss(reach, promise.horizon), start)
     return _softmax_plan(question, stddev, sums(stddev).deviation)

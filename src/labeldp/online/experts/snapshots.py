@@ -5,21 +5,16 @@ import io
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from labeldp.online.charging import RoundsMechanism
-from labeldp.online.experts.doubling import BothState, DoublingState
+from labeldp.online.charging import RoundsMechanism, State
 from labeldp.online.experts.kernel import Actions, Kernel, Losses
-from labeldp.online.experts.lazy import LazyState, WeightsState
 from labeldp.online.experts.planning import ExpertsPlan, plan_experts
-from labeldp.online.experts.softmax import SoftmaxState
-from labeldp.online.noisy_sums import SumsState
-from labeldp.online.tree import TreeState
 from labeldp.privacy import InputError, Path, Randomness
 
 SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
@@ -27,11 +22,6 @@ SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 SNAPSHOT_FORMAT = 1
 FIRST_EPOCH_ROUNDS = 1024
 """The length of the first epoch where the horizon is not known; each further epoch has twice as many rounds."""
-_STATES: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (LazyState, WeightsState, SoftmaxState, SumsState, TreeState, DoublingState, BothState)
-}
-"""The states that a snapshot may hold, by name."""
 NOT_A_STATE = "state is not one that state_dict() gave, or it is of another version of labeldp, or it was changed"
 
 
@@ -115,11 +105,11 @@ def _frozen(value: Any, arrays: list[Any]) -> Any:
         return {"fraction": [value.numerator, value.denominator]}
     if isinstance(value, tuple | list):
         return {type(value).__name__: [_frozen(item, arrays) for item in value]}
-    if is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
+    kind = type(value)
+    if kind in State.kinds.values():
         inner = {field.name: _frozen(getattr(value, field.name), arrays) for field in fields(value) if field.init}
         return {"kind": f"{kind.__module__}:{kind.__qualname__}", "fields": inner}
-    raise InputError(f"a state of type {type(value).__name__} cannot be stored")
+    raise InputError(f"a state of type {kind.__name__} cannot be stored")
 
 
 def _thawed(tree: Any, arrays: list[Any]) -> Any:
@@ -128,7 +118,7 @@ def _thawed(tree: Any, arrays: list[Any]) -> Any:
         return tree
     if "kind" in tree:
         inner = {name: _thawed(value, arrays) for name, value in tree["fields"].items()}
-        return _STATES[tree["kind"].partition(":")[2]](**inner)
+        return State.kinds[tree["kind"].partition(":")[2]](**inner)
     [(form, value)] = tree.items()
     if form == "array":
         return arrays[value]

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.online.charging import State
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, rows_of
 from labeldp.online.noisy_sums import HasRounds, NoisySums, SumsState, ToeplitzSums
 from labeldp.online.tree import GaussianTree, LaplaceTree, TreeState, nodes
@@ -28,12 +29,12 @@ from labeldp.sampling import fresh_words
 
 S = TypeVar("S", bound=HasRounds)
 BLOCK_LOSSES, MIN_BLOCK_ROUNDS = 1 << 18, 32
-"""How many losses are processed at a time, in at least so many rounds."""
+"""How many losses are processed at a time, and in how many rounds at least."""
 
 
 @final
 @dataclass(frozen=True)
-class SoftmaxState(Generic[S]):
+class SoftmaxState(State, Generic[S]):
     """Between two rounds: the state of the noisy sums, secret, and the expert of the coming round."""
 
     sums: S
