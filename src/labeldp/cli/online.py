@@ -102,8 +102,7 @@ def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bit
     from labeldp.workflows import OnlineRun, run_online
 
     warn_if_weak(asked["epsilon"], about="the losses of one round")
-    revision = asked.pop("revision")
-    experts = asked.pop("experts")
+    revision, experts = asked.pop("revision"), asked.pop("experts")
     columns = None if experts is None else tuple(experts.split(","))
     wanted = OnlineRun(**asked, loss_bits=int(loss_bits), experts=columns)
     with suggest_budget_change(ledger, dataset), progress("reading") as show:

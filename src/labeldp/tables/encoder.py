@@ -314,7 +314,15 @@ def recognize(name: str, values: Any) -> FeatureColumn | None:
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return FeatureColumn(name, "time")
     if is_text(kind):
-        return _recognize_text(name, clean(as_text(values, name)))
+        texts = clean(as_text(values, name))
+        distinct = texts.unique().drop_null()
+        if _all_match(distinct, NUMBER):
+            return FeatureColumn(name, "number")
+        if _all_match(distinct, BOOLEAN):
+            return FeatureColumn(name, "boolean")
+        if _all_match(distinct, DATE) and not np.isnan(_parse_times(distinct)).any():
+            return FeatureColumn(name, "time")
+        return _category(name, texts)
     if pa.types.is_dictionary(kind) and (is_text(kind.value_type) or is_number(kind.value_type)):
         return _category(name, clean(as_text(plain(values), name)))
     return None
@@ -337,18 +345,8 @@ def has_numbers(texts: Any) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, NUMBER)).as_py())
 
 
-def _recognize_text(name: str, texts: pa.ChunkedArray) -> FeatureColumn:
-    distinct = texts.unique().drop_null()
-    if _all_match(distinct, NUMBER):
-        return FeatureColumn(name, "number")
-    if _all_match(distinct, BOOLEAN):
-        return FeatureColumn(name, "boolean")
-    if _all_match(distinct, DATE) and not np.isnan(_parse_times(distinct)).any():
-        return FeatureColumn(name, "time")
-    return _category(name, texts)
-
-
 def _category(name: str, texts: Any) -> FeatureColumn:
+    """Return a column of categories, the most frequent first."""
     counted = texts.drop_null().value_counts()
     pairs = zip(counted.field("counts").to_pylist(), counted.field("values").to_pylist(), strict=True)
     ranked = [text for _, text in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))]
@@ -356,6 +354,7 @@ def _category(name: str, texts: Any) -> FeatureColumn:
 
 
 def _all_match(texts: Any, pattern: str) -> bool:
+    """Return whether all texts match a pattern, as no texts do."""
     return bool(pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py())
 
 

@@ -96,7 +96,9 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
         ...     open_images(f"{folder}/made.npz")
         ImageData(train=LabeledArrays(features of shape (2, 8, 8), labels private), test=None)
     """
-    data = _opened(Path(path), label)
+    place = Path(path)
+    is_folder = parse_or_refuse(place, place.is_dir, SOURCES_NEEDED)
+    data = _open_folder(place, label) if is_folder else _open_file(place, label)
     if data.test and data.test.shape[1:] != data.train.shape[1:]:
         shapes = f"{data.train.shape[1:]} and {data.test.shape[1:]}"
         raise InputError(f"{path}: training and test images must have one shape; they have {shapes}")
@@ -131,9 +133,7 @@ def names_images(path: str | os.PathLike[str]) -> bool:
     return place.is_dir() or place.suffix.lower() == ".npz" or bool(IDX_IMAGES.fullmatch(place.name))
 
 
-def _opened(place: Path, label: str) -> ImageData:
-    if parse_or_refuse(place, place.is_dir, SOURCES_NEEDED):
-        return _open_folder(place, label)
+def _open_file(place: Path, label: str) -> ImageData:
     if not place.is_file():
         raise InputError(f"no such file or folder: {place}; {SOURCES_NEEDED}")
     if IDX_IMAGES.fullmatch(place.name):

@@ -219,22 +219,19 @@ class DistinctIds:
         self._waiting, self._count = [np.empty((0, words.shape[1]), dtype=np.uint64)], 0
 
     def _check(self) -> None:
+        """Raise InputError if an id is repeated, one bucket of spilled ids at a time."""
         if self._file is None:
             refuse_repeated(np.concatenate(self._waiting or [np.empty((0, 1), dtype=np.uint64)]))
             return
         if self._count:
             self._spill()
         for bucket in range(BUCKETS):
-            refuse_repeated(self._bucket(bucket))
-
-    def _bucket(self, bucket: int) -> NDArray[np.uint64]:
-        """Return every spilled id of one bucket."""
-        assert self._file is not None
-        parts = []
-        for run in self._runs:
-            self._file.seek(int(run[bucket]))
-            parts.append(self._file.read(int(run[bucket + 1] - run[bucket])))
-        return np.frombuffer(b"".join(parts), dtype=np.uint64).reshape(-1, self._waiting[0].shape[1])
+            parts = []
+            for run in self._runs:
+                self._file.seek(int(run[bucket]))
+                parts.append(self._file.read(int(run[bucket + 1] - run[bucket])))
+            ids = np.frombuffer(b"".join(parts), dtype=np.uint64)
+            refuse_repeated(ids.reshape(-1, self._waiting[0].shape[1]))
 
 
 def refuse_repeated(words: NDArray[np.uint64]) -> None:
