@@ -1,4 +1,4 @@
-"""Networks on released labels: needs torch (`pip install '.[torch]'`)."""
+"""Train networks on released labels; needs torch (`pip install '.[torch]'`)."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Networks: a compact one for a processor, the two of the paper, a plain one for tables, one for pairs of ids."""
+"""Build networks: a compact one for CPUs, the two of the paper, one for tables and one for pairs of ids."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +21,9 @@ class Network(nn.Module):  # type: ignore[misc]
     """An encoder of inputs and a linear head.
 
     Args:
-        encoder: to embeddings, shape (n, width).
-        width: of the embedding.
-        classes: K.
+        encoder: maps inputs to embeddings, shape (n, width).
+        width: the width of the embedding.
+        classes: the number of classes, K.
     """
 
     def __init__(self, encoder: nn.Module, width: int, classes: int) -> None:
@@ -42,7 +42,7 @@ class Network(nn.Module):  # type: ignore[misc]
 
 
 def compact_cnn(shape: tuple[int, ...], classes: int) -> Network:
-    """Build a network of at most 150,000 parameters for images of 28 or 32 pixels, quick without an accelerator."""
+    """Build a network of at most 150,000 parameters for images of 28 or 32 pixels, fast without an accelerator."""
     channels = _channels(shape)
     encoder = nn.Sequential(
         ConvUnit(channels, 32, 5, 2),
@@ -65,7 +65,7 @@ class InceptionBlock(nn.Module):  # type: ignore[misc]
         self.wide = ConvUnit(channels, wide, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return both results, joined along the channels."""
+        """Return both results, concatenated along the channels."""
         return torch.cat([self.narrow(inputs), self.wide(inputs)], dim=1)
 
 
@@ -91,7 +91,7 @@ INCEPTION_STAGES = (
     (((112, 48), (96, 64), (80, 80), (48, 96)), 240),
     (((176, 160), (176, 160)), 0),
 )
-"""Pairs of widths of the blocks, and the width of the convolution of stride 2 that ends the stage."""
+"""For each stage, the two widths of each block, and the width of the convolution of stride 2 at its end; 0 for none."""
 
 
 class ResidualBlock(nn.Module):  # type: ignore[misc]
@@ -130,7 +130,7 @@ def resnet18(shape: tuple[int, ...], classes: int) -> Network:
 
 
 def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
-    """Build two hidden layers, for tables and flattened images."""
+    """Build a network with two hidden layers, for tables and flattened images."""
     size = int(torch.Size(shape).numel())
     layers = [nn.Flatten(), nn.Linear(size, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
     layers += [nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(inplace=True)]
@@ -138,7 +138,7 @@ def mlp(shape: tuple[int, ...], classes: int, width: int = 256) -> Network:
 
 
 class PairEncoder(nn.Module):  # type: ignore[misc]
-    """Two branches of embeddings of a user and an item: their products, and a network of both.
+    """The product of embeddings of user and item, beside a network on a second pair of embeddings.
 
     Source: Xiangnan He et al., Neural Collaborative Filtering (2017), section 3.4.
     """
@@ -162,8 +162,8 @@ def collaborative(counts: tuple[int, ...], classes: int) -> Network:
     """Build the two-branch collaborative-filtering network on pairs (user, item).
 
     Args:
-        counts: of users and of items.
-        classes: K.
+        counts: the numbers of users and of items.
+        classes: the number of classes, K.
     """
     if len(counts) != 2:
         raise InputError("features must be pairs of ids, shape (n, 2), for the collaborative network")
@@ -178,29 +178,29 @@ NETWORKS: dict[str, Callable[[tuple[int, ...], int], Network]] = {
     "mlp": mlp,
     "collaborative": collaborative,
 }
-"""Builders by name: of the shape of one input, (channels, height, width), (d,) or the counts of ids, and of K."""
+"""Builders by name; each takes the shape of one input, (channels, height, width), (d,) or the counts of ids, and K."""
 
 
 def build(name: str, shape: tuple[int, ...], classes: int, seed: int) -> Network:
     """Build a network with weights from a public seed.
 
     Raises:
-        InputError: an unknown name, or inputs of another shape than the network takes.
+        InputError: the name is unknown, or the network does not take inputs of this shape.
     """
     if name not in NETWORKS:
         raise InputError(f"network must be one of {', '.join(NETWORKS)}")
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # that of the processor alone
+        torch.default_generator.manual_seed(seed)  # of the CPU alone
         return NETWORKS[name](shape, classes)
 
 
 def parameters(network: Any) -> int:
-    """Return how many numbers training may change."""
+    """Return the number of trainable parameters."""
     return sum(weight.numel() for weight in network.parameters())
 
 
 def _channels(shape: tuple[int, ...]) -> int:
-    """Return the channels of images, and refuse anything else."""
+    """Return the number of channels of images; raise InputError for anything else."""
     if len(shape) != 3 or shape[0] not in (1, 3) or min(shape[1:]) < 8:
         raise InputError(
             "features must be images, shape (n, h, w) or (n, h, w, 3), of at least 8 pixels a side; tables go to "

@@ -1,4 +1,4 @@
-"""Training of a module on released sums over bags, and the paper's network."""
+"""Train a module on released sums over bags; the network of the paper."""
 
 import copy
 import math
@@ -18,13 +18,13 @@ from labeldp.privacy import InputError, Release
 
 @dataclass(frozen=True)
 class BagTargets:
-    """Weighted sums of labels, and which records they are about.
+    """Released weighted sums of labels over bags, and the records of each bag.
 
     Args:
-        order: records, those of a bag together, shape (n,).
-        starts: where each bag begins in `order`, and its end, shape (bags + 1,).
-        weights: of each record, shape (n,).
-        sums: released, shape (bags,).
+        order: record numbers sorted by bag, shape (n,).
+        starts: where each bag begins in `order`, and then the end of the last, shape (bags + 1,).
+        weights: the weight of each record, shape (n,).
+        sums: the released sums, shape (bags,).
     """
 
     order: Tensor = field(repr=False)
@@ -34,10 +34,10 @@ class BagTargets:
 
     @classmethod
     def of(cls, release: Release[Any]) -> "BagTargets":
-        """Make targets of what `BagSum` or `NoisyWeightedLLP` released, or `read_bags` read of them.
+        """Make targets from a release of `BagSum` or `NoisyWeightedLLP`, or from what `read_bags` read.
 
         Raises:
-            InputError: another release.
+            InputError: the release is another one.
         """
         shown = ReleasedSums.of(release)
         if shown.bags is None:
@@ -55,7 +55,7 @@ class BagTargets:
         return len(self.sums)
 
     def members(self, bags: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the records of some bags, and for each of them the place of its bag among these."""
+        """Return the records of the given bags, and for each record the position of its bag in `bags`."""
         sizes = self.starts[bags + 1] - self.starts[bags]
         places = torch.repeat_interleave(torch.arange(len(bags)), sizes)
         within = torch.arange(int(sizes.sum())) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
@@ -66,7 +66,7 @@ class BagTargets:
 
         Args:
             predictions: for the records of these bags, in the order of `members`, shape (b,).
-            bags: which ones.
+            bags: numbers of the bags.
 
         Source: Brahmbhatt, Section 1.1: (1/mk) Σ over bags (released sum − Σ w f(x))².
         """
@@ -77,23 +77,23 @@ class BagTargets:
 
 
 def appendix_network(features: int) -> nn.Sequential:
-    """Build layers of 128 and 64, and one number. Source: Brahmbhatt, Appendix K."""
+    """Build a network with layers of 128, 64 and 1 neurons. Source: Brahmbhatt, Appendix K."""
     layers = nn.Linear(features, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 1)
     return nn.Sequential(*layers)
 
 
 def two_pass(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
-    """Return the loss of some bags and add its gradient to the parameters, a few records in memory at a time.
+    """Return the loss of some bags and add its gradient to the parameters, with `micro` records in memory at a time.
 
-    The first pass finds by how much each bag's sum is missed, without a graph; the second has for each record the
-    weight −2 (miss) w, which is all that the gradient knows of the other records of its bag. The module must answer the
-    same twice: no dropout, and nothing that looks at its batch.
+    The first pass computes the residual of each bag, released sum minus predicted sum, without a graph. The second
+    multiplies the prediction of each record with −2 (residual) w: the gradient depends on the other records of the bag
+    only through the residual. The module must predict the same both times: no dropout, and nothing like batch norm.
 
     Args:
-        module: shape (b, …) to (b,) or (b, 1).
+        module: maps rows, shape (b, …), to (b,) or (b, 1).
         rows: features of all records.
-        targets: of all bags.
-        bags: which ones.
+        targets: the targets of all bags.
+        bags: numbers of the bags to use.
         micro: records in memory at a time.
     """
     records, places = targets.members(bags)
@@ -102,11 +102,11 @@ def two_pass(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor,
     with torch.no_grad():
         for part in parts:
             found.index_add_(0, places[part], weights[part] * module(rows[records[part]]).reshape(-1))
-    missed = targets.sums[bags] - found
+    residuals = targets.sums[bags] - found
     for part in parts:
-        pull = -2 * missed[places[part]] * weights[part] / len(records)
-        (pull * module(rows[records[part]]).reshape(-1)).sum().backward()
-    return float((missed**2).sum() / len(records))
+        factors = -2 * residuals[places[part]] * weights[part] / len(records)
+        (factors * module(rows[records[part]]).reshape(-1)).sum().backward()
+    return float((residuals**2).sum() / len(records))
 
 
 def train_bags(
@@ -124,23 +124,24 @@ def train_bags(
 ) -> Iterator[Record]:
     """Train a module in place on released sums over bags; yield a record after each epoch.
 
-    Whole bags are minibatches; Adam, with a rate that falls along a cosine to a thousandth. Some released bags are held
-    out: after `patience` epochs without progress on them it ends, with the best weights. All of it is post-processing.
+    Each minibatch holds whole bags. The optimizer is Adam; its rate falls along a cosine to a thousandth. Some released
+    bags are held out: training stops after `patience` epochs without progress on them, and the best weights are kept.
+    All of it is post-processing.
 
     Args:
-        module: any that maps rows to one number each.
+        module: maps each row to one number.
         features: public, a tensor or an array, one row for each record.
-        release: of `BagSum` or `NoisyWeightedLLP`, or what `read_bags` read of them.
-        epochs: at most.
+        release: of `BagSum` or `NoisyWeightedLLP`, or what `read_bags` read.
+        epochs: the largest number of epochs.
         batch: records in a step, rounded to whole bags.
-        peak: first rate.
+        peak: the first learning rate.
         held_out: share of the bags, in [0, 1); with 0 all epochs are run.
-        patience: epochs without progress.
+        patience: epochs without progress before training stops.
         micro: more records than this in a step are taken in two passes (see `two_pass`).
-        seed: of the order, and of the bags that are held out: public.
+        seed: public seed of the order of bags and of those that are held out.
 
     Raises:
-        InputError: another release, features that do not fit, or a number out of range.
+        InputError: the release is another one, the features do not fit, or a number is out of range.
 
     Source: Brahmbhatt, Appendix K.
     """
@@ -148,17 +149,17 @@ def train_bags(
     targets, rows = BagTargets.of(release), _rows(features)
     if len(rows) != len(targets.order):
         raise InputError(f"features must hold {len(targets.order)} records")
-    order = torch.Generator().manual_seed(seed)
-    mixed = torch.randperm(len(targets), generator=order)
-    held, learnt = mixed[: int(held_out * len(mixed))], mixed[int(held_out * len(mixed)) :]
-    each = max(1, round(batch * len(targets) / len(rows)))
+    generator = torch.Generator().manual_seed(seed)
+    mixed = torch.randperm(len(targets), generator=generator)
+    held, training = mixed[: int(held_out * len(mixed))], mixed[int(held_out * len(mixed)) :]
+    bags_in_step = max(1, round(batch * len(targets) / len(rows)))
     optimizer = torch.optim.Adam(module.parameters(), lr=peak)
     best, kept, waited = math.inf, copy.deepcopy(module.state_dict()), 0
     for epoch in range(1, epochs + 1):
         rate = peak * (0.001 + 0.999 * (1 + math.cos(math.pi * (epoch - 1) / epochs)) / 2)
         optimizer.param_groups[0]["lr"] = rate
-        mixed = learnt[torch.randperm(len(learnt), generator=order)]
-        losses = [_step(module, optimizer, rows, targets, bags, micro) for bags in mixed.split(each)]
+        mixed = training[torch.randperm(len(training), generator=generator)]
+        losses = [_step(module, optimizer, rows, targets, bags, micro) for bags in mixed.split(bags_in_step)]
         if len(held):
             error = held_error(module, rows, targets, held, micro)
             waited = 0 if error < best else waited + 1
@@ -172,7 +173,7 @@ def train_bags(
 
 
 def _check(positive: dict[str, float], held_out: float) -> None:
-    """Refuse a number out of range, by its name."""
+    """Raise InputError if a number is out of range."""
     for name, value in positive.items():
         if not value > 0:
             raise InputError(f"{name} must be positive")
@@ -181,10 +182,10 @@ def _check(positive: dict[str, float], held_out: float) -> None:
 
 
 def _rows(features: Any) -> Tensor:
-    """Public features as a tensor.
+    """Return public features as a tensor.
 
     Raises:
-        InputError: not numbers.
+        InputError: they are not numbers.
     """
     try:
         return torch.as_tensor(np.asarray(features), dtype=torch.float32)
@@ -193,7 +194,7 @@ def _rows(features: Any) -> Tensor:
 
 
 def _step(module: nn.Module, optimizer: Any, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
-    """One step of descent; its loss."""
+    """Take one step of descent and return its loss."""
     module.train()
     optimizer.zero_grad(set_to_none=True)
     records, _ = targets.members(bags)
@@ -208,7 +209,7 @@ def _step(module: nn.Module, optimizer: Any, rows: Tensor, targets: BagTargets, 
 
 
 def held_error(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tensor, micro: int) -> float:
-    """The loss on some bags, without a gradient."""
+    """Return the loss of some bags, without a gradient."""
     module.eval()
     with torch.no_grad():
         records, _ = targets.members(bags)
@@ -219,14 +220,14 @@ def held_error(module: nn.Module, rows: Tensor, targets: BagTargets, bags: Tenso
 def appendix_predictions(
     features: Any, release: Release[Any], test: Any, *, seed: int, **training: Any
 ) -> NDArray[np.float64]:
-    """What a network of 128, 64 and 1 neurons learns from released bags, on test records, shape (t,).
+    """Train a network of 128, 64 and 1 neurons on released bags, and predict test records, shape (t,).
 
     Args:
         features: public, shape (n, d).
         release: of `BagSum` or `NoisyWeightedLLP`.
         test: shape (t, d).
-        seed: of weights, order and held-out bags: public.
-        training: as in `train_bags`.
+        seed: public seed of weights, order and held-out bags.
+        training: further arguments of `train_bags`.
 
     Source: Brahmbhatt, Appendix K.
     """

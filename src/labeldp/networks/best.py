@@ -1,4 +1,4 @@
-"""`fit_best`: a linear head, a network distilled from it, and noisy labels on what is left of epsilon."""
+"""`fit_best`: a linear head, a network distilled from it, and noisy labels from the rest of epsilon."""
 
 import hashlib
 from collections.abc import Callable
@@ -29,17 +29,17 @@ from labeldp.privacy import (
 )
 
 HEAD_FIRST = 2.0
-"""Of epsilon, the head gets all up to here: below, noisy sums say more than a noisy label of each record."""
+"""The head gets all of epsilon up to here: below it, noisy sums tell more than a noisy label for each record."""
 
 LEAST_RESPONSE = 1.0
-"""A smaller rest goes to the head as well."""
+"""The least epsilon for noisy labels: a smaller rest goes to the head as well."""
 
 DISTILLED = Recipe(epochs=4, peak=0.1)
 
 STUDENT = Recipe(epochs=6, peak=0.05)
 
 ROUNDS = 2
-"""How often the labels' posterior is taken, each time under the student of the round before."""
+"""How often the student is trained on the labels' posterior, each time with its own predictions as the prior."""
 
 Told = Callable[[str, Release[Model]], None]
 
@@ -61,30 +61,31 @@ def fit_best(
     device: str | None = None,
     seed: int = 0,
 ) -> Release[Model]:
-    """Learn from private labels with a trusted curator, and from public features with whatever they give for free.
+    """Learn from private labels with a trusted curator: a linear head, a network, and noisy labels for large epsilon.
 
     A linear head is learned from noisy sums (`fit_linear`), a network is distilled from it on all records, and a second
     round of sums measures the network's embedding beside the first features. Where epsilon is large enough, the rest
-    buys one noisy label for each record among the classes that this model leaves open (`RandomizedResponseWithPrior`),
-    and the network learns from the posterior. The answer is the geometric mean of head and network.
+    buys one noisy label for each record, among the classes that are likely under this model
+    (`RandomizedResponseWithPrior`), and the network learns from the posterior. The model predicts the geometric mean of
+    head and network.
 
     Args:
         features: public images of bytes (n, h, w) or (n, h, w, 3), or numbers (n, d).
         curator: holds the labels: classes.
-        epsilon: of everything together.
-        delta: of everything together; 0 asks for a pure guarantee, which costs the head many dimensions.
+        epsilon: for all releases together.
+        delta: for all releases together; 0 asks for a pure guarantee, which costs the head many dimensions.
         rng: randomness of the noise.
         network: a key of `NETWORKS`.
         representation: unfitted transformer for the head; by default `PatchFilters` for images, else `TableMap`.
-        evaluation: share of the records whose labels are not learned from, but answered by plain randomized response
-            at the same epsilon, so that the model has an `evaluation`.
-        partition_seed: of the random split, public.
+        evaluation: share of the records that are held out: their labels are released by plain randomized response at
+            the same epsilon, and give the model its `evaluation`.
+        partition_seed: public seed of the random split.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch, as by `NetworkClassifier`.
-        told: called with the name of each step and its released model: "head", "distilled", "second head",
-            "student", as far as there are.
+        told: called with the name of each step that is done and its released model: "head", "distilled", "second
+            head", "student".
         device: "cpu" or "cuda".
-        seed: of everything public that is drawn.
+        seed: public seed of weights, order and augmentations.
 
     Returns:
         The model; its certificate holds every charge.
@@ -128,14 +129,14 @@ def default_representation(features: Any) -> Any:
 
 
 def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
-    """Return what the head and the noisy labels may cost, together exactly (epsilon, delta), from public numbers.
+    """Return the epsilon of the head and that of the noisy labels, so that both together cost at most (epsilon, delta).
 
-    The noisy labels get the epsilon above `HEAD_FIRST`, if it is not below `LEAST_RESPONSE`; the head gets the largest
-    one at which both together, composed, stay within the limit.
+    The noisy labels get the epsilon above `HEAD_FIRST`, or none if that is below `LEAST_RESPONSE`. The head gets the
+    largest epsilon found at which the composition of both stays within the limit. Both depend on public numbers alone.
 
     Args:
-        epsilon, delta: of both together.
-        classes: K.
+        epsilon, delta: the limit for both together.
+        classes: the number of classes, K.
     """
     limit = positive_epsilon(epsilon)
     epsilon = float_above(limit)
@@ -157,8 +158,8 @@ def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLos
     """Return the releases of `fit_best` on its training records by name, and what each costs at most.
 
     Args:
-        domain: of the labels.
-        epsilon, delta: of all together.
+        domain: the domain of the labels.
+        epsilon, delta: the limit for all releases together.
     """
     head, rest = shares(epsilon, delta, domain.size)
     sums = round_loss(domain, epsilon=head, delta=delta, rounds=2)
@@ -168,7 +169,7 @@ def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLos
 
 @dataclass(frozen=True)
 class _Fit:
-    """What all steps of `fit_best` share."""
+    """The arguments and the steps of `fit_best`."""
 
     features: Any = field(repr=False)
     domain: Classes
@@ -181,11 +182,11 @@ class _Fit:
     seed: int
 
     def dry_run(self) -> None:
-        """Refuse before anything is charged what could not be finished after it."""
+        """Raise InputError, before anything is charged, if the network could not be trained."""
         self.network.dry_run(self.features, self.domain.size)
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
-        """Do all steps, on the labels of some of the records."""
+        """Run all steps on the labels of the records `rows`."""
         head_epsilon, rest = shares(self.epsilon, self.delta, self.domain.size)
         curator.require(steps(self.domain, self.epsilon, self.delta))
         nets: list[NetworkClassifier] = []
@@ -206,19 +207,19 @@ class _Fit:
             return self.joined([head], head, student)
         prior = head.map(lambda model: model.predict_proba(self.features[rows]))
         mechanism = RandomizedResponseWithPrior(domain=self.domain, epsilon=rest, prior=prior)
-        # Also where the head leaves no choice: with delta > 0 what is charged must not depend on what was released.
+        # Also if the head leaves one candidate each: with delta > 0 the charge must not depend on what was released.
         response = curator.release(mechanism, rng=self.rng, step="labels")
         student = self.taught(head, response, rows, nets[0])
         return self.joined([head, response], head, student)
 
     def distilled(self, teacher: Release[Model], step: str, recipe: Recipe, start: Any) -> NetworkClassifier:
-        """Train a network that answers like a model, on all records."""
+        """Train a network on a model's predictions for all records."""
         return self._fit(step, recipe, start, teacher.value.predict_proba(self.features))
 
     def taught(
         self, head: Release[Model], response: Release[Any], rows: NDArray[np.intp], start: NetworkClassifier
     ) -> NetworkClassifier:
-        """Train a network on the posterior of the released labels, again and again."""
+        """Train a network on the posterior of the released labels, in `ROUNDS` rounds."""
         evidence, student = Evidence.of(response), start
         known = head.value.predict_proba(self.features)
         for number in range(1, ROUNDS + 1):
@@ -236,11 +237,11 @@ class _Fit:
         return network.fit_soft(self.features, soft, start, step)
 
     def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
-        """Return a network as a model."""
+        """Wrap a network as a released model."""
         return source.map(lambda _: Model(self.domain, network))
 
     def joined(self, releases: list[Release[Any]], head: Release[Model], student: NetworkClassifier) -> Release[Model]:
-        """Return head and network as one model."""
+        """Join head and network into one released model."""
         both = Blend((head.value.estimator, student))
         head.value.estimator.representation.forget()
         self.told("student", gather(releases, lambda *_: Model(self.domain, student)))
@@ -248,14 +249,14 @@ class _Fit:
 
 
 REMEMBERED = 2
-"""Tables that are kept."""
+"""How many results `Remembered` keeps."""
 
 
 class Remembered(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer that keeps its last results: a slow map is computed once, though several models stand on it.
+    """A transformer that keeps its last results, so that several models on one slow map compute it once.
 
     Args:
-        transformer: does the work.
+        transformer: computes the results.
     """
 
     def __init__(self, transformer: Any) -> None:
@@ -299,13 +300,13 @@ class Joint(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def of(cls, parts: tuple[Any, ...], features: Any) -> Self:
-        """Scale the parts by some of the features."""
+        """Choose the weights of the parts from a sample of the features."""
         sample = features[:: max(len(features) // 5000, 1)]
         totals = [float(np.asarray(part.transform(sample)).var(axis=0).sum()) for part in parts]
         return cls(parts, tuple(1 / max(total, 1e-12) ** 0.5 for total in totals))
 
     def forget(self) -> None:
-        """Drop the results that parts have kept."""
+        """Drop the kept results of all parts."""
         for part in self.parts:
             if hasattr(part, "forget"):
                 part.forget()
@@ -315,7 +316,7 @@ class Joint(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return all features, shape (n, p)."""
+        """Return the features of all parts, shape (n, p)."""
         blocks = zip(self.parts, self.weights, strict=True)
         return np.hstack([np.asarray(part.transform(X), dtype=np.float32) * np.float32(each) for part, each in blocks])
 

@@ -33,7 +33,7 @@ from labeldp.networks.training import (
 from labeldp.privacy import InputError, Public, Release
 
 PREDICT_BATCH = 1024
-"""Records that are answered at a time."""
+"""Records in a batch of predictions."""
 
 Watch = Callable[[str, Record, int], None]
 
@@ -42,20 +42,20 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A network with the interface of scikit-learn, for `fit_multistage`, `fit_noisy`, or on its own.
 
     Features are images of bytes (n, h, w) or (n, h, w, 3), numbers (n, d), or pairs of ids (n, 2). In
-    `fit_multistage` the loss knows the law of every released label, each stage starts from the weights of the one
-    before, and a recipe may be given for each stage.
+    `fit_multistage` the loss takes the noise of every released label into account, each stage starts from the weights
+    of the one before, and each stage may have a recipe of its own.
 
     Args:
         network: a key of `NETWORKS`.
-        recipe: of every stage, or one for each.
-        loss: what is minimized on released labels: see `objective_of`. By default "forward", and "posterior" where
-            there is a prior: a record that the prior left one candidate says nothing by itself.
-        counts: how many ids each column may hold, for pairs of ids.
-        init: a fitted classifier of inputs of the same shape, whose weights are the first ones under a fresh head:
-            `Public(classifier, why="…")`, or a `Release` of one, whose charges then stand in the model's certificate.
+        recipe: one recipe for every stage, or a sequence with one for each.
+        loss: the loss of released labels: see `objective_of`. By default "forward", and "posterior" if there is a
+            prior: where the prior left one candidate, the released label alone says nothing.
+        counts: for pairs of ids, how many ids each column may hold.
+        init: a fitted classifier of inputs of the same shape, to start from its weights under a new head:
+            `Public(classifier, why="…")`, or a `Release` of one, whose charges the model's certificate then lists.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch with the stage, the record, and the number of epochs.
-        device: "cpu" or "cuda"; by default an accelerator where there is one.
+        device: "cpu" or "cuda"; by default an accelerator if there is one.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on codes 0 to K - 1 that are taken for true, shape (n,)."""
+        """Train on codes 0 to K - 1, shape (n,), as if they were the true labels."""
         codes = np.asarray(y)
         return self.fit_soft(X, np.eye(int(codes.max()) + 1)[codes])
 
@@ -88,22 +88,22 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on soft labels, shape (n, K).
 
         Args:
-            X: n records.
-            weights: targets.
-            start: a fitted classifier whose weights are the first ones.
-            step: what `watch` and checkpoints call it.
+            X: features of n records.
+            weights: the soft labels.
+            start: a fitted classifier, to start from its weights.
+            step: the name of this training for `watch` and checkpoints.
         """
         return self._fit(X, targets(weights), np.shape(weights)[1], start, step)
 
     def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
-        """Train on released labels whose law is known.
+        """Train on released labels whose noise is known.
 
         Args:
-            X: n records.
-            evidence: of their released labels.
-            start: the fitted classifier of the stage before, whose weights are the first ones.
-            prior: class probabilities from elsewhere, shape (n, K).
-            stage: 1, 2, …: of several recipes the one that is meant.
+            X: features of n records.
+            evidence: the released labels and their noise.
+            start: the fitted classifier of the stage before, to start from its weights.
+            prior: class probabilities from another source, shape (n, K).
+            stage: 1, 2, …: which of several recipes to use.
         """
         if self.loss is not None:
             loss = self.loss
@@ -116,10 +116,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def dry_run(self, X: Any, classes: int) -> None:
-        """Refuse what could not be trained: one step of each stage on made-up labels.
+        """Train one step of each stage on made-up labels, to find errors before anything is charged.
 
         Raises:
-            InputError: features, loss, recipes or initial weights are not as they should be.
+            InputError: features, loss, recipes or initial weights cannot be used.
         """
         inputs = self._inputs(X)
         if inputs.are_ids and self.counts is None:
@@ -136,7 +136,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 list(train(State.fresh(network, short), inputs.take(records), objective, short))
 
     def _fit(self, X: Any, objective: Objective, classes: int, start: Any, step: str, stage: int = 1) -> Self:
-        """Train to the end, from a checkpoint where there is one of this very run."""
+        """Train to the end, from the checkpoint of this run if there is one."""
         inputs = self._inputs(X, None if start is None else start.scale_)
         recipes = self._recipes(inputs)
         recipe = recipes[min(stage, len(recipes)) - 1]
@@ -157,7 +157,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _recipes(self, inputs: Inputs) -> Sequence[Recipe]:
-        """Return a recipe for each stage; the last one serves all that follow."""
+        """Return a recipe for each stage; the last one is used for all later stages."""
         if self.recipe is None:
             return [Recipe() if inputs.are_images else Recipe(augment=())]
         return [self.recipe] if isinstance(self.recipe, Recipe) else self.recipe
@@ -166,7 +166,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return Inputs.of(X, scale, ids=self.network == "collaborative")
 
     def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
-        """Return the weights before the first step, on the device."""
+        """Return the network before the first step, on the device."""
         shape = self._shape(inputs)
         network = build(self.network, shape, classes, recipe.seed)
         if start is not None:
@@ -205,7 +205,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Keep, once fitted, what predictions need, in NumPy's types: no format has to know torch, or to run code."""
+        """Return, once fitted, what predictions need, as NumPy arrays: reading them needs no torch and runs no code."""
         if not hasattr(self, "network_"):
             return dict(vars(self))
         weights = {name: weight.cpu().numpy() for name, weight in self.network_.state_dict().items()}
@@ -225,7 +225,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.network_ = network.to(device=self._device(), memory_format=torch.channels_last).eval()
 
     def __sklearn_clone__(self) -> "NetworkClassifier":
-        """Return an unfitted one with the same arguments; initial weights are shared, not copied."""
+        """Return an unfitted classifier with the same arguments; initial weights are shared, not copied."""
         return type(self)(**self.get_params(deep=False))
 
     def __deepcopy__(self, memo: Any) -> "NetworkClassifier":
@@ -235,10 +235,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
-    """Return a function of a fitted estimator's network and of batches, for all records, shape (n, …)."""
+    """Return `function(network, batch)` of a fitted estimator's network, for all records in batches, shape (n, …)."""
     inputs = Inputs.of(X, fitted.scale_, ids=fitted.network == "collaborative")
     if not inputs.fit_into(fitted.shape_):
-        raise InputError(f"features must be like those that were learnt from: {fitted.shape_} for each record")
+        raise InputError(f"features must have the shape of those in training: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device
     found = []
     for start in range(0, max(len(inputs), 1), PREDICT_BATCH):
@@ -253,8 +253,8 @@ class Checkpoint:
     """A file and the digest of the run that may use it.
 
     Args:
-        path: None where nothing is kept.
-        run: of recipe, inputs, objective and first weights.
+        path: the file; None if nothing is kept.
+        run: a digest of recipe, inputs, objective and first weights.
     """
 
     path: Path | None
@@ -264,7 +264,7 @@ class Checkpoint:
     def of(
         cls, folder: Any, step: str, state: State, inputs: Inputs, objective: Objective | None, recipe: Recipe
     ) -> "Checkpoint":
-        """Return the checkpoint of a step, and make its folder; without an objective, of a training without labels."""
+        """Return the checkpoint of a step, and make its folder; the objective is None for training without labels."""
         if folder is None:
             return cls(None, "")
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -293,7 +293,7 @@ class Checkpoint:
         os.replace(hidden, self.path)
 
     def resume(self, state: State) -> None:
-        """Bring a state to where the file left it, if there is one.
+        """Restore a state from the file, if there is one.
 
         Raises:
             InputError: the file belongs to another run, or is damaged.
@@ -303,7 +303,7 @@ class Checkpoint:
         try:
             content = torch.load(self.path, map_location="cpu", weights_only=True)
             run = content["run"]
-        except Exception as error:  # whatever the reader of a damaged file meets
+        except Exception as error:  # a damaged file may raise anything
             raise InputError(f"the checkpoint {self.path} is damaged: remove it to start again") from error
         if run != self.run:
             raise InputError(f"{self.path} is a checkpoint of another run: name another folder, or remove it")
@@ -314,20 +314,20 @@ class Checkpoint:
         state.epoch = len(state.records)
 
 
-SIGNS = ("out of memory", "can't allocate memory", "not enough memory")
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")
 
 
 @contextmanager
 def refusing_large_batches(batch: int, records: int) -> Iterator[None]:
-    """Turn the failure of an allocation into a refusal that names a batch that should fit.
+    """Turn the failure of an allocation into an InputError that proposes a smaller batch.
 
     Raises:
-        InputError: memory was not enough.
+        InputError: there is not enough memory.
     """
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in SIGNS):
+        if not isinstance(error, MemoryError) and not any(sign in str(error) for sign in _OUT_OF_MEMORY):
             raise
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

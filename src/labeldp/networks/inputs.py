@@ -1,4 +1,4 @@
-"""Inputs of networks, and random changes of images."""
+"""Inputs of networks, and random augmentations of images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ SHAPES = "images of bytes, shape (n, h, w) or (n, h, w, 3), numbers, shape (n, d
 
 @dataclass(frozen=True)
 class Scale:
-    """What turns raw inputs into numbers of mean 0 and variance 1, learned from features: by channel or column."""
+    """Mean and standard deviation of each channel or column, to scale inputs to mean 0 and variance 1."""
 
     mean: Any = field(repr=False)
     spread: Any = field(repr=False)
@@ -44,13 +44,15 @@ class Inputs:
 
     @classmethod
     def of(cls, features: Any, scale: Scale | None = None, *, ids: bool = False) -> "Inputs":
-        """Check features, and scale them as given, or by these records themselves.
+        """Check features, and take the given scale or learn one from these records.
 
         Args:
+            features: images, numbers or pairs of ids.
+            scale: that of the training records; None to learn one.
             ids: whether pairs of integers are ids, not numbers.
 
         Raises:
-            InputError: none of the three kinds.
+            InputError: the features are of none of the three kinds.
         """
         raw = _tensor(features, ids)
         return cls(raw, scale if scale is not None or _are_ids(raw) else Scale.of(raw))
@@ -74,19 +76,19 @@ class Inputs:
         return (raw.float() - mean) / spread
 
     def fit_into(self, shape: tuple[int, ...]) -> bool:
-        """Return whether a network for records of that shape takes these."""
+        """Return whether a network for records of this shape accepts these."""
         if _are_ids(self.raw):
             return len(shape) == 2 and all(own <= most for own, most in zip(self.shape, shape, strict=True))
         return self.shape == shape
 
     @property
     def are_images(self) -> bool:
-        """Whether they can be cropped, flipped and warped."""
+        """Whether the records are images."""
         return self.raw.ndim == 4
 
     @property
     def are_ids(self) -> bool:
-        """Whether they are pairs of ids."""
+        """Whether the records are pairs of ids."""
         return _are_ids(self.raw)
 
     def to(self, device: torch.device) -> "Inputs":
@@ -126,7 +128,7 @@ def _tensor(features: Any, ids: bool) -> Tensor:
 
 
 def crop(images: Tensor, generator: torch.Generator, padding: int | None = None) -> Tensor:
-    """Move each image by up to `padding` pixels (an eighth of a side) in each direction, with zeros where it left.
+    """Move each image by up to `padding` pixels (an eighth of a side) in each direction, and fill the gap with zeros.
 
     Args:
         images: shape (n, c, h, w).
@@ -142,7 +144,7 @@ def crop(images: Tensor, generator: torch.Generator, padding: int | None = None)
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror each image left to right, or not."""
+    """Mirror each image left to right with probability 1/2."""
     chosen = _integers(len(images), 2, generator, images.device).bool()
     return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
@@ -161,7 +163,7 @@ def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def warp(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Turn each image by up to 15 degrees, scale and shear it by up to 15 percent."""
+    """Rotate each image by up to 15 degrees, and scale and shear it by up to 15 percent."""
     angle, size, shear, stretch = (_uniform(len(images), generator, images.device) for _ in range(4))
     angle, scales = 0.26 * angle, (1 + 0.15 * size, (1 + 0.15 * size) * (1 + 0.1 * stretch))
     first = torch.stack([angle.cos() * scales[0], -angle.sin() * scales[1] + 0.15 * shear, torch.zeros_like(angle)], 1)
@@ -201,22 +203,25 @@ AUGMENTATIONS: dict[str, Callable[[Tensor, torch.Generator], Tensor]] = {
 
 
 def augment(images: Tensor, names: tuple[str, ...], generator: torch.Generator) -> Tensor:
-    """Apply the named changes, one after the other."""
+    """Apply the named augmentations, one after the other."""
     for name in names:
         images = AUGMENTATIONS[name](images, generator)
     return images
 
 
 def check_names(names: tuple[str, ...]) -> None:
-    """Refuse unknown changes."""
+    """Raise InputError if an augmentation is unknown."""
     if not set(names) <= set(AUGMENTATIONS):
         raise InputError(f"augment must hold names out of {', '.join(AUGMENTATIONS)}")
 
 
 def mixup(inputs: Tensor, alpha: float, generator: torch.Generator) -> tuple[Tensor, Tensor, float]:
-    """Mix inputs with those of another record of the batch; return them, the other records, and the first ones' weight.
+    """Mix each input with that of another record of the batch, with one weight drawn from Beta(alpha, alpha).
 
-    The weight is drawn from Beta(alpha, alpha); losses are mixed like inputs.
+    Mix the losses like the inputs: weight times that of the record, the rest that of the other one.
+
+    Returns:
+        The mixed inputs, the position of each other record, and the weight of the first ones.
 
     Source: Zhang et al., mixup: Beyond Empirical Risk Minimization (2018).
     """
@@ -231,5 +236,5 @@ def _integers(count: int, end: int, generator: torch.Generator, device: torch.de
 
 
 def _uniform(count: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    """Numbers in [-1, 1)."""
+    """Draw numbers in [-1, 1)."""
     return (2 * torch.rand(count, generator=generator, device=generator.device) - 1).to(device)

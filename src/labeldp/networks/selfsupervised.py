@@ -1,4 +1,4 @@
-"""Embeddings of images that are learned from the images alone: two changed views of one image should look the same."""
+"""Learn embeddings from images alone: two augmented views of one image should have similar embeddings."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -27,10 +27,10 @@ HIDDEN = 256
 PROJECTED = 128
 
 TEMPERATURE = 0.2
-"""Of the likeness of views, in the contrastive loss."""
+"""The temperature of the contrastive loss: similarities of views are divided by it."""
 
 TARGET_MOMENTUM = 0.95
-"""The share of its weights that the target of BYOL keeps in the first step; it rises to 1."""
+"""The share of its weights that BYOL's target network keeps in the first step; it rises to 1."""
 
 VIEWS = ("zoom", "flip", "light")
 
@@ -38,7 +38,7 @@ RECIPE = Recipe(epochs=4, batch=256, peak=0.3, warmup=0.1, decay="cosine", augme
 
 
 class Contrast(nn.Module):  # type: ignore[misc]
-    """The projection of a view tells which of all other views of a batch is of the same image.
+    """The contrastive loss: a view's projection should pick out the other view of its image among all in the batch.
 
     Source: Chen et al., A Simple Framework for Contrastive Learning (2020), eq. (1).
     """
@@ -58,11 +58,11 @@ class Contrast(nn.Module):  # type: ignore[misc]
         return functional.cross_entropy(alike, partners)
 
     def follow(self, done: float) -> None:
-        """Do nothing: no copy follows."""
+        """Do nothing: there is no target network."""
 
 
 class Bootstrap(nn.Module):  # type: ignore[misc]
-    """The projection of one view predicts what a slowly following copy of the network makes of the other.
+    """The loss of BYOL: one view's projection should predict the other's by a target network, a slowly updated copy.
 
     Source: Grill et al., Bootstrap Your Own Latent (2020), eq. (2).
     """
@@ -74,7 +74,7 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
         self.target = deepcopy(nn.ModuleList([network.encoder, self.projector])).requires_grad_(False)
 
     def forward(self, views: tuple[Tensor, Tensor]) -> Tensor:
-        """Return the loss of a batch, over both ways."""
+        """Return the loss of a batch, with each view as the target once."""
         predictions = [self.predictor(self.projector(self.network.encoder(view))).float() for view in views]
         with torch.no_grad():
             aims = [self.target[1](self.target[0](view)).float() for view in reversed(views)]
@@ -82,7 +82,7 @@ class Bootstrap(nn.Module):  # type: ignore[misc]
         return 2 - likeness[0] - likeness[1]
 
     def follow(self, done: float) -> None:
-        """Move the copy a little, less towards the end of the training."""
+        """Move the target network towards the network, less so towards the end of the training."""
         step = (1 - TARGET_MOMENTUM) * (math.cos(math.pi * done) + 1) / 2
         leading = [*self.network.encoder.parameters(), *self.projector.parameters()]
         with torch.no_grad():
@@ -94,21 +94,21 @@ LOSSES: dict[str, Callable[[Network], Any]] = {"contrast": Contrast, "byol": Boo
 
 
 class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Embeddings from a network that was trained on images alone, with the interface of scikit-learn.
+    """Embeddings of a network trained on images alone, with the interface of scikit-learn.
 
     Use it as `representation` of `fit_linear`, as `init` of `NetworkClassifier`, or embed images for `cluster_prior`.
-    It costs no epsilon, but time: `PatchFilters` is quicker, and better where images are centered and training is
-    short. A fitted one serves again as `FunctionTransformer(fitted.transform)` of scikit-learn.
+    It costs no epsilon, but time: `PatchFilters` is faster, and better if images are centered and training is short.
+    To use a fitted one again without training, wrap it: `FunctionTransformer(fitted.transform)` of scikit-learn.
 
     Args:
         network: a key of `NETWORKS` that takes images.
-        method: "contrast", the better one for its time (`docs/results/representations.md`), or "byol",
+        method: "contrast", the better one for the time that it takes (`docs/results/representations.md`), or "byol",
             as in the paper.
-        recipe: how; its `augment` makes the views; `mixup` and `consistency` are not used. Leave "flip" out where
-            mirrored images mean something else, as digits do.
-        checkpoints: a folder in which an interrupted training is continued, and a finished one found again.
+        recipe: how to train; its `augment` makes the views; `mixup` and `consistency` are not used. Leave "flip" out
+            if mirrored images mean something else, as those of digits do.
+        checkpoints: a folder in which an interrupted training is continued, and a finished one is found again.
         watch: called after each epoch with the step, the record, and the number of epochs.
-        device: "cpu" or "cuda"; by default an accelerator where there is one.
+        device: "cpu" or "cuda"; by default an accelerator if there is one.
 
     Guarantee: labels are not looked at.
 
@@ -136,7 +136,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Train on images X, bytes (n, h, w) or (n, h, w, 3); labels are not looked at.
 
         Raises:
-            InputError: other features, or a checkpoint of another run.
+            InputError: the features are not such images, or a checkpoint is of another run.
         """
         if self.method not in get_args(Method):
             raise InputError(f"method must be one of {', '.join(get_args(Method))}")
@@ -166,7 +166,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def train_views(state: State, inputs: Inputs, recipe: Recipe) -> Iterator[Record]:
-    """Train in place on two views of each image; yield a record after each epoch, like `train`."""
+    """Train in place on two views of each image; yield a record after each epoch."""
     device = next(state.network.parameters()).device
 
     def step(records: Tensor, done: float) -> Tensor:
@@ -178,7 +178,7 @@ def train_views(state: State, inputs: Inputs, recipe: Recipe) -> Iterator[Record
 
 
 def _step(state: State, images: Tensor, recipe: Recipe) -> Tensor:
-    """Take one step of descent, and return its loss."""
+    """Take one step of descent and return its loss."""
     views = tuple(augment(images, recipe.augment, state.generator) for _ in range(2))
     with mixed_precision(images.device):
         loss = state.network(tuple(view.contiguous(memory_format=torch.channels_last) for view in views))
@@ -187,6 +187,6 @@ def _step(state: State, images: Tensor, recipe: Recipe) -> Tensor:
 
 
 def _mlp(width: int) -> nn.Sequential:
-    """Build one hidden layer, then a projection."""
+    """Build a network with one hidden layer and a linear projection."""
     hidden = [nn.Linear(width, HIDDEN, bias=False), nn.BatchNorm1d(HIDDEN), nn.ReLU(inplace=True)]
     return nn.Sequential(*hidden, nn.Linear(HIDDEN, PROJECTED))

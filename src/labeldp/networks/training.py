@@ -1,4 +1,4 @@
-"""How networks are trained: recipes, losses, and the loop over epochs."""
+"""Train networks: recipes, losses, and the loop over epochs."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -15,26 +15,26 @@ from labeldp.networks.inputs import Inputs, augment, check_names, mixup
 from labeldp.privacy import InputError, NotInvertibleError
 
 CONFIDENT = 0.9
-"""Of a network's own answer for an image, before it is taken as a label for the image's other views."""
+"""The least probability at which a network's prediction for an image becomes the label of a changed image."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How weights are trained; all of it is public.
+    """How to train a network; all of it is public.
 
     Args:
         epochs: passes over the records.
         batch: records in a step.
-        peak: highest learning rate.
+        peak: the highest learning rate.
         warmup: share of the steps in which the rate rises from 0.
-        decay: "linear" to 0, "cosine" to 0, or "steps": a tenth after 30, 60 and 90 percent.
-        momentum: of Nesterov's method.
-        weight_decay: L2 penalty.
-        mixup: alpha of its Beta law; 0 for none.
-        augment: changes of each image: "crop", "flip", "cutout", "warp", "zoom", "light".
-        consistency: weight of the loss that makes answers for a strongly changed image agree with a confident
-            answer for the image itself; needs no label. 0 for none.
-        seed: of order, changes and first weights.
+        decay: "linear" to 0, "cosine" to 0, or "steps": divided by ten after 30, 60 and 90 percent of the steps.
+        momentum: the momentum of Nesterov's method.
+        weight_decay: the L2 penalty.
+        mixup: alpha of the Beta distribution of mixup; 0 for none.
+        augment: random changes of each image: "crop", "flip", "cutout", "warp", "zoom", "light".
+        consistency: weight of a loss that needs no label: predictions for a strongly changed image should agree with
+            a confident prediction for the image itself. 0 for none.
+        seed: public seed of order, changes and first weights.
     """
 
     epochs: int = 6
@@ -62,7 +62,7 @@ class Recipe:
         check_names(self.augment)
 
     def check(self, inputs: Inputs) -> None:
-        """Refuse what these inputs cannot be changed by."""
+        """Raise InputError if the recipe asks for changes that these inputs do not allow."""
         if (self.augment or self.consistency) and not inputs.are_images:
             raise InputError("augment and consistency are for images: take Recipe(augment=()) for tables and ids")
         if self.mixup and inputs.are_ids:
@@ -80,13 +80,13 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Record:
-    """What a finished epoch shows: computed from released labels and features.
+    """What an epoch reports, computed from released labels and features.
 
     Args:
-        epoch: 1, 2, …
-        loss: mean over the epoch.
-        rate: learning rate at its end.
-        confident: share of images whose own answer was taken as a label.
+        epoch: the number of the epoch: 1, 2, …
+        loss: the mean loss of the epoch.
+        rate: the learning rate at its end.
+        confident: share of images with a prediction confident enough to be a label.
     """
 
     epoch: int
@@ -97,7 +97,7 @@ class Record:
 
 @dataclass
 class State:
-    """What a training run carries from epoch to epoch, and a checkpoint holds."""
+    """The state of a training between epochs, which a checkpoint holds."""
 
     network: Any
     optimizer: Any
@@ -126,12 +126,12 @@ class State:
 
 @dataclass(frozen=True)
 class Objective:
-    """A loss of log probabilities for each record.
+    """The loss of each record, as a function of its log probabilities.
 
     Args:
-        rows: shape (n, K). Targets: the loss is -sum_k rows[k] log p[k]. Likelihoods of the released label:
-            -log sum_k rows[k] p[k].
-        likelihood: which of the two.
+        rows: shape (n, K): targets, with loss -sum_k rows[k] log p[k], or likelihoods of the released label under each
+            true class, with loss -log sum_k rows[k] p[k].
+        likelihood: whether the rows are likelihoods.
     """
 
     rows: Tensor = field(repr=False)
@@ -142,7 +142,7 @@ class Objective:
 
         Args:
             logarithms: log probabilities, shape (b, K).
-            records: which ones, shape (b,).
+            records: numbers of the records, shape (b,).
         """
         rows = self.rows[records]
         if self.likelihood:
@@ -158,13 +158,13 @@ class Objective:
 
 
 def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) -> Iterator[Record]:
-    """Train in place; yield a record after each epoch, from where the state stands to the last one.
+    """Train in place from where the state stands; yield a record after each epoch.
 
     Args:
         state: fresh, or from a checkpoint of the same run.
         inputs: n records.
-        objective: of the same n records.
-        recipe: how.
+        objective: the loss of the same n records.
+        recipe: how to train.
     """
     device = next(state.network.parameters()).device
     recipe.check(inputs)
@@ -182,10 +182,10 @@ def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor,
 
     Args:
         state: changed in place.
-        recipe: how many records a step has, and at which rate.
-        count: of all records.
+        recipe: how many records a step has, and its learning rate.
+        count: the number of records.
         step: takes the records of a batch and the share of the training that is done; returns their loss and the share
-            of confident answers.
+            of confident predictions.
     """
     steps = math.ceil(count / recipe.batch)
     device = next(state.network.parameters()).device
@@ -207,7 +207,7 @@ def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor,
 
 
 def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe: Recipe, records: Tensor) -> Tensor:
-    """Take one step of descent; return its loss and the share of confident answers."""
+    """Take one step of descent; return its loss and the share of confident predictions."""
     device = records.device
     with mixed_precision(device):
         plain = inputs.batch(records, device)
@@ -227,7 +227,9 @@ def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe
 
 
 def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tuple[Tensor, Tensor]:
-    """Return the cross-entropy of answers for strongly changed images under confident answers for the images.
+    """Return the cross-entropy of strongly changed images, with confident predictions for the images as labels.
+
+    The second value is the share of confident predictions.
 
     Source: Sohn et al., FixMatch (2020), eq. (4).
     """
@@ -242,7 +244,7 @@ def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tup
 
 
 def mixed_precision(device: torch.device) -> Any:
-    """Return a context that halves the bits where the device multiplies them faster."""
+    """Return a context that computes in bfloat16 if the device is faster with it."""
     fast = device.type == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return torch.autocast(device.type, torch.bfloat16, enabled=fast)
 
@@ -265,14 +267,15 @@ def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective
     """Return the loss of released labels.
 
     Args:
-        evidence: of n released labels.
-        loss: "forward": the likelihood of the released label under the network's probabilities of the true one.
+        evidence: n released labels and their noise.
+        loss: "forward": the negative log likelihood of the released label, given the network's class probabilities.
             "cross-entropy": released labels taken for true. "debiased": the unbiased loss, with negative
             weights. "posterior": soft labels P(true class | released label) under `prior`.
-        prior: class probabilities from elsewhere, shape (n, K); for "posterior", by default the classes' shares.
+        prior: for "posterior", class probabilities from another source, shape (n, K); by default the estimated share
+            of each class.
 
     Raises:
-        NotInvertibleError: "debiased" where the noise has no inverse.
+        NotInvertibleError: the loss is "debiased" and the noise has no inverse.
 
     Source: Patrini et al. (2017), section 3.2, for "forward"; "debiased": Ghazi et al., Deep Learning with Label
     Differential Privacy, eq. (17).
@@ -290,26 +293,26 @@ def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective
     return targets(np.linalg.inv(evidence.matrix)[evidence.codes.astype(np.int64)])
 
 
-_GRAY = Recipe(epochs=40, batch=256, peak=0.02, mixup=8.0, augment=("crop", "cutout"))
+_MNIST = Recipe(epochs=40, batch=256, peak=0.02, mixup=8.0, augment=("crop", "cutout"))
 
-_COLOR = Recipe(epochs=200, batch=512, peak=0.4, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
+_CIFAR10 = Recipe(epochs=200, batch=512, peak=0.4, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
 
-_FINE = Recipe(epochs=200, batch=256, peak=0.2, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
+_CIFAR100 = Recipe(epochs=200, batch=256, peak=0.2, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
 
 _QUICK = Recipe(epochs=6, batch=256, peak=0.1, augment=("crop",))
 
 PRESETS: dict[str, tuple[Recipe, ...]] = {
-    "mnist": (_GRAY, replace(_GRAY, mixup=2.0)),
-    "cifar10": (_COLOR, replace(_COLOR, mixup=4.0)),
-    "cifar100": (_FINE, replace(_FINE, mixup=4.0)),
+    "mnist": (_MNIST, replace(_MNIST, mixup=2.0)),
+    "cifar10": (_CIFAR10, replace(_CIFAR10, mixup=4.0)),
+    "cifar100": (_CIFAR100, replace(_CIFAR100, mixup=4.0)),
     "movielens": (Recipe(epochs=20, batch=128, peak=0.1, augment=()),),
     "quick": (_QUICK,),
 }
-"""A recipe for each stage, the last one for all that follow.
+"""Recipes for each stage by name; the last one of each is used for all later stages.
 
 "mnist" (28 pixels: MNIST, Fashion-MNIST, KMNIST), "cifar10" and "cifar100" are the paper's, with a mixup inside the
-range that it searched; it tuned mixup, sizes of stages and temperature for every epsilon on true labels, which is not
-done here. "movielens" and "quick" are ours.
+range that it searched. The paper tuned mixup, sizes of stages and temperature for every epsilon on true labels, which
+is not done here. "movielens" and "quick" are ours.
 
 Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
 """

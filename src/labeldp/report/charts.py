@@ -1,4 +1,4 @@
-"""The report's figures."""
+"""Draw the figures of the report."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CURVE_LEFT, CURVE_RIGHT, CURVE_TOP, CURVE_BOTTOM = 84.0, 668.0, 40.0, 296.0
 def curve_chart(
     curve: Curve, epsilon: float, accuracy: Estimated, baseline: float, measured: float | None = None
 ) -> Markup:
-    """Accuracy against epsilon with its band, this model with its interval, and the accuracy of a constant answer.
+    """Plot accuracy against epsilon with its band, this model with its interval, and the accuracy of a constant answer.
 
-    Where the model was measured on public labels, a point says how well it did.
+    If `measured` is given, the accuracy on public labels, a point shows it.
     """
     points = sorted(curve.points, key=lambda point: point.epsilon)
     epsilons = [*(point.epsilon for point in points), epsilon]
@@ -53,7 +53,7 @@ def curve_chart(
 
 
 def _shares(values: list[float]) -> Scale:
-    """A vertical scale for shares that keeps a little air, above for nothing and below for a label."""
+    """Return a vertical scale that holds these shares, with room below them for a label."""
     low, high = max(0.0, min(values)), min(1.0, max(values))
     span = max(high - low, 0.05)
     return Scale(max(0.0, low - 0.18 * span), min(1.0, high + 0.05 * span), CURVE_BOTTOM, CURVE_TOP)
@@ -64,7 +64,7 @@ def _path(places: list[tuple[float, float]]) -> str:
 
 
 def _axes(x: Scale, y: Scale, epsilons: list[float]) -> Markup:
-    """Horizontal hairlines with percentages, the tried epsilons below, and what the two directions mean."""
+    """Draw horizontal grid lines with percentages, and the axis of the tried epsilons with its title."""
     pieces = []
     for share in round_ticks(y.start, y.end):
         pieces.append(tag("line", class_="grid", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=y(share), y2=y(share)))
@@ -81,13 +81,13 @@ def _axes(x: Scale, y: Scale, epsilons: list[float]) -> Markup:
 
 
 def _level(height: float, label: str) -> Markup:
-    """A dashed horizontal line with its name below it, at the right."""
+    """Draw a dashed horizontal line, with its label below its right end."""
     line = tag("line", class_="base", x1=CURVE_LEFT, x2=CURVE_RIGHT, y1=height, y2=height)
     return tag("g", line, tag("text", label, class_="halo", x=CURVE_RIGHT, y=height + 20, text_anchor="end"))
 
 
 def _here(across: float, heights: list[float], accuracy: float) -> Markup:
-    """This model: a hairline through the plot, its name on top, a ring at its accuracy and a bar along its interval."""
+    """Mark this model: a thin line labeled on top, a ring at its accuracy and a bar along the interval of it."""
     middle, low, high = heights
     share = (across - CURVE_LEFT) / (CURVE_RIGHT - CURVE_LEFT)
     anchor = "start" if share < 0.25 else "end" if share > 0.75 else "middle"
@@ -103,7 +103,7 @@ def _here(across: float, heights: list[float], accuracy: float) -> Markup:
 
 
 def strip(value: float, low: float | None = None, high: float | None = None) -> Markup:
-    """A share with its interval on a line from 0 to 100%; the numbers stand beside it, so readers skip it."""
+    """Draw a share and its interval on a line from 0 to 100%; screen readers skip it, the numbers stand beside it."""
     x = Scale(0.0, 1.0, 1.0, 199.0)
     whisker = () if low is None or high is None else (_span(x(low), x(high), "whisker"),)
     rule = tag("line", class_="rail", x1=1, x2=199, y1=6, y2=6)
@@ -112,13 +112,13 @@ def strip(value: float, low: float | None = None, high: float | None = None) -> 
 
 
 def importance_scale(importance: tuple[Importance, ...]) -> Scale:
-    """One horizontal scale for all bars, that holds every interval and zero."""
+    """Return one horizontal scale for all bars, which holds zero and every interval."""
     ends = [end for item in importance for end in (item.low, item.drop, item.high)]
     return Scale(min(0.0, *ends), max(1e-9, *ends), 1.0, 199.0)
 
 
 def importance_bar(item: Importance, scale: Scale) -> Markup:
-    """A bar from zero to the drop, and the drop's interval as a thin line over it."""
+    """Draw a bar from zero to the drop, and over it the drop's interval as a thin line."""
     zero, end = scale(0.0), scale(item.drop)
     bar = tag("rect", class_="bar", x=min(zero, end), y=2, width=abs(end - zero), height=8)
     origin = tag("line", class_="rail", x1=zero, x2=zero, y1=0, y2=12)
@@ -126,7 +126,7 @@ def importance_bar(item: Importance, scale: Scale) -> Markup:
 
 
 def budget_bar(budget: BudgetUse) -> Markup:
-    """One bar of the whole budget in epsilon: spent before, by this fit, and left."""
+    """Draw the budget in epsilon as one bar: what was spent before, what this fit spent, and what is left."""
     parts = (("before", budget.before), ("run", budget.run), ("left", budget.left))
     whole = max(budget.total.epsilon, sum(cost.epsilon for _, cost in parts), 1e-12)
     place, pieces = 0.0, []
@@ -143,7 +143,7 @@ def _span(start: float, end: float, kind: str) -> Markup:
 
 
 def _wordless(width: float, height: float, *children: str) -> Markup:
-    """A small picture that stretches with its cell and repeats what the row says in words."""
+    """Return a small picture that fills its table cell; screen readers skip it, since the row says it in words."""
     box = f"0 0 {width:g} {height:g}"
     opening = Markup('<svg viewBox="{}" class="strip" preserveAspectRatio="none" aria-hidden="true">').format(box)
     return opening + Markup("").join(children) + Markup("</svg>")
@@ -152,19 +152,19 @@ def _wordless(width: float, height: float, *children: str) -> Markup:
 WIDTH = 680.0
 
 PLAIN, TALL = 360.0, 400.0
-"""Heights: with labels below an axis, and with long ones that stand aslant."""
+"""Heights of a figure: with short labels below its axis, and with long, slanted ones."""
 
 STEPS = 16
-"""Strengths of a color in a map."""
+"""How many strengths of a color a map has."""
 
 HUES = 5
-"""Classes that have a color of their own; the others share a gray."""
+"""How many classes have a color of their own; the others share gray."""
 
 MAP_RIGHT = 516.0
 
 
 def residual_chart(residuals: Sequence[Bin]) -> Markup:
-    """Mean difference of labels and predictions with its interval, by prediction; a line where it is nothing."""
+    """Plot the mean of label minus prediction with its interval, by prediction, and a line at zero."""
     y = Axis.of_numbers(
         "released label − prediction, mean", [0.0, *(end for each in residuals for end in (each.low, each.high))],
         BOTTOM, TOP,
@@ -190,12 +190,12 @@ def residual_chart(residuals: Sequence[Bin]) -> Markup:
 
 
 def picture_chart(picture: Picture, classes: Sequence[str], label: str) -> Markup:
-    """What a model answers: a line for one feature, a map for two.
+    """Plot what a model predicts: lines along one feature, or a map over two.
 
     Args:
-        picture: the answers.
-        classes: names, none where answers are numbers.
-        label: name of what is predicted.
+        picture: the predictions.
+        classes: the names of the classes; empty if numbers are predicted.
+        label: the name of the label column.
     """
     if len(picture.axes) == 1:
         return _curves(picture, classes, label)
@@ -203,7 +203,7 @@ def picture_chart(picture: Picture, classes: Sequence[str], label: str) -> Marku
 
 
 def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
-    """A line for numbers or for each of a few classes, and what released labels say."""
+    """Draw a line for numbers, or one for each of a few classes, and the means of released labels."""
     (across,) = picture.axes
     right = MAP_RIGHT if len(classes) > 2 else RIGHT
     x = Axis.of_feature(across, LEFT, right)
@@ -227,7 +227,7 @@ def _curves(picture: Picture, classes: Sequence[str], label: str) -> Markup:
 
 
 def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) -> list[Markup]:
-    """Answers joined, or as points where the feature has no order."""
+    """Draw predictions along a feature: joined by a line, or as points if the feature has no order."""
     places = getattr(across, "places", ())
     points = [(x.scale(place), y.scale(value)) for place, value in zip(places, answers, strict=True)]
     if getattr(across, "kind", "") in ("category", "boolean"):
@@ -237,7 +237,7 @@ def _line(answers: Sequence[float], x: Axis, y: Axis, across: object, hue: int) 
 
 
 def _whiskers(bins: Sequence[Bin], x: Axis, y: Axis) -> list[Markup]:
-    """Means with their intervals."""
+    """Draw means with their intervals."""
     pieces = []
     for each in bins:
         across = x.scale(each.middle)
@@ -248,14 +248,14 @@ def _whiskers(bins: Sequence[Bin], x: Axis, y: Axis) -> list[Markup]:
 
 @dataclass(frozen=True)
 class _Shade:
-    """What stands in a cell of a map: a color and its strength."""
+    """A color and its strength, for a cell of a map."""
 
     hue: int
     step: int
 
 
 def _map(picture: Picture, classes: Sequence[str]) -> Markup:
-    """A tinted cell for each pair of places, and what the tints mean."""
+    """Draw a tinted cell for each pair of feature values, and a legend."""
     first, second = picture.axes
     x, y = Axis.of_feature(first, LEFT, MAP_RIGHT), Axis.of_feature(second, BOTTOM, TOP, longest=BESIDE)
     xs, ys = _edges(first.places, x.scale), _edges(second.places, y.scale)
@@ -286,7 +286,7 @@ def _map(picture: Picture, classes: Sequence[str]) -> Markup:
 
 
 def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], list[Markup]]:
-    """The tint of every cell, and the legend."""
+    """Return the shade of every cell, and the legend."""
     if len(classes) > 2:
         order = _most_answered(picture)
         hue = {row: min(place, HUES) for place, row in enumerate(order)}
@@ -307,26 +307,26 @@ def _shades(picture: Picture, classes: Sequence[str]) -> tuple[list[_Shade], lis
 
 
 def _edges(places: Sequence[float], scale: Scale) -> list[float]:
-    """The ends of the cells around places, in the picture."""
+    """Return the borders, in the picture, of the cells around places."""
     middles = [(one + other) / 2 for one, other in pairwise(places)]
     first, last = 2 * places[0] - middles[0], 2 * places[-1] - middles[-1]
     return [scale(value) for value in (first, *middles, last)]
 
 
 def _runs(column: Sequence[_Shade]) -> list[tuple[int, int]]:
-    """Stretches of equal neighbors: their first place and the one after their last."""
+    """Return (start, end) of each run of equal shades; the end is excluded."""
     starts = [place for place in range(len(column)) if place == 0 or column[place] != column[place - 1]]
     return list(zip(starts, [*starts[1:], len(column)], strict=True))
 
 
 def _most_answered(picture: Picture) -> list[int]:
-    """The classes, those with the largest mean probability in the picture first."""
+    """Return the classes by their mean probability in the picture, largest first."""
     means = [-sum(row) for row in picture.answers]
     return sorted(range(len(means)), key=means.__getitem__)
 
 
 def _ramp(low: str, high: str) -> list[Markup]:
-    """From the faintest tint to the strongest, at the right of a map."""
+    """Draw the scale of tints, faintest to strongest, at the right of a map."""
     size = (BOTTOM - TOP - 60) / STEPS
     pieces = [
         tag("rect", class_="tint hue0", opacity=step / STEPS, x=MAP_RIGHT + 24, y=BOTTOM - 30 - step * size, width=18,
@@ -338,7 +338,7 @@ def _ramp(low: str, high: str) -> list[Markup]:
 
 
 def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
-    """A colored square for each class, at the right of a picture."""
+    """Draw a legend at the right of a picture: a colored square and a name for each class."""
     pieces = []
     for place, (hue, name) in enumerate(shown):
         top = TOP + 26 * place
@@ -348,19 +348,21 @@ def _keys(shown: Sequence[tuple[int, str]]) -> list[Markup]:
 
 
 FULL_TABLE = 12
-"""Most classes whose matrix is shown number by number; above, a page has no room for it."""
+"""The largest number of classes whose matrix is a table of numbers; a larger one does not fit on a page."""
 
 PICTURE = 200
-"""Most classes whose matrix is drawn; above, its cells are smaller than a pixel."""
+"""The largest number of classes whose matrix is drawn; the cells of a larger one are smaller than a pixel."""
 
 PAIRS = 15
+"""How many pairs of confused classes are listed."""
 
-_STEPS = 6
+_MOSAIC_STEPS = 6
+"""Strengths of a color in the picture of a confusion matrix."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One share and how strongly its background is tinted, in [0, 1] relative to the largest share."""
+    """A share of the confusion matrix, and how strongly its background is tinted, in [0, 1]."""
 
     share: float
     tint: float
@@ -369,7 +371,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Pair:
-    """Records of class `true` that were called `predicted`; `clear` when the share exceeds its margin of error."""
+    """A share of records of class `true` predicted as `predicted`; `clear` if it exceeds its margin of error."""
 
     true: str
     predicted: str
@@ -378,7 +380,7 @@ class Pair:
 
 
 def cells(confusion: Confusion) -> list[list[Cell]]:
-    """The matrix with a tint per cell."""
+    """Return the matrix with a tint for each cell."""
     most = max(max(row) for row in confusion.shares)
     return [
         [Cell(share, _tint(share, most), i == j) for j, share in enumerate(row)]
@@ -387,12 +389,12 @@ def cells(confusion: Confusion) -> list[list[Cell]]:
 
 
 def _tint(share: float, most: float) -> float:
-    """The square root, since mistakes are rarer than right answers and still to be seen."""
+    """Return the square root of share / most, so that mistakes, which are rarer than right answers, stay visible."""
     return round(math.sqrt(max(0.0, share) / most), 2) if most > 0 else 0.0
 
 
 def most_confused(confusion: Confusion, classes: tuple[str, ...]) -> list[Pair]:
-    """The largest shares of mistakes, largest first, at most `PAIRS`, ties in the order of the classes."""
+    """Return the largest shares of mistakes, largest first, at most `PAIRS`; ties are in the order of the classes."""
     margin = confusion.margin or 0.0
     mistakes = [
         (-share, i, j) for i, row in enumerate(confusion.shares) for j, share in enumerate(row) if i != j and share > 0
@@ -401,16 +403,16 @@ def most_confused(confusion: Confusion, classes: tuple[str, ...]) -> list[Pair]:
 
 
 def mosaic(confusion: Confusion) -> Markup:
-    """The whole matrix as a picture: one path per kind and strength, so that 200 classes still make a small file."""
+    """Draw the whole matrix with one path for each kind and strength, so that 200 classes still make a small file."""
     paths: dict[tuple[bool, int], list[str]] = {}
     for i, row in enumerate(cells(confusion)):
         for j, cell in enumerate(row):
-            step = round(_STEPS * cell.tint)
+            step = round(_MOSAIC_STEPS * cell.tint)
             if step:
                 paths.setdefault((cell.right, step), []).append(f"M{j} {i}h1v1h-1z")
     count = len(confusion.shares)
     drawn = [
-        tag("path", class_="hit" if right else "miss", opacity=step / _STEPS, d="".join(path))
+        tag("path", class_="hit" if right else "miss", opacity=step / _MOSAIC_STEPS, d="".join(path))
         for (right, step), path in sorted(paths.items())
     ]
     frame = tag("rect", class_="frame", x=0, y=0, width=count, height=count)

@@ -1,4 +1,4 @@
-"""From a summary to one HTML file."""
+"""Turn a summary into one HTML file."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from labeldp.tables import atomic_write
 from labeldp.workflows import CertificateRow, FitSummary, Importance, Numbers
 
 MANY_NAMES = 24
-"""Longer lists of names are folded."""
+"""Lists with more names than this are folded."""
 
 MOST_BARS = 15
-"""Features beyond these are in a folded table."""
+"""How many features have a bar in view; the others are in a folded table."""
 
 
 def render_report(summary: FitSummary) -> str:
@@ -63,12 +63,12 @@ def _environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:
-    """Applied to whatever the template prints: text loses its control characters; markup is ours already."""
+    """Replace control characters in text that the template prints; our own markup stays as it is."""
     return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _context(given: FitSummary) -> dict[str, Any]:
-    """What the template may use: the summary, and what the charts and words make of it."""
+    """Return what the template may use: the summary, and the charts and words made from it."""
     summary = _possible(given)
     importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
     return {
@@ -90,7 +90,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
 
 
 def _of_classes(summary: FitSummary) -> dict[str, Any]:
-    """What is said of accuracies."""
+    """Return what the template says of a classifier."""
     accuracy, baseline = summary.accuracy, summary.baseline
     assert accuracy is not None and baseline is not None
     measured = None if summary.test is None else summary.test.accuracy
@@ -107,7 +107,7 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
 
 
 def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
-    """What is said of errors."""
+    """Return what the template says of a regressor."""
     rises = [abs(end) for item in summary.importance for end in (item.low, item.high)]
     power = words.thousands(max(rises, default=0.0))
     return {
@@ -121,19 +121,19 @@ def _of_numbers(summary: FitSummary, numbers: Numbers) -> dict[str, Any]:
 
 
 def _possible(summary: FitSummary) -> FitSummary:
-    """The summary with every estimated share as it is shown."""
+    """Return the summary with its estimated shares as `words.possible` shows them."""
     shares = (summary.accuracy, summary.baseline, summary.auc)
     accuracy, baseline, auc = (share and words.possible(share) for share in shares)
     return replace(summary, accuracy=accuracy, baseline=baseline, auc=auc)
 
 
 def _matters(item: Importance) -> bool:
-    """Whether shuffling the feature changed any answer that was looked at."""
+    """Return whether shuffling the feature changed any measured prediction."""
     return any((item.drop, item.low, item.high))
 
 
 def _date(created: str) -> str:
-    """Day and minute, or the text itself where it is no ISO time."""
+    """Return day and minute, or the text itself if it is not an ISO time."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:
@@ -152,13 +152,13 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Entries:
-    """How to show the entries.
+    """How to show the entries of a certificate.
 
     Args:
-        columns: title and field of what differs from entry to entry.
-        shared: title and text of what is the same for all.
+        columns: title and field of what differs between entries.
+        shared: title and text of what all entries have in common.
         conditions: every assumption, once, in the order of first mention.
-        lettered: whether entries have different assumptions, so that each must point at its own.
+        lettered: whether entries have different assumptions, so that each must refer to its own by letter.
     """
 
     columns: dict[str, str]

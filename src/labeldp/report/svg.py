@@ -1,4 +1,4 @@
-"""Pieces of SVG, axes."""
+"""Elements of SVG, scales and axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from labeldp.workflows import Across
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:
-    """One element; `class_` becomes class, `stroke_width` becomes stroke-width, plain text children are escaped."""
+    """Return an element; `class_` becomes class, `stroke_width` stroke-width, and plain text is escaped."""
     written = Markup("").join(
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), _short(value)) for key, value in attributes.items()
     )
@@ -22,7 +22,7 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
 
 
 def figure(label: str, width: float, height: float, *children: str, **attributes: object) -> Markup:
-    """An SVG that scales to its box and that a screen reader announces by its label."""
+    """Return an SVG that scales to its box and that a screen reader announces by its label."""
     box = f"0 0 {width:g} {height:g}"
     shown = {"role": "img", "aria_label": label, **attributes}
     picture = tag("svg", *children, **shown)
@@ -31,7 +31,7 @@ def figure(label: str, width: float, height: float, *children: str, **attributes
 
 
 def _short(value: object) -> object:
-    """A number with at most two decimals: the same picture in half the bytes."""
+    """Write a number with at most two decimals: the same picture in half the bytes."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
@@ -52,7 +52,7 @@ class Scale:
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten inside [low, high], at most `most` of them."""
+    """Return at most `most` multiples of 1, 2 or 5 times a power of ten in [low, high]."""
     span = max(high - low, 1e-9 * max(abs(low), abs(high), 1e-9))
     smallest = math.floor(math.log10(span)) - 1
     for power in range(smallest, smallest + 4):
@@ -65,7 +65,7 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def apart(values: list[float], scale: Scale, gap: float) -> list[float]:
-    """Those of the sorted values that stand at least `gap` apart in the picture, the last one always kept."""
+    """Return sorted values that are at least `gap` apart in the picture, the last one always among them."""
     kept: list[float] = []
     for value in reversed(values):
         if not kept or abs(scale(kept[-1]) - scale(value)) >= gap:
@@ -78,27 +78,27 @@ LEFT, RIGHT, TOP, BOTTOM = 104.0, 646.0, 40.0, 296.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 LONGEST = 48
-"""Characters of an axis title; the caption below a figure has names in full."""
+"""Most characters of an axis title; the caption below a figure has names in full."""
 
 BELOW, BESIDE = 14, 9
-"""Characters of a category below a picture, and at its left."""
+"""Most characters of a category's label below a picture, and at its left."""
 
 LETTER = 11.5
-"""Width of a letter on a small screen, with a little air."""
+"""Width of a letter on a small screen, with some room beside it."""
 
 DATES = 1000.0
-"""Days since 1970 from which on a time is taken for a date, and not for a time of day."""
+"""A time feature of at least this many days is shown as dates since 1970; a smaller one as a number of days."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Where an axis is labelled, and with what.
+    """A scale with its title and ticks.
 
     Args:
         title: what it measures.
-        scale: from values to the picture.
+        scale: maps values to the picture.
         ticks: values and their labels.
-        slanted: whether the labels are long, and stand aslant below.
+        slanted: whether the labels below the axis are long, and so are slanted.
     """
 
     title: str
@@ -108,20 +108,20 @@ class Axis:
 
     @classmethod
     def of_numbers(cls, title: str, values: list[float], first: float, last: float) -> Axis:
-        """An axis that holds all values, of numbers in some unit."""
+        """Return an axis that holds all of these numbers."""
         scale, (factor, suffix) = _around(values, first, last), _factor(values)
         ticks = tuple((value, _tick_text(value / factor)) for value in round_ticks(scale.start, scale.end))
         return cls(shortened(title, LONGEST) + suffix, scale, ticks)
 
     @classmethod
     def of_shares(cls, title: str, first: float, last: float) -> Axis:
-        """From 0 to 100 %."""
+        """Return an axis from 0 to 100%."""
         ticks = tuple((value, percent(value, 0)) for value in (0.0, 0.25, 0.5, 0.75, 1.0))
         return cls(title, Scale(0.0, 1.0, first, last), ticks)
 
     @classmethod
     def of_feature(cls, across: Across, first: float, last: float, *, longest: int = BELOW) -> Axis:
-        """An axis along a feature: numbers, dates, no and yes, or categories with names of limited length."""
+        """Return an axis along a feature: numbers, dates, false and true, or categories cut to `longest` letters."""
         places = list(across.places)
         low, high = min(places), max(places)
         if across.names:
@@ -149,7 +149,7 @@ class Axis:
         return cls(shortened(across.feature, LONGEST) + unit + suffix, Scale(low, high, first, last), ticks)
 
     def below(self, base: float) -> Markup:
-        """The axis under a picture: its line, ticks, labels and title."""
+        """Draw the axis below a picture: its line, ticks, labels and title."""
         gap = 20.0 if self.slanted else max(62.0, LETTER * max((len(label) for _, label in self.ticks), default=0))
         kept = set(apart([value for value, _ in self.ticks], self.scale, gap))
         pieces = [tag("line", class_="axis", x1=self.scale.first, x2=self.scale.last, y1=base, y2=base)]
@@ -165,7 +165,7 @@ class Axis:
         return tag("g", *pieces)
 
     def beside(self, left: float, right: float, *, grid: bool = True) -> Markup:
-        """The axis at the left of a picture, its title on top, with hairlines across."""
+        """Draw the axis at the left of a picture: its labels, its title on top and, with `grid`, lines across."""
         pieces = []
         for value, label in self.ticks:
             place = self.scale(value)
@@ -177,7 +177,7 @@ class Axis:
 
 
 def _label(text: str, place: float, base: float, slanted: bool) -> Markup:
-    """A tick's label: below the tick, or aslant where it is long."""
+    """Draw a tick's label below the tick, slanted if it is long."""
     if not slanted:
         return tag("text", text, class_="below", x=place, y=base + 23, text_anchor="middle")
     turned = f"rotate(-38 {place:.1f} {base + 18:.1f})"
@@ -185,20 +185,20 @@ def _label(text: str, place: float, base: float, slanted: bool) -> Markup:
 
 
 def _around(values: list[float], first: float, last: float) -> Scale:
-    """A scale that holds all values with a little air."""
+    """Return a scale that holds all values with some room at both ends."""
     low, high = min(values), max(values)
     air = 0.06 * (high - low) or 0.5 * abs(high) or 0.5
     return Scale(low - air, high + air, first, last)
 
 
 def _factor(values: list[float]) -> tuple[float, str]:
-    """A power of a thousand that labels leave out, and how the title says so."""
+    """Return the power of a thousand that tick labels leave out, and how the title says so."""
     power = thousands(max(map(abs, values)))
     return 10.0**power, f" (× 10{exponent_of(power)})" if power else ""
 
 
 def _tick_text(value: float) -> str:
-    """A round number with the digits that it has."""
+    """Write a round number with up to six significant digits, without trailing zeros."""
     digits = max(0, 6 - math.floor(math.log10(abs(value))) - 1) if value else 0
     text = fixed(value, min(digits, 6))
     return text.rstrip("0").rstrip(".") if "." in text else text

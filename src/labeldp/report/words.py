@@ -1,4 +1,4 @@
-"""Numbers and names as a reader sees them: rounded in the honest direction, harmless whatever they contain."""
+"""Write numbers and names for readers: numbers rounded so as not to flatter, names without control characters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from labeldp.workflows import BudgetUse, Estimated, Numbers, format_number
 MINUS = "\N{MINUS SIGN}"
 
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that reorder the text around them, so that a name could rewrite the sentence it stands in."""
+"""Characters that reorder the text around them: with one, a name could change the sentence that it stands in."""
 
 
 def visible(text: str) -> str:
@@ -26,44 +26,44 @@ def visible(text: str) -> str:
 
 
 def fixed(value: float, digits: int) -> str:
-    """A decimal with a true minus sign, and no minus before a rounded zero."""
+    """Write a decimal with a true minus sign, and none before a rounded zero."""
     text = f"{value:,.{digits}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text.replace("-", MINUS)
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share of 1 as a percentage."""
+    """Write a share of 1 as a percentage."""
     return fixed(100 * share, digits) + "%"
 
 
 def shortened(text: str, most: int) -> str:
-    """A text that is not too long for its place."""
+    """Return a text on one line, cut to at most `most` characters."""
     plain = visible(" ".join(text.split()))
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
 def points(share: float) -> str:
-    """A difference of shares in percentage points, without the unit."""
+    """Write a difference of shares in percentage points, without the unit."""
     return fixed(100 * share, 1)
 
 
 def spent(loss: float) -> str:
-    """A privacy loss with six digits, rounded up."""
+    """Write a privacy loss with six digits, rounded up."""
     return _six_digits(loss, ROUND_CEILING)
 
 
 def left(loss: float) -> str:
-    """A remaining privacy loss with six digits, rounded down."""
+    """Write a remaining budget with six digits, rounded down."""
     return _six_digits(loss, ROUND_FLOOR)
 
 
 def upward(margin: float) -> str:
-    """A margin of error with two digits, rounded up."""
+    """Write a margin of error with two digits, rounded up."""
     return f"{Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(margin))).normalize():f}"
 
 
 def _six_digits(loss: float, rounding: str) -> str:
-    """Six digits, after removing what is only binary representation (the thirteenth digit and beyond)."""
+    """Round to six digits, after dropping the thirteenth and later ones, which come from the binary representation."""
     decimal = Context(prec=12).create_decimal(repr(float(loss)))
     short = Context(prec=6, rounding=rounding).create_decimal(decimal).normalize()
     tiny = short != 0 and abs(short) < Decimal("0.0001")
@@ -71,19 +71,19 @@ def _six_digits(loss: float, rounding: str) -> str:
 
 
 def interval(estimate: Estimated) -> str:
-    """The interval of a share, as in "85.1% to 87.7%"."""
+    """Write the interval of a share, such as "85.1% to 87.7%"."""
     return f"{percent(estimate.low)} to {percent(estimate.high)}"
 
 
 def times_in_hundred(estimate: Estimated) -> str:
-    """How often the model is right, as a person would say it; empty where the estimate is too vague for that."""
+    """Say how often the model is right, as "about 86 times in 100"; return "" if the estimate is too vague for that."""
     times = round(100 * estimate.value)
     sharp = estimate.high - estimate.low <= 0.1 and 0 < times < 100
     return f"about {times} times in 100" if sharp else ""
 
 
 def comparison(accuracy: Estimated, baseline: Estimated) -> str:
-    """What the two intervals allow one to say, and nothing more."""
+    """Compare model and baseline by their intervals, and claim no more than these show."""
     if accuracy.low > baseline.high:
         return "The two intervals do not overlap: the model does better."
     if accuracy.high < baseline.low:
@@ -92,34 +92,34 @@ def comparison(accuracy: Estimated, baseline: Estimated) -> str:
 
 
 def signed(value: float) -> str:
-    """A number in the unit of the labels, with a true minus sign."""
+    """Write a number in the unit of the labels, with a true minus sign."""
     digits, power, exponent = format_number(value).partition("e")
     scaled = f" × 10{exponent_of(int(exponent))}" if power else ""
     return digits.replace("-", MINUS) + scaled
 
 
 def exponent_of(power: int) -> str:
-    """A power in small raised digits."""
+    """Write an exponent in superscript digits."""
     return str(power).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def thousands(most: float) -> int:
-    """The power of a thousand, as one of ten, that numbers up to `most` are told in; 0 where they are plain."""
+    """Return the power of ten, a multiple of 3, to write numbers up to `most` in; 0 if they need none."""
     return 0 if most == 0 or 1e-2 <= most < 1e6 else 3 * math.floor(math.log10(most) / 3)
 
 
 def declared(value: float) -> str:
-    """A number as it was written, with commas."""
+    """Write a declared number with up to twelve digits and with commas."""
     return f"{value:,.12g}".replace("-", MINUS)
 
 
 def between(estimate: Estimated) -> str:
-    """The interval of a number in the unit of the labels, as in "1.2 to 3.4"."""
+    """Write the interval of a number in the unit of the labels, such as "1.2 to 3.4"."""
     return f"{signed(estimate.low)} to {signed(estimate.high)}"
 
 
 def against_the_mean(numbers: Numbers) -> str:
-    """What the squared errors of model and constant, record by record, allow one to say, and nothing more."""
+    """Compare the squared errors of model and constant record by record, and claim no more than the interval shows."""
     found = numbers.gain
     if found.low > 0:
         return "Compared record by record, the model does better."
@@ -129,23 +129,23 @@ def against_the_mean(numbers: Numbers) -> str:
 
 
 def possible(estimate: Estimated) -> Estimated:
-    """A share as it is shown: from 0 to 100% and inside its interval, which taking the noise out may leave."""
+    """Clip an interval to [0, 1], and its share to the interval: after a correction for noise both may lie outside."""
     low, high = (min(1.0, max(0.0, end)) for end in (estimate.low, estimate.high))
     return replace(estimate, value=min(high, max(low, estimate.value)), low=low, high=high)
 
 
 def sentence(text: str) -> str:
-    """A text with a capital letter and a full stop, so that another may follow."""
+    """Return a text that begins with a capital letter and ends with a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def adds_up(budget: BudgetUse) -> bool:
-    """Whether the parts of the budget sum to the whole as they are printed."""
+    """Return whether the printed parts of the budget sum to the printed total."""
     parts = (budget.before, budget.run, budget.left)
     return abs(sum(part.epsilon for part in parts) - budget.total.epsilon) < 1e-5 * max(1.0, budget.total.epsilon)
 
 
 def letter(place: int) -> str:
-    """The place in a list that is lettered a, b, …, z, aa, ab, …, as browsers do."""
+    """Return the letters of a place in a list numbered a, b, …, z, aa, ab, …, as browsers do."""
     before, last = divmod(place, 26)
     return (letter(before - 1) if before else "") + "abcdefghijklmnopqrstuvwxyz"[last]
