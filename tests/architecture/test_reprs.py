@@ -25,6 +25,8 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.RandomizedResponse": lambda: response(3),
     "mechanisms.RandomizedResponseTopK": lambda: response(3, "RandomizedResponseTopK", prior=public(PRIOR[0]), k=2),
     "mechanisms.RandomizedResponseWithPrior": lambda: response(3, "RandomizedResponseWithPrior", prior=public(PRIOR)),
+    "mechanisms.PartitionResponse": lambda: response(10, "PartitionResponse"),
+    "mechanisms.SubsetResponse": lambda: response(10, "SubsetResponse"),
     "mechanisms.UnaryEncoding": lambda: response(3, "UnaryEncoding"),
     "mechanisms.DiscreteLaplace": lambda: room("mechanisms").DiscreteLaplace(domain=interval(), epsilon=1.0),
     "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism", groups=public(LABELS)),

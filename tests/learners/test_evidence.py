@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,6 +8,7 @@ from sklearn.dummy import DummyClassifier
 
 import labeldp as ldp
 from labeldp.learners.evidence import Evidence, expanded, inverse_table, normalized, tempered, unmixed
+from labeldp.mechanisms import PartitionResponse, SetMechanism, SubsetResponse
 from labeldp.privacy import InputError, NotInvertibleError
 from learners.data import released, with_prior
 
@@ -67,10 +70,62 @@ def test_an_inverse_is_refused_where_there_is_none() -> None:
         inverse_table(release.mechanism)
 
 
-def test_unary_bits_are_refused() -> None:
-    mechanism = ldp.UnaryEncoding(domain=ldp.Classes(3), epsilon=1.0)
-    with pytest.raises(InputError, match="one class"):
-        Evidence.made_by(mechanism, np.array([0, 1]))
+def test_what_does_not_answer_records_about_their_classes_is_refused() -> None:
+    noise = ldp.DiscreteLaplace(domain=ldp.Interval(0, 1), epsilon=1.0)
+    with pytest.raises(InputError, match="a class, a set of classes or a bit"):
+        Evidence.made_by(noise, np.array([0, 1]))
+    with pytest.raises(InputError, match="packed bits"):
+        Evidence.made_by(ldp.UnaryEncoding(domain=ldp.Classes(3), epsilon=1.0), np.array([0, 1]))
+
+
+SETS: dict[str, SetMechanism] = {
+    "unary": ldp.UnaryEncoding(domain=ldp.Classes(4), epsilon=2.0),
+    "partition": PartitionResponse(domain=ldp.Classes(4), epsilon=2.0, groups=2, seed=bytes(16)),
+    "subset": SubsetResponse(domain=ldp.Classes(4), epsilon=2.0, size=2),
+}
+
+
+@pytest.mark.parametrize("mechanism", SETS.values(), ids=SETS)
+def test_sets_and_bits_say_as_much_as_their_exact_laws(mechanism: Any) -> None:
+    """By brute force over all answers: the likelihood ratio of any two classes is that of the law."""
+    rng, count = np.random.default_rng(0), 40_000
+    found = np.array([mechanism.randomize(np.full(count, label), rng=rng) for label in range(4)])
+    named = mechanism.named(found.reshape(-1, 1)).reshape(4, count, 4)
+    evidence = Evidence.made_by(mechanism, found[0])
+    assert evidence.codes is None and evidence.matrix is None and len(evidence) == count
+    for one, other in ((0, 1), (2, 3)):
+        rates = [
+            [float((named[label][:, one] & ~named[label][:, other]).mean()) for label in (one, other)],
+            [float((named[label][:, other] & ~named[label][:, one]).mean()) for label in (one, other)],
+        ]
+        assert rates[0][0] / rates[0][1] == pytest.approx(np.exp(2), rel=0.1)
+        assert rates[1][1] / rates[1][0] == pytest.approx(np.exp(2), rel=0.1)
+    alone = named[0][:, 0] & ~named[0][:, 1]
+    np.testing.assert_allclose(evidence.likelihood[alone, 0] / evidence.likelihood[alone, 1], np.exp(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", SETS.values(), ids=SETS)
+def test_the_class_shares_behind_sets_are_found(mechanism: Any) -> None:
+    labels = np.repeat([0, 1, 1, 3], 10_000)
+    evidence = Evidence.made_by(mechanism, mechanism.randomize(labels, rng=np.random.default_rng(0)))
+    assert evidence.class_prior() == pytest.approx([0.25, 0.5, 0, 0.25], abs=0.03)
+    indicators = evidence.unbiased()
+    assert indicators is not None
+    assert indicators.mean(axis=0) == pytest.approx([0.25, 0.5, 0, 0.25], abs=0.05)
+
+
+def test_sets_are_taken_joined_and_refused_for_true() -> None:
+    mechanism = SETS["partition"]
+    evidence = Evidence.made_by(mechanism, mechanism.randomize(np.arange(40) % 4, rng=np.random.default_rng(0)))
+    both = evidence.take(slice(0, 10)).joined(evidence.take(slice(10, None)))
+    for part in ("likelihood", "indicators"):
+        np.testing.assert_array_equal(getattr(both, part), getattr(evidence, part))
+    mixed = evidence.joined(
+        Evidence.made_by(ldp.RandomizedResponse(domain=ldp.Classes(4), epsilon=1.0), np.array([0, 1]))
+    )
+    assert mixed.codes is None and mixed.unbiased() is None and len(mixed) == 42
+    with pytest.raises(InputError, match='training="plain" takes one released class'):
+        evidence.codes_for('training="plain"')
 
 
 def test_a_value_that_is_not_a_mechanisms_output_is_refused() -> None:

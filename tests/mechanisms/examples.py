@@ -23,10 +23,12 @@ from labeldp.mechanisms import (
     Mechanism,
     NaiveBags,
     NoisyWeightedLLP,
+    PartitionResponse,
     PermuteAndFlip,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
+    SubsetResponse,
     UnaryEncoding,
     WeightedLBA,
 )
@@ -60,6 +62,13 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "prior": lambda epsilon: RandomizedResponseWithPrior(domain=Classes(3), epsilon=epsilon, prior=PRIORS),
     "two bits": lambda epsilon: UnaryEncoding(domain=Classes(2), epsilon=epsilon),
     "nine bits": lambda epsilon: UnaryEncoding(domain=Classes(9), epsilon=epsilon),
+    "three groups of four classes": lambda epsilon: PartitionResponse(
+        domain=Classes(4), epsilon=epsilon, groups=3, seed=bytes(16)
+    ),
+    "two groups of nine classes": lambda epsilon: PartitionResponse(
+        domain=Classes(9), epsilon=epsilon, groups=2, seed=bytes(16)
+    ),
+    "sets of two of five classes": lambda epsilon: SubsetResponse(domain=Classes(5), epsilon=epsilon, size=2),
     "grid of two": lambda epsilon: DiscreteLaplace(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "grid of six": lambda epsilon: DiscreteLaplace(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),

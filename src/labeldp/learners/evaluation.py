@@ -240,10 +240,7 @@ class _Answers:
         inverse = inverse_table(mechanism)
         if not len(release.value):
             raise InputError("release must hold at least one record")
-        if hasattr(mechanism, "bits"):
-            return cls(mechanism.bits(release.value), inverse, debias(mechanism, release.value).values)
-        codes = mechanism.domain.check_codes(release.value)
-        return cls(codes[:, None] == np.arange(len(inverse)), inverse, inverse[codes])
+        return cls(mechanism.named(release.value), inverse, debias(mechanism, release.value).values)
 
 
 def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes
-from labeldp.privacy import WORD, InputError, NotInvertibleError, Release
+from labeldp.privacy import Floats, InputError, NotInvertibleError, Release
 
 CLASS_PRIOR_ROUNDS = 200
 
@@ -19,17 +19,19 @@ Probabilities = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Released codes with their likelihoods.
+    """What released answers say of the classes of their records.
 
     Args:
-        codes: released codes, shape (n,).
-        likelihood: P(released code | true class), shape (n, K).
-        matrix: P(z | y), shape (K, K), if one invertible law made all records; else None.
+        codes: released classes, shape (n,), where each record was answered by one; None for sets of classes and bits.
+        likelihood: P(answer | true class), up to a factor of each record, shape (n, K).
+        matrix: P(z | y), shape (K, K), where one law with an inverse answered all records by a class; else None.
+        indicators: unbiased indicators of the true classes, shape (n, K), of answers without codes; None for others.
     """
 
-    codes: NDArray[Any] = field(repr=False)
-    likelihood: NDArray[np.float64] = field(repr=False)
-    matrix: NDArray[np.float64] | None = field(repr=False)
+    codes: NDArray[Any] | None = field(repr=False)
+    likelihood: Floats = field(repr=False)
+    matrix: Floats | None = field(repr=False)
+    indicators: Floats | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, release: Release[Any]) -> Self:
@@ -45,9 +47,17 @@ class Evidence:
 
     @classmethod
     def made_by(cls, mechanism: Any, noisy: Any) -> Self:
-        """Return the evidence of codes that a mechanism answered."""
-        codes, likelihood = answers(mechanism, noisy)
-        return cls(codes, likelihood, _invertible_matrix(mechanism))
+        """The evidence of what a mechanism answered.
+
+        Raises:
+            InputError: not its answers, or a mechanism that does not answer each record about its class.
+        """
+        if not hasattr(mechanism, "likelihood"):
+            raise InputError("release must answer each record with a class, a set of classes or a bit for each class")
+        likelihood = mechanism.likelihood(noisy)
+        if np.ndim(noisy) == 1:
+            return cls(mechanism.domain.check_codes(noisy), likelihood, _invertible_matrix(mechanism))
+        return cls(None, likelihood, None, mechanism.unbiased(noisy).values)
 
     @property
     def classes(self) -> int:
@@ -55,20 +65,41 @@ class Evidence:
         return self.likelihood.shape[1]
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.likelihood)
 
     def take(self, rows: Any) -> "Evidence":
-        """Return the evidence of some of the records."""
-        return Evidence(self.codes[rows], self.likelihood[rows], self.matrix)
+        """The evidence of some of the records."""
+        codes, indicators = (None if each is None else each[rows] for each in (self.codes, self.indicators))
+        return Evidence(codes, self.likelihood[rows], self.matrix, indicators)
 
     def joined(self, other: "Evidence") -> "Evidence":
         """Return the evidence of these records, followed by that of others."""
         same = self.matrix is not None and other.matrix is not None and np.array_equal(self.matrix, other.matrix)
         return Evidence(
-            np.concatenate([self.codes, other.codes]),
+            _both(self.codes, other.codes),
             np.concatenate([self.likelihood, other.likelihood]),
             self.matrix if same else None,
+            _both(self.indicators, other.indicators),
         )
+
+    def codes_for(self, method: str) -> NDArray[Any]:
+        """Return the released classes, shape (n,), which a method of training takes for the true ones.
+
+        Raises:
+            InputError: the answers are sets of classes or bits.
+        """
+        if self.codes is None:
+            raise InputError(
+                f"{method} takes one released class for each record, as of RandomizedResponse: these answers are sets "
+                "of classes"
+            )
+        return self.codes
+
+    def unbiased(self) -> Floats | None:
+        """Return unbiased indicators of the true classes, shape (n, K), or None where the noise has no inverse."""
+        if self.codes is None or self.matrix is None:
+            return self.indicators
+        return np.asarray(np.linalg.inv(self.matrix)[self.codes], dtype=np.float64)
 
     def posterior(self, prior: Any) -> Probabilities:
         """Return P(y | z, x), proportional to prior times likelihood, shape (n, K)."""
@@ -107,26 +138,9 @@ def released_codes(domain: Classes, labels: Any) -> NDArray[Any]:
     return domain.check_codes(given)
 
 
-def answers(mechanism: Any, noisy: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return checked codes and their likelihood under each true class, shapes (n,) and (n, K)."""
-    tables = mechanism.tables() if hasattr(mechanism, "tables") else []
-    codes = mechanism.domain.check_codes(noisy)
-    mechanism.check_records(len(codes))
-    if len(tables) == 1 and tables[0].kind == "table":
-        return codes, (tables[0].weights.astype(np.float64) / WORD).T[codes]
-    if not tables or {table.kind for table in tables} != {"subset response"}:
-        raise InputError("release must answer each record with one class, as the randomized response family does")
-    members = np.broadcast_to(mechanism.membership(), (len(codes), mechanism.domain.size))
-    sizes = members.sum(axis=1)
-    rates = np.zeros((mechanism.domain.size + 1, 3))
-    for table in tables:
-        weights = table.weights.astype(np.float64) / WORD
-        size = weights.shape[1]
-        rates[size] = weights[0, 0], weights[0, 1] if size > 1 else 0.0, weights[-1].mean()
-    keep, lie, outside = rates[sizes].T
-    likelihood = np.where(members, lie[:, None], outside[:, None])
-    likelihood[np.arange(len(codes)), codes] = keep
-    return codes, likelihood
+def _both(one: NDArray[Any] | None, other: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Two arrays, one after the other; None where one is missing."""
+    return None if one is None or other is None else np.concatenate([one, other])
 
 
 def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
@@ -140,15 +154,13 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
     return np.asarray(np.linalg.inv(inverse), dtype=np.float64)
 
 
-def inverse_table(mechanism: Any) -> NDArray[np.float64]:
-    """Return the unbiased class indicators for each answer z (or the bit of z alone), one row for each, shape (K, K).
+def inverse_table(mechanism: Any) -> Floats:
+    """Row z holds the unbiased class indicators that an answer stands for which names the class z alone, shape (K, K).
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    size = mechanism.domain.size
-    answers = np.packbits(np.eye(size, dtype=np.bool_), axis=1) if hasattr(mechanism, "bits") else np.arange(size)
-    return np.asarray(mechanism.unbiased(answers).values)
+    return np.asarray(mechanism.unbiased(mechanism.singles()).values)
 
 
 MIN_PROBABILITY = 1e-3

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from labeldp.learners.features import check_rows, number_table, row_table
+from labeldp.learners.likelihood import SumsTerm, fit_softmax
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.learners.representations import EncodedFeatures, TableMap, encode
 from labeldp.learners.whitening import (
@@ -119,6 +120,7 @@ def fit_linear(
     refine: Sequence[Refinement] = (),
     dimension: int | None = None,
     ridge: float | None = None,
+    link: Literal["softmax", "identity"] | None = None,
     evaluation: float = 0.0,
     partition_seed: int = 0,
 ) -> Release[Model]:
@@ -144,6 +146,9 @@ def fit_linear(
         dimension: largest number of principal directions; by default `MAX_DIMENSION`. The noise decides how many of
             them are worth using; for many classes, as many as fit into one release.
         ridge: factor on the penalty that the noise asks for; 1 by default.
+        link: how scores become probabilities. "softmax" takes the coefficients under which the released sums are
+            likeliest, with a Gaussian prior; it is the default for classes, and costs no privacy beside "identity",
+            least squares, which is the only one for numbers.
         evaluation: share of the records, in [0, 1), that is kept from the model and answered by plain randomized
             response (numbers by `DiscreteLaplace`) at the same epsilon, for its `evaluation`; 0 if features are a
             `Release`, which may hold these labels.
@@ -169,7 +174,8 @@ def fit_linear(
         raise InputError("refine must be a sequence of functions, one for each round after the first")
     most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
     penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
-    task = LinearTask.of(curator.domain, epsilon, delta, most, penalty).shared(1 + len(refine))
+    task = LinearTask.of(curator.domain, epsilon, delta, most, penalty, _link(link, curator.domain))
+    task = task.shared(1 + len(refine))
     check_evaluation(evaluation)
     if evaluation and source is not None:
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
@@ -205,12 +211,23 @@ def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int =
     return round_moment(domain, epsilon=epsilon, delta=delta, rounds=rounds).privacy_loss()
 
 
+def _link(value: Any, domain: Any) -> str:
+    if value is None:
+        return "identity" if isinstance(domain, Interval) else "softmax"
+    if isinstance(domain, Interval) and value == "softmax":
+        raise InputError('must be "identity" for numbers: "softmax" is for classes', argument="link")
+    return check_choice(value, "link", ("softmax", "identity"))
+
+
 MAX_CONFIDENCE = 1000.0
 
 MAX_SCORE_SHARE = 0.98
 """The score of the true classes is taken to be at most this share of that of the likeliest ones."""
 
 CALIBRATION_ROWS = 20_000
+
+LIKELIHOOD_RIDGE = 0.6
+"""Factor on the precision of the prior under a softmax; chosen in `docs/results/linear_prior.md`."""
 
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
@@ -227,15 +244,18 @@ class LinearTask:
     delta: float
     dimension: int
     ridge: float
+    link: str = "identity"
 
     @classmethod
-    def of(cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float) -> "LinearTask":
+    def of(
+        cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float, link: str = "identity"
+    ) -> "LinearTask":
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
         columns = domain.size if isinstance(domain, Classes) else 1
         fitting = max(MAX_CELLS // columns - 1, 1) if failure else dimension  # beside the constant
-        task = cls(domain, spent, failure, min(dimension, fitting), ridge)
+        task = cls(domain, spent, failure, min(dimension, fitting), ridge, link)
         task.mechanism(UNIT_ROW, 1.0).privacy_loss()  # refuses epsilon and delta
         return task
 
@@ -316,7 +336,7 @@ class LinearTask:
         mean = self.center * rows.sum(axis=0)[:, None]
         moment = release.map(lambda value: release.mechanism.moment(value) - mean)
         sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment))
-        fit = Fit(directions, rows, rule)
+        fit = Fit(directions, sums, rule)
 
         def model(*moments: AnyFloats) -> Model:
             return Model(self.domain, fit.estimator(mapped.transformer, moments, self))
@@ -381,26 +401,52 @@ class Fit:
     """The public side of a fit: what turns released sums into a model.
 
     Args:
-        directions: directions of the newest round.
-        released: its measured rows, shape (n, d).
-        rule: map from the sums of all rounds to coefficients.
+        directions: of the newest round.
+        sums: what was released in each round.
+        rule: from the sums of all rounds to coefficients by least squares.
     """
 
     directions: Directions
-    released: AnyFloats = field(repr=False)
+    sums: "tuple[Sums, ...]" = field(repr=False)
     rule: Estimator
 
     def estimator(self, representation: Any, moments: Sequence[AnyFloats], task: LinearTask) -> Any:
         """Return the model of the released sums of all rounds."""
         weights = self.rule.gain @ np.vstack(moments)
+        if isinstance(task.domain, Interval):
+            return LinearRegressor(representation, *self._of_features(weights, task.center))
+        confidence = self.confidence(weights, moments[-1])
+        if task.link == "softmax" and confidence:
+            likeliest = self.likeliest(weights, confidence, moments, task)
+            return LinearClassifier(representation, *self._of_features(likeliest, 0.0))
+        return LinearClassifier(representation, *self._of_features(weights, task.center), confidence)
+
+    def _of_features(self, weights: AnyFloats, center: float) -> tuple[AnyFloats, AnyFloats]:
+        """Coefficients and offset for mapped features, from those for directions."""
         space = self.directions.space
         full = np.zeros((1 + len(space.variances), weights.shape[1]))
         full[self.directions.kept] = weights
         coefficients = space.basis @ full[1:]
-        offset = full[0] + task.center - space.mean @ coefficients
-        if isinstance(task.domain, Interval):
-            return LinearRegressor(representation, coefficients, offset)
-        return LinearClassifier(representation, coefficients, offset, self.confidence(weights, moments[-1]))
+        return coefficients, full[0] + center - space.mean @ coefficients
+
+    def likeliest(
+        self, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats], task: LinearTask
+    ) -> AnyFloats:
+        """Return the coefficients of a softmax under which the released sums are likeliest, beside the prior.
+
+        Least squares gives the start, how far coefficients may be expected to go, and how much labels vary around their
+        probabilities: all of it after the release.
+        """
+        rows = self.directions.rows
+        every = max(len(rows) // CALIBRATION_ROWS, 1)
+        chances = softmax(confidence * (rows[::every] @ weights), axis=1)
+        doubt = float((chances * (1 - chances)).mean())
+        terms = []
+        for released, moment in zip(self.sums, moments, strict=True):
+            whole = moment + task.center * released.rows.sum(axis=0, dtype=np.float64)[:, None]
+            terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt))
+        precision = task.ridge * LIKELIHOOD_RIDGE / (self.directions.signal * confidence**2)
+        return fit_softmax(rows, start=confidence * weights, precision=precision, sums=terms)
 
     def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
@@ -412,7 +458,7 @@ class Fit:
         """
         rows, scale = self.directions.rows, self.directions.scale
         every = max(len(rows) // CALIBRATION_ROWS, 1)
-        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.released, rows * scale)]
+        norms = [np.linalg.norm(part[::every], axis=1) for part in (self.sums[-1].rows, rows * scale)]
         importance = norms[0] / np.maximum(norms[1], 1e-12)
         scores = rows[::every] @ weights
         form = self.rule.gain / scale[:, None] @ self.rule.noise[:, -len(scale) :]

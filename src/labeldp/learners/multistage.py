@@ -1,5 +1,6 @@
 """Classifiers from labels that are released in stages, and a prior from clusters of the features."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -28,7 +29,15 @@ from labeldp.learners.training import (
     released_anyway,
     with_initial_certificate,
 )
-from labeldp.mechanisms import Classes, LaplaceHistogram, RandomizedResponse, RandomizedResponseWithPrior
+from labeldp.mechanisms import (
+    Classes,
+    FiniteMechanism,
+    LaplaceHistogram,
+    PartitionResponse,
+    RandomizedResponse,
+    RandomizedResponseWithPrior,
+    best_groups,
+)
 from labeldp.privacy import (
     CuratorLike,
     InputError,
@@ -36,6 +45,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_choice,
     check_integer,
     float_below,
     gather,
@@ -65,6 +75,7 @@ def fit_multistage(
     temperature: float | Literal["calibrated"] = 1.0,
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
+    response: Literal["best", "randomized-response"] = "best",
     partition_seed: int = 0,
     rng: RandomSource,
 ) -> Release[Model]:
@@ -92,8 +103,10 @@ def fit_multistage(
         training: "posterior", "plain" (which drops earlier labels outside a stage's top candidates, as in the paper),
             "reweighted", or `Training(...)`. The posterior drops none, but weighs every label; stages after the first
             take one more round. A noise-aware classifier has its own `loss` instead.
-        partition_seed: seed of the random split, which may be public: the guarantee holds for every split that was
-            fixed without the labels.
+        response: how records are answered of which nothing is known. "best": by `PartitionResponse` where its answers
+            tell more bits than those of randomized response, and training takes sets of classes.
+        partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee
+            holds for all that were fixed without the labels.
         rng: randomness of the noise.
 
     Returns:
@@ -112,9 +125,12 @@ def fit_multistage(
         raise InputError("curator must hold classes: its domain is not Classes")
     if temperature != "calibrated" and not (isinstance(temperature, float | int) and 0 < temperature < np.inf):
         raise InputError('temperature must be positive and finite, or "calibrated"')
+    check_choice(response, "response", ("best", "randomized-response"))
     candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
-    plan = _Plan(features, curator.domain, epsilon, temperature, Training.of(training), rng, rows, prior)
+    recipe, seed = Training.of(training), _seed_of_partitions(partition_seed)
+    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, seed)
+    plan = replace(plan, sets=response == "best" and not any(map(plan.needs_classes, candidates)))
     _refuse_early(plan, candidates, stages, evaluation)
     cross_validated = stages == 1 and prior is None and not is_noise_aware(candidates[0])
     share = 0.0 if cross_validated else evaluation
@@ -122,7 +138,8 @@ def fit_multistage(
     if np.count_nonzero(parts == 0) < 2:
         raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
     fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, cross_validated)
-    dry_run(candidates, features, plan.training, plan.plain(), records=fewest)
+    made_up = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
+    dry_run(candidates, features, plan.training, made_up, records=fewest)
     if not parts.any():
         model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
         return with_initial_certificate(model, candidates[0])
@@ -160,6 +177,8 @@ class _Plan:
     rng: RandomSource
     prior_rows: Probabilities | None
     prior: Any
+    seed: bytes
+    sets: bool = False
 
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
@@ -198,7 +217,7 @@ class _Plan:
         mechanism = self._with_prior(prior)
         release = curator.release(mechanism, rng=self.rng, step=f"stage {stage}")
         old, old_rows, known = state.evidence, state.rows, state.guess.probabilities
-        if self._takes_for_true(state.guess.classifier):
+        if self.drops_unlikely(state.guess.classifier):
             kept = self._inside(state, release.mechanism)
             old, old_rows, known = old.take(kept), old_rows[kept], None if known is None else known[kept]
         guess = (
@@ -208,18 +227,24 @@ class _Plan:
         releases = (*state.releases, release)
         return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
 
-    def _takes_for_true(self, classifier: Any) -> bool:
+    def drops_unlikely(self, classifier: Any) -> bool:
         """Return whether released labels are learned from as if they were true, so that unlikely ones are dropped."""
         if is_noise_aware(classifier):
             return bool(classifier.loss == "cross-entropy")
         return self.training.method == "plain"
+
+    def needs_classes(self, classifier: Any) -> bool:
+        """Whether training takes one released class for each record, and no set of classes."""
+        reweighted = not is_noise_aware(classifier) and self.training.method == "reweighted"
+        return reweighted or self.drops_unlikely(classifier)
 
     def _inside(self, state: _State, mechanism: Any) -> NDArray[np.intp]:
         """Return the earlier labels among the top classes of the last model, as many as this stage's sets hold."""
         size = int(np.rint(mechanism.sizes.mean()))
         ranked = state.model.value.predict_proba(take_rows(self.features, state.rows))
         order = np.argsort(-ranked, axis=1, kind="stable")[:, :size]
-        return np.flatnonzero((order == state.evidence.codes[:, None]).any(axis=1))
+        codes = state.evidence.codes_for('training="plain"')
+        return np.flatnonzero((order == codes[:, None]).any(axis=1))
 
     def _state(
         self,
@@ -270,8 +295,10 @@ class _Plan:
 
         return gather([state.model, release], judge)
 
-    def plain(self) -> RandomizedResponse:
-        """Return the mechanism for records of which nothing is known."""
+    def plain(self) -> FiniteMechanism:
+        """Return what answers records of which nothing is known: whatever tells most bits of them."""
+        if self.sets and best_groups(self.domain.size, self.epsilon) < self.domain.size:
+            return PartitionResponse(domain=self.domain, epsilon=self.epsilon, seed=self.seed)
         return RandomizedResponse(domain=self.domain, epsilon=self.epsilon)
 
     def _with_prior(self, prior: Any) -> RandomizedResponseWithPrior:
@@ -297,6 +324,11 @@ def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_va
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:
     """Return some rows of a prior, public or released as all of it is."""
     return prior.map(lambda _: rows) if isinstance(prior, Release) else Public(rows, why=prior.why)
+
+
+def _seed_of_partitions(number: int) -> bytes:
+    """The public seed of the partitions of classes that belongs to the number of a split."""
+    return hashlib.sha256(f"labeldp partitions of classes, {number}".encode()).digest()[:16]
 
 
 def _partition(records: int, stages: int, fractions: Any, held: float, seed: int) -> NDArray[np.int64]:

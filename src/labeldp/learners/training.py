@@ -200,15 +200,16 @@ def learn(
         unfitted = clone(classifier)
         return Model(domain, unfitted.fit_released(features, evidence, start=start, prior=probabilities, stage=stage))
     if recipe.method == "plain":
-        return Model(domain, fit_codes(classifier, features, evidence.codes), evidence.matrix)
+        codes = evidence.codes_for('training="plain"')
+        return Model(domain, fit_codes(classifier, features, codes), evidence.matrix)
     if recipe.method == "debiased":
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed))
     for _ in range(recipe.rounds - 1):
         probabilities = _soft_out_of_fold(features, classifier, evidence.posterior(probabilities), recipe)
     soft = evidence.posterior(probabilities)
     if recipe.method == "reweighted":
-        weights = soft[np.arange(len(soft)), evidence.codes]
-        return Model(domain, fit_codes(classifier, features, evidence.codes, weights))
+        codes = evidence.codes_for('training="reweighted"')
+        return Model(domain, fit_codes(classifier, features, codes, soft[np.arange(len(soft)), codes]))
     return Model(domain, fit_soft(classifier, features, soft, recipe.seed))
 
 
@@ -265,10 +266,11 @@ def _first_probabilities(
     features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any
 ) -> Probabilities:
     """Return out-of-fold probabilities of the true class, from inverted noise or from one round of the posterior."""
-    if prior is None and evidence.matrix is not None:
+    if prior is None and evidence.matrix is not None and evidence.codes is not None:
+        codes = evidence.codes
 
         def fitter(rows: NDArray[np.intp]) -> Any:
-            return fit_codes(classifier, take_rows(features, rows), evidence.codes[rows])
+            return fit_codes(classifier, take_rows(features, rows), codes[rows])
 
         noisy = out_of_fold(features, evidence.classes, recipe, fitter)
         return calibrated(unmixed(noisy, evidence.matrix), evidence)
@@ -292,12 +294,13 @@ def _soft_out_of_fold(features: Any, classifier: Any, soft: Probabilities, recip
 
 def _unbiased(evidence: Evidence) -> NDArray[np.float64]:
     """Return unbiased class indicators, shape (n, K): the weights of the debiased loss."""
-    if evidence.matrix is None:
+    indicators = evidence.unbiased()
+    if indicators is None:
         raise NotInvertibleError(
             'training="debiased" needs noise with an inverse, as of RandomizedResponse in one stage; '
             'training="posterior" needs none'
         )
-    return np.linalg.inv(evidence.matrix)[evidence.codes]
+    return indicators
 
 
 def dry_run(

@@ -8,12 +8,14 @@ from labeldp.mechanisms.bags.base import Bagged, ReleasedSums, median_bags, rand
 from labeldp.mechanisms.bags.lba import HiddenBag, WeightedLBA, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags.llp import NoisyBags, NoisyWeightedLLP, WeightedSums, llp_calibrate, llp_delta, llp_epsilon
 from labeldp.mechanisms.bags.sums import BagSum, NaiveBags, linear_release_gdp
-from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Mechanism, Table, debias
+from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Mechanism, SetMechanism, Table, debias
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.domains import Classes, CubeGrid, Domain, Interval, Located
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
+from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
+from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     RandomizedResponseTopK,
@@ -51,15 +53,19 @@ __all__ = [
     "NaiveBags",
     "NoisyBags",
     "NoisyWeightedLLP",
+    "PartitionResponse",
     "PermuteAndFlip",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
     "ReleasedSums",
+    "SetMechanism",
+    "SubsetResponse",
     "Table",
     "UnaryEncoding",
     "WeightedLBA",
     "WeightedSums",
+    "best_groups",
     "cross_bound",
     "debias",
     "gaussian_loss",
@@ -70,7 +76,11 @@ __all__ = [
     "llp_delta",
     "llp_epsilon",
     "median_bags",
+    "partition_bits",
     "random_bags",
+    "response_bits",
+    "subset_bits",
+    "unary_bits",
 ]
 
 _RENAMED = {"ShownBags": "ReleasedSums"}

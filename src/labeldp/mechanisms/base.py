@@ -16,6 +16,8 @@ from labeldp.privacy import (
     BLOCK,
     WORD,
     Certificate,
+    Flags,
+    Floats,
     Ids,
     InputError,
     KeyedRandomness,
@@ -243,6 +245,22 @@ class FiniteMechanism(EpsilonMechanism):
             InputError: more than 2**24 entries.
         """
 
+    def named(self, noisy: Any) -> Flags:
+        """Return which classes each answer names, shape (n, K): the one that it is."""
+        return self.domain.check_codes(noisy)[:, None] == np.arange(self.domain.size)
+
+    def singles(self) -> NDArray[Any]:
+        """Return an answer for each class that names it alone."""
+        return np.arange(self.domain.size)
+
+    def likelihood(self, noisy: Any) -> Floats:
+        """Return P(answer | class), up to a factor of each record, shape (n, K): all that answers say of their labels.
+
+        Raises:
+            InputError: not this mechanism's answers, or a mechanism that does not answer each record about its class.
+        """
+        raise InputError("release must answer each record with a class, a set of classes or a bit for each class")
+
     @abstractmethod
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[Any]:
         """Return the noisy labels of one block of records, of which the first is record `start`."""
@@ -270,6 +288,50 @@ class FiniteMechanism(EpsilonMechanism):
             stop = start + block
             noisy[start:stop] = self.sample(codes[start:stop], start, randomness, names[start:stop])
         return noisy
+
+
+class SetMechanism(FiniteMechanism):
+    """A mechanism that answers each record with a set of classes, packed eight to a byte as `numpy.packbits` does."""
+
+    def named(self, noisy: Any) -> Flags:
+        """Return which classes each answer names, shape (n, K).
+
+        Raises:
+            InputError: not packed bits of these classes.
+        """
+        packed, width = np.asarray(noisy), -(-self.domain.size // 8)
+        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != width:
+            raise InputError(f"must be packed bits, uint8, shape (n, {width})", argument="noisy")
+        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
+
+    def singles(self) -> NDArray[Any]:
+        """Return an answer for each class that names it alone."""
+        return np.packbits(np.eye(self.domain.size, dtype=np.bool_), axis=1)
+
+    @property
+    @abstractmethod
+    def odds(self) -> float:
+        """P(answer | class) of a class that the answer names, over that of one that it does not name."""
+
+    def likelihood(self, noisy: Any) -> Floats:
+        """Return P(answer | class) up to a factor of each record, shape (n, K)."""
+        return np.where(self.named(noisy), self.odds, 1.0)
+
+    @property
+    @abstractmethod
+    def hit_rates(self) -> tuple[float, float]:
+        """P(the answer names a class) of the label's own class, and of any other one."""
+
+    @property
+    @abstractmethod
+    def _sizes(self) -> NDArray[np.intp]:
+        """How many classes an answer can name."""
+
+    def unbiased(self, noisy: Any) -> Debiased:
+        """Unbiased class indicators, shape (n, K): averaged over noise and public partitions, they are the truth."""
+        named, (own, other) = self.named(noisy), self.hit_rates
+        worst = (self._sizes * (1 - other) + (self.domain.size - self._sizes) * other).max()
+        return Debiased(np.asarray((named - other) / (own - other), dtype=np.float64), float(worst / (own - other)))
 
 
 def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import Debiased, FiniteMechanism, Table, Weights, refuse_large, words_for
+from labeldp.mechanisms.base import Debiased, FiniteMechanism, SetMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.candidates import CandidateSets, candidate_sets, words_of_places
 from labeldp.mechanisms.domains import Classes, Codes
 from labeldp.mechanisms.inputs import PublicInput, prior_rows
@@ -119,7 +119,7 @@ class RandomizedResponse(FiniteMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_classes(self.domain)
+        require_classes(self.domain)
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -160,6 +160,10 @@ class RandomizedResponse(FiniteMechanism):
         Source: Ghazi, eq. (7), as weights of the K gradients.
         """
         return self.unbiased(noisy).values
+
+    def likelihood(self, noisy: Any) -> Floats:
+        """Return P(answer | class), shape (n, K)."""
+        return np.where(self.named(noisy), self.law.keep / WORD, self.law.lie / WORD)
 
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         """Return one block of noisy codes, shape (n,)."""
@@ -246,6 +250,20 @@ class _CandidateResponse(FiniteMechanism):
             )
         return _indicators(self.domain.check_codes(noisy), self.laws[self.domain.size])
 
+    def likelihood(self, noisy: Any) -> Floats:
+        """Return P(answer | class), shape (n, K)."""
+        codes = self.domain.check_codes(noisy)
+        self.check_records(len(codes))
+        members = np.broadcast_to(self.membership(), (len(codes), self.domain.size))
+        rates = np.zeros((self.domain.size + 1, 3))
+        for size, law in self.laws.items():
+            outside = np.array(law.rows()[-1], dtype=np.float64).mean() / WORD
+            rates[size] = law.keep / WORD, law.lie / WORD if size > 1 else 0.0, outside
+        keep, lie, outside = rates[members.sum(axis=1)].T
+        likelihood = np.where(members, lie[:, None], outside[:, None])
+        likelihood[np.arange(len(codes)), codes] = keep
+        return likelihood
+
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         """Return one block of noisy codes, shape (n,)."""
         words = words_for(randomness, ids)
@@ -306,7 +324,7 @@ class RandomizedResponseTopK(_CandidateResponse):
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any, k: int) -> None:
-        _require_classes(self.domain)
+        require_classes(self.domain)
         rows = prior_rows(prior, self.domain.size)
         if len(rows) != 1:
             raise InputError("prior must be one row: RandomizedResponseWithPrior takes one for each record")
@@ -350,7 +368,7 @@ class RandomizedResponseWithPrior(_CandidateResponse):
     laws: dict[int, ResponseLaw] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self, prior: Any) -> None:
-        _require_classes(self.domain)
+        require_classes(self.domain)
         candidates = candidate_sets(prior, self.domain.size, positive_epsilon(self.epsilon))
         set_fields(self, candidates=candidates, public_inputs=(PublicInput.of(prior, "prior"),))
         super().__post_init__()
@@ -396,7 +414,7 @@ def _indicators(codes: Codes, law: ResponseLaw) -> Debiased:
     return Debiased((hits - lie) / gap, (1 + (law.size - 2) * lie) / gap)
 
 
-def _require_classes(domain: Any) -> None:
+def require_classes(domain: Any) -> None:
     if not isinstance(domain, Classes):
         raise InputError(
             "must be Classes, such as Classes(10); an Interval goes with DiscreteLaplace", argument="domain"
@@ -420,7 +438,7 @@ def respond(codes: NDArray[Any], words: Words, law: ResponseLaw) -> NDArray[Any]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class UnaryEncoding(FiniteMechanism):
+class UnaryEncoding(SetMechanism):
     """The indicator bits of the classes, each flipped with probability 1 / (e^(epsilon/2) + 1).
 
     Use it where labels are summed over groups: its variance does not grow with the number of
@@ -439,7 +457,7 @@ class UnaryEncoding(FiniteMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_classes(self.domain)
+        require_classes(self.domain)
         self._calibrate()
 
     def _calibrate(self) -> None:
@@ -480,11 +498,22 @@ class UnaryEncoding(FiniteMechanism):
         return np.packbits(bits, axis=1)
 
     def bits(self, noisy: Any) -> NDArray[np.bool_]:
-        """Return the bits of a release, shape (n, K)."""
-        packed = np.asarray(noisy)
-        if packed.dtype != np.uint8 or packed.ndim != 2 or packed.shape[1] != -(-self.domain.size // 8):
-            raise InputError(f"must be packed bits, uint8, shape (n, {-(-self.domain.size // 8)})", argument="noisy")
-        return np.unpackbits(packed, axis=1, count=self.domain.size).view(np.bool_)
+        """Return the bits of a release, shape (n, K): the classes that it names."""
+        return self.named(noisy)
+
+    @property
+    def odds(self) -> float:
+        """Of a class with its bit, over one without: e^epsilon, within rounding."""
+        return (self.law.keep / self.law.lie) ** 2
+
+    @property
+    def hit_rates(self) -> tuple[float, float]:
+        """P(bit) of the label's own class, and of any other one."""
+        return self.law.keep / WORD, self.law.lie / WORD
+
+    @property
+    def _sizes(self) -> NDArray[np.intp]:
+        return np.arange(self.domain.size + 1)
 
     def unbiased(self, noisy: Any) -> Debiased:
         """Return unbiased class indicators, shape (n, K), from packed bits."""

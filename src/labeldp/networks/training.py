@@ -287,10 +287,11 @@ def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective
     if loss == "posterior":
         return targets(evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior))
     if loss == "cross-entropy":
-        return targets(np.eye(evidence.classes)[evidence.codes.astype(np.int64)])
-    if evidence.matrix is None:
+        return targets(np.eye(evidence.classes)[evidence.codes_for('loss="cross-entropy"').astype(np.int64)])
+    indicators = evidence.unbiased()
+    if indicators is None:
         raise NotInvertibleError('loss="debiased" needs noise with an inverse: one stage without a prior')
-    return targets(np.linalg.inv(evidence.matrix)[evidence.codes.astype(np.int64)])
+    return targets(indicators)
 
 
 _MNIST = Recipe(epochs=40, batch=256, peak=0.02, mixup=8.0, augment=("crop", "cutout"))

@@ -54,8 +54,11 @@ from labeldp.privacy.randomness import (
     as_bound,
     as_randomness,
     as_successive,
+    counter_blocks,
     derive_key,
+    integer_ids,
     record_words,
+    text_ids,
 )
 from labeldp.privacy.renyi import (
     MAX_RATE,
@@ -150,6 +153,7 @@ __all__ = [
     "check_share",
     "checked_certificate",
     "coin_rdp",
+    "counter_blocks",
     "decimal",
     "decimal_text",
     "derive_key",
@@ -159,6 +163,7 @@ __all__ = [
     "float_above",
     "float_below",
     "gather",
+    "integer_ids",
     "label_width",
     "largest",
     "lazy_rdp",
@@ -173,6 +178,7 @@ __all__ = [
     "smallest_integer",
     "smallest_positive",
     "switching_rdp",
+    "text_ids",
     "total_loss",
     "weak_promise",
 ]

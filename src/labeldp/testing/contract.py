@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import EpsilonMechanism, FiniteMechanism, GaussianOneHot, Mechanism, Table
+from labeldp.mechanisms import (
+    EpsilonMechanism,
+    FiniteMechanism,
+    GaussianOneHot,
+    Mechanism,
+    PartitionResponse,
+    SubsetResponse,
+    Table,
+)
 from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
 from labeldp.testing.checks import (
     MORE_EPSILON,
@@ -208,6 +216,8 @@ def _outcomes(mechanism: FiniteMechanism, code: int) -> list[NDArray[np.float64]
     if mechanism.tables()[0].kind == "bits":
         own, other = matrix[code, code], matrix[code, (code + 1) % mechanism.domain.size]
         return [np.outer(own, other).ravel()]
+    if mechanism.tables()[0].kind == "groups":
+        return [matrix[0]]  # of the distance from the label's group to the answered one
     return list(matrix[:, code]) if matrix.ndim == 3 else [matrix[code]]
 
 
@@ -221,10 +231,23 @@ def _drawer(mechanism: FiniteMechanism, code: int, record: int, seed: int) -> Ca
         noisy = mechanism.randomize(_labels(mechanism, count, code), rng=rng)
         if noisy.ndim == 1:
             return noisy.astype(np.intp)
+        if isinstance(mechanism, PartitionResponse):
+            return _distances(mechanism, noisy, code)
+        if isinstance(mechanism, SubsetResponse):
+            places = {answer.tobytes(): place for place, answer in enumerate(mechanism.answers)}
+            return np.array([places[answer.tobytes()] for answer in noisy], dtype=np.intp)
         bits = np.unpackbits(noisy, axis=1, count=mechanism.domain.size)
         return 2 * bits[:, code].astype(np.intp) + bits[:, (code + 1) % mechanism.domain.size]
 
     return draw
+
+
+def _distances(mechanism: PartitionResponse, noisy: NDArray[Any], code: int) -> NDArray[np.intp]:
+    """How far each answered group is from the label's, in the partition that anybody can build again."""
+    groups, named = mechanism.partition(None, len(noisy)).astype(np.intp), mechanism.named(noisy)
+    answered = groups[np.arange(len(noisy)), named.argmax(axis=1)]
+    require(bool(((groups == answered[:, None]) == named).all()), "an answer is one group of the public partition")
+    return (answered - groups[:, code]) % mechanism.tables()[0].weights.shape[1]
 
 
 def _repeat_record(

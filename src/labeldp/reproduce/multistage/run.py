@@ -332,6 +332,7 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
         fractions=None if split is None else (float(split), 1 - float(split)),
         temperature=temperature if isinstance(temperature, float) else "calibrated",
         evaluation=0.0,
+        response="randomized-response",
         partition_seed=run.seed,
         rng=run.rng(),
     )

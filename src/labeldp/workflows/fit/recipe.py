@@ -195,6 +195,7 @@ class StageRecipe(Recipe):
             epsilon=epsilon,
             stages=self.settings.stages,
             prior=prior,
+            response="randomized-response",
             rng=rng,
             **self.options,
         )

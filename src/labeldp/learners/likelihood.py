@@ -1,0 +1,105 @@
+"""The likelihood of all that was released under a softmax of linear scores: noisy sums, noisy labels, and a prior.
+
+One objective of three terms, for coefficients W, rows x and probabilities p(x) = softmax(x W + offset):
+
+* noisy sums: half the squared distance of the sum of r p(x) from each released sum of r y, over the variance of its
+  noise and of the labels around their probabilities;
+* noisy labels: minus the log of the sum over classes of P(released | class) p(class), added over records;
+* coefficients: half their squares times the precision of a Gaussian prior.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from labeldp.privacy import AnyFloats
+
+BLOCK_ROWS = 8192
+
+STEPS = 150
+"""Most iterations of L-BFGS."""
+
+
+@dataclass(frozen=True)
+class SumsTerm:
+    """Noisy sums of public rows times class indicators.
+
+    Args:
+        rows: what was multiplied by the indicators, shape (n, r).
+        moment: the released sums, shape (r, K).
+        variance: of each row of sums around its expectation: of the noise, and of labels that are drawn, shape (r,).
+    """
+
+    rows: AnyFloats = field(repr=False)
+    moment: AnyFloats = field(repr=False)
+    variance: AnyFloats = field(repr=False)
+
+    @classmethod
+    def of(cls, rows: AnyFloats, moment: AnyFloats, spread: float, doubt: float) -> "SumsTerm":
+        """The term of sums with noise of standard deviation `spread`.
+
+        Args:
+            doubt: the mean variance p (1 - p) of a label around its probability.
+        """
+        squares = np.zeros(rows.shape[1])
+        for start in range(0, len(rows), BLOCK_ROWS):
+            part = rows[start : start + BLOCK_ROWS]
+            squares += np.einsum("ij,ij->j", part, part, dtype=np.float64)
+        return cls(rows, moment, spread**2 + doubt * squares)
+
+
+def fit_softmax(
+    rows: AnyFloats,
+    *,
+    start: AnyFloats,
+    precision: AnyFloats,
+    sums: Sequence[SumsTerm] = (),
+    likelihood: AnyFloats | None = None,
+    offset: AnyFloats | None = None,
+    steps: int = STEPS,
+) -> AnyFloats:
+    """Return the coefficients of largest posterior density, shape (d, K).
+
+    Args:
+        rows: what the scores are linear in, shape (n, d), float32 for speed.
+        start: coefficients to start from, shape (d, K).
+        precision: of the prior on the coefficients of each row of `start`, shape (d,).
+        sums: terms of released sums over the same records.
+        likelihood: P(released label | class) up to a factor of each record, shape (n, K), or None.
+        offset: added to the scores, shape (n, K), such as the log of another model's probabilities.
+        steps: most iterations.
+    """
+    shape, kind = start.shape, rows.dtype
+    penalty = np.asarray(precision, dtype=np.float64)[:, None]
+
+    def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        coefficients = flat.reshape(shape)
+        probabilities = rows @ coefficients.astype(kind)
+        if offset is not None:
+            probabilities += offset
+        probabilities -= probabilities.max(axis=1, keepdims=True)
+        np.exp(probabilities, out=probabilities)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        value = 0.5 * float(np.sum(penalty * coefficients**2))
+        slope = np.zeros_like(probabilities)
+        for term in sums:
+            gap = term.rows.T @ probabilities - term.moment
+            pull = gap / term.variance[:, None]
+            value += 0.5 * float(np.sum(gap * pull))
+            slope += term.rows @ pull.astype(kind)
+        slope = probabilities * (slope - np.einsum("ij,ij->i", probabilities, slope)[:, None])
+        if likelihood is not None:
+            joint = probabilities * likelihood
+            total = joint.sum(axis=1, keepdims=True)
+            value -= float(np.log(np.maximum(total, np.finfo(kind).tiny)).sum(dtype=np.float64))
+            slope += probabilities - joint / np.maximum(total, np.finfo(kind).tiny)
+        gradient = (rows.T @ slope).astype(np.float64) + penalty * coefficients
+        return value, gradient.ravel()
+
+    found = minimize(
+        objective, np.asarray(start, dtype=np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}
+    )
+    return np.asarray(found.x.reshape(shape))

@@ -1,0 +1,136 @@
+"""How many bits a randomized label tells about a uniform one: exact sums for every local mechanism on classes."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from labeldp.privacy import InputError, positive_epsilon
+
+MAX_CLASSES = 1 << 16
+
+
+def response_bits(classes: int, epsilon: Any) -> float:
+    """Return the bits of randomized response, which is a partition into groups of one class."""
+    return partition_bits(classes, epsilon, classes)
+
+
+def partition_bits(classes: int, epsilon: Any, groups: int) -> float:
+    """Return the mutual information, in bits, of a uniform label and randomized response over a balanced partition.
+
+    Args:
+        classes: K, at least 2.
+        epsilon: privacy parameter, positive.
+        groups: g, 2 to K; the first K mod g groups have one class more than the others.
+
+    Raises:
+        InputError: numbers out of range.
+
+    Source: WangBlocki, local hashing, on labels.
+    """
+    _check(classes, groups)
+    return float(_partition_bits(classes, float(positive_epsilon(epsilon)), np.array([groups]))[0])
+
+
+def best_groups(classes: int, epsilon: Any) -> int:
+    """Return the number of groups whose answers carry most bits; the number of classes where that carries as much.
+
+    Args:
+        classes: K, at least 2.
+        epsilon: privacy parameter, positive.
+
+    Raises:
+        InputError: numbers out of range.
+
+    Examples:
+        >>> [best_groups(10, epsilon) for epsilon in (0.5, 1, 2, 3)]
+        [2, 3, 5, 10]
+    """
+    _check(classes, classes)
+    groups = np.arange(2, classes + 1)
+    bits = _partition_bits(classes, float(positive_epsilon(epsilon)), groups)
+    # Sums in doubles are off by about 1e-15 of a bit, and what differs by less is a tie.
+    return int(groups[np.flatnonzero(bits >= bits.max() - 1e-13)[-1]])
+
+
+def subset_bits(classes: int, epsilon: Any, size: int | None = None) -> float:
+    """Return the bits of the k-subset mechanism; with the best k, the most that any epsilon-DP mechanism can tell.
+
+    Args:
+        classes: K, at least 2.
+        epsilon: privacy parameter, positive.
+        size: k, 1 to K - 1; by default the best one.
+
+    Raises:
+        InputError: numbers out of range.
+
+    Source: WangHuang, the k-subset mechanism.
+    """
+    _check(classes, classes)
+    if size is not None and not 1 <= size < classes:
+        raise InputError(f"size must be an integer from 1 to {classes - 1}")
+    sizes = np.arange(1, classes) if size is None else np.array([size])
+    return float(_subset_bits(classes, float(positive_epsilon(epsilon)), sizes).max())
+
+
+def best_size(classes: int, epsilon: Any) -> int:
+    """Return the number of classes in an answer of the k-subset mechanism that tells most bits."""
+    _check(classes, classes)
+    return int(_subset_bits(classes, float(positive_epsilon(epsilon)), np.arange(1, classes)).argmax()) + 1
+
+
+def unary_bits(classes: int, epsilon: Any) -> float:
+    """Return the bits of unary encoding: the entropy of its K answers less that of K flips.
+
+    Args:
+        classes: K, at least 2.
+        epsilon: privacy parameter, positive.
+
+    Raises:
+        InputError: numbers out of range.
+    """
+    _check(classes, classes)
+    half = float(positive_epsilon(epsilon)) / 2
+    ones = np.arange(classes + 1)
+    log_keep, log_lie = -np.logaddexp(0, -half), -np.logaddexp(0, half)
+    # An answer with some ones: all K bits as if no label had them, times e^half for the own bit or e^-half without it.
+    share = np.logaddexp(_log(ones) + half, _log(classes - ones) - half) - math.log(classes)
+    each = ones * log_lie + (classes - ones) * log_keep + share
+    ways = gammaln(classes + 1) - gammaln(ones + 1) - gammaln(classes - ones + 1)
+    entropy = -(np.exp(ways + each) * each).sum()
+    flip = math.exp(log_lie)
+    return float(entropy + classes * (xlogy(flip, flip) + (1 - flip) * log_keep)) / math.log(2)
+
+
+def _check(classes: Any, groups: Any) -> None:
+    if isinstance(classes, bool) or not isinstance(classes, int | np.integer) or not 2 <= classes <= MAX_CLASSES:
+        raise InputError(f"classes must be an integer from 2 to {MAX_CLASSES}")
+    if isinstance(groups, bool) or not isinstance(groups, int | np.integer) or not 2 <= groups <= classes:
+        raise InputError(f"groups must be an integer from 2 to {classes}, the number of classes")
+
+
+def _log(values: Any) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values), dtype=np.float64)
+
+
+def _partition_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> NDArray[np.float64]:
+    """The bits for each number of groups: the entropy of the answer less that of randomized response."""
+    small, more = classes // groups, classes % groups
+    total = np.logaddexp(epsilon, _log(groups - 1))
+    lie, extra = np.exp(-total), np.exp(-total) * math.expm1(min(epsilon, 700.0))
+    large, little = ((size / classes) * extra + lie for size in (small + 1, small))
+    answer = -(more * xlogy(large, large) + (groups - more) * xlogy(little, little))
+    keep = np.exp(epsilon - total)
+    noise = -(keep * (epsilon - total) + (groups - 1) * lie * -total)
+    return np.asarray((answer - noise) / math.log(2), dtype=np.float64)
+
+
+def _subset_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> NDArray[np.float64]:
+    """The bits for each size of an answer."""
+    inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
+    outside = 1 - inside
+    nats = math.log(classes) + xlogy(inside, inside / sizes) + xlogy(outside, outside / (classes - sizes))
+    return np.asarray(nats / math.log(2), dtype=np.float64)

@@ -1,0 +1,372 @@
+"""Answers that are sets of classes: randomized response over public random partitions, and the k-subset mechanism."""
+
+import hashlib
+import math
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Any, final
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, words_for
+from labeldp.mechanisms.domains import Codes
+from labeldp.mechanisms.information import best_groups, best_size
+from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
+from labeldp.privacy import (
+    BLOCK,
+    WORD,
+    Ids,
+    InputError,
+    PrivacyLoss,
+    Randomness,
+    counter_blocks,
+    exp_bounds,
+    integer_ids,
+    positive_epsilon,
+    set_fields,
+    text_ids,
+)
+
+SEED_BYTES = 16
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PartitionResponse(SetMechanism):
+    """Put the classes into g groups, anew for each record, and answer the label's group by randomized response.
+
+    The partition of a record follows from its id and a published seed, so anybody can build it again. Take it for four
+    classes or more and trust in nobody: below an epsilon that grows with K it tells up to ten times the bits of
+    `RandomizedResponse`, and more than 93 % of what any mechanism can tell. Above it, the best number of groups is K,
+    and both are the same.
+
+    Args:
+        domain: `Classes`, K = its size, at most 65,536.
+        epsilon: privacy parameter, positive.
+        groups: g, 2 to K; "best" takes the number whose answers carry most bits for K and epsilon.
+        seed: of the partitions, 16 bytes or their hexadecimal text: public, and independent of the labels. By default
+            a fresh one. Noise never derives from it.
+
+    An answer is the set of the classes in the answered group, packed eight to a byte, shape (n, ceil(K / 8)): see
+    `named`, `likelihood` and `debias`.
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, whatever the seed.
+
+    Raises:
+        InputError: a domain without classes, or numbers out of range.
+
+    Source: WangBlocki, local hashing, applied to labels; `docs/proofs/partition.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> mechanism = PartitionResponse(domain=Classes(10), epsilon=1.0, seed=bytes(16))
+        >>> mechanism.groups
+        3
+        >>> answers = mechanism.randomize(np.array([3, 3, 3, 3]), rng=np.random.default_rng(0))
+        >>> mechanism.named(answers).sum(axis=1)
+        array([4, 3, 3, 3])
+    """
+
+    groups: int | str = "best"
+    seed: bytes | str | None = None
+    law: ResponseLaw = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_classes(self.domain)
+        classes = self.domain.size
+        groups = best_groups(classes, self.epsilon) if self.groups == "best" else self.groups
+        if isinstance(groups, bool) or not isinstance(groups, int | np.integer) or not 2 <= groups <= classes:
+            raise InputError(f'groups must be an integer from 2 to {classes}, the number of classes, or "best"')
+        set_fields(self, groups=int(groups), seed=_seed(self.seed))
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        """Compute the integer law of the answered group."""
+        set_fields(self, law=ResponseLaw.of(self._count, positive_epsilon(self.epsilon)))
+
+    @property
+    def _count(self) -> int:
+        return int(self.groups)
+
+    @property
+    def _public_seed(self) -> str:
+        """The seed in hexadecimal digits."""
+        return self.seed if isinstance(self.seed, str) else _seed(self.seed)
+
+    @property
+    def keep_probability(self) -> float:
+        """P(the label is in the answer)."""
+        return self.law.keep / WORD
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """That of randomized response over the groups."""
+        return PrivacyLoss.response(self.epsilon, self._count)
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon, the number of groups and the seed."""
+        return {**super().parameters(), "groups": self.groups, "seed": self.seed}
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return (
+            f"one of {self.groups} groups of classes for each record, by {self}; the groups are drawn anew for each "
+            f"record from its id and the public seed {self._public_seed}"
+        )
+
+    def tables(self) -> list[Table]:
+        """One table, from the group of the label to the group that is answered."""
+        return [Table(self.weights(), "groups")]
+
+    def weights(self) -> Weights:
+        """Exact weights, shape (g, g): of the answered group, for each group of the label."""
+        return np.array(self.law.rows()[:-1], dtype=object)
+
+    @property
+    def odds(self) -> float:
+        """Of a class in the answered group, over one in another: e^epsilon, within rounding."""
+        return self.law.keep / self.law.lie
+
+    @property
+    def hit_rates(self) -> tuple[float, float]:
+        """P(the answer names a class) of the label's own class and, over all partitions, of any other one."""
+        sizes = np.bincount(np.arange(self.domain.size) % self._count)
+        together = float((sizes * (sizes - 1)).sum()) / (self.domain.size * (self.domain.size - 1))
+        keep, lie = self.law.keep / WORD, self.law.lie / WORD
+        return keep, together * keep + (1 - together) * lie
+
+    @property
+    def _sizes(self) -> NDArray[np.intp]:
+        return np.unique(np.bincount(np.arange(self.domain.size) % self._count))
+
+    @property
+    def block(self) -> int:
+        """Records handled at a time: fewer where there are many classes, so that memory stays small."""
+        return int(np.clip((1 << 21) // self.domain.size, 64, BLOCK))
+
+    def partition(self, ids: Any, count: int | None = None) -> NDArray[Any]:
+        """Return the group of every class in each record's public partition, shape (n, K).
+
+        Args:
+            ids: record ids as they were given to the release: integers or texts, shape (n,), or None for row numbers.
+            count: how many records there are, where ids are None.
+        """
+        return self._partition(public_ids(ids, len(ids) if count is None else count))
+
+    def _partition(self, names: Ids) -> NDArray[Any]:
+        """The groups of the classes for records with such names, shape (n, K)."""
+        classes, scheme = self.domain.size, b"integer" if names.ndim == 1 else b"text"
+        key = hashlib.sha256(b"labeldp partition, version 1, " + scheme + bytes.fromhex(self._public_seed)).digest()
+        cipher = Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
+        pairs = -(-classes // 2)
+        each: Any = np.repeat(names, pairs, axis=0)
+        blocks = counter_blocks(each, np.tile(np.arange(pairs), len(names)))
+        words = np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8").reshape(len(names), -1)[:, :classes]
+        # The upper 48 bits give the order, the lower 16 name the class, so that sorting alone does both.
+        order = np.sort((words & ~np.uint64(0xFFFF)) | np.arange(classes, dtype=np.uint64), axis=1)
+        groups = np.empty((len(names), classes), dtype=np.min_scalar_type(self._count))
+        places = (np.arange(classes) % self._count).astype(groups.dtype)
+        np.put_along_axis(groups, (order & np.uint64(0xFFFF)).astype(np.intp), places[None, :], axis=1)
+        return groups
+
+    def randomize(self, labels: Any, *, rng: Any, ids: Any = None) -> NDArray[np.uint8]:
+        """Randomize codes, shape (n,); see `Mechanism.randomize`. The ids also name the public partitions."""
+        codes = self.domain.check_codes(labels)
+        randomness = self.bound(rng, ids)
+        names, noise_names = public_ids(ids, len(codes)), randomness.record_ids(ids, len(codes))
+        answers = np.empty((len(codes), -(-self.domain.size // 8)), dtype=np.uint8)
+        for start in range(0, len(codes), self.block):
+            part = slice(start, start + self.block)
+            groups = self._partition(names[part])
+            own = np.take_along_axis(groups, codes[part, None].astype(np.intp), axis=1)[:, 0]
+            answered = self.sample(own, start, randomness, noise_names[part])
+            answers[part] = np.packbits(groups == answered[:, None], axis=1)
+        return answers
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
+        """Return the answered groups of one block, given the groups of the labels, shape (n,)."""
+        return respond(codes, words_for(randomness, ids), self.law)
+
+
+def public_ids(ids: Any, count: int) -> Ids:
+    """Return record ids as anybody can compute them: integers as they are, texts as 96-bit BLAKE2b hashes.
+
+    Raises:
+        InputError: not one integer or text for each record.
+    """
+    if ids is None:
+        return np.arange(count, dtype=np.uint64)
+    if np.asarray(ids[:1]).dtype.kind in "iu":
+        return integer_ids(ids, count)
+    return text_ids(ids, count, key=b"")
+
+
+def _seed(seed: Any) -> str:
+    """A seed as hexadecimal text; a fresh one for None."""
+    if seed is None:
+        return secrets.token_hex(SEED_BYTES)
+    try:
+        raw = bytes.fromhex(seed) if isinstance(seed, str) else seed
+    except ValueError:
+        raw = None
+    if not isinstance(raw, bytes) or len(raw) != SEED_BYTES:
+        raise InputError(f"seed must be {SEED_BYTES} bytes, or {2 * SEED_BYTES} hexadecimal digits")
+    return raw.hex()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class SubsetResponse(SetMechanism):
+    """Answer a random set of k classes, e^epsilon times as likely where the label is in it.
+
+    No other mechanism tells more bits about a uniform label. Its table grows as K choose k, so it is here to compare
+    with; `PartitionResponse` comes within a few per cent for any K.
+
+    Args:
+        domain: `Classes`, K = its size.
+        epsilon: privacy parameter, positive.
+        size: k, 1 to K - 1; "best" takes the one whose answers carry most bits.
+
+    An answer is a set of classes, packed eight to a byte, shape (n, ceil(K / 8)).
+
+    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+
+    Raises:
+        InputError: a domain without classes, numbers out of range, or a table of more than 2**24 entries.
+
+    Source: WangHuang, the k-subset mechanism; `docs/proofs/partition.md`.
+
+    Examples:
+        >>> SubsetResponse(domain=Classes(10), epsilon=1.0).size
+        3
+    """
+
+    size: int | str = "best"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_classes(self.domain)
+        classes = self.domain.size
+        size = best_size(classes, self.epsilon) if self.size == "best" else self.size
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size < classes:
+            raise InputError(f'size must be an integer from 1 to {classes - 1}, or "best"')
+        if classes * math.comb(classes, int(size)) > MAX_EXPANDED:
+            raise InputError(
+                f"size = {size} of {classes} classes needs a table of more than 2**24 entries: take PartitionResponse"
+            )
+        set_fields(self, size=int(size))
+        self._calibrate()
+
+    def _calibrate(self) -> None:
+        if self._weights[1] <= self._weights[0]:
+            raise InputError(
+                f"epsilon is too small for {self._sets_with + self._sets_without} sets: weights have 64 bits"
+            )
+
+    @property
+    def _sets_with(self) -> int:
+        """How many answers hold the label."""
+        return math.comb(self.domain.size - 1, int(self.size) - 1)
+
+    @property
+    def _sets_without(self) -> int:
+        return math.comb(self.domain.size - 1, int(self.size))
+
+    @cached_property
+    def _weights(self) -> tuple[int, int, int]:
+        """The weight of each answer without the label, of one with it, and how many with it weigh one more."""
+        low, _ = exp_bounds(positive_epsilon(self.epsilon))
+        lie = -(-WORD * low.denominator // (self._sets_with * low.numerator + self._sets_without * low.denominator))
+        while True:
+            keep, more = divmod(WORD - self._sets_without * lie, self._sets_with)
+            if keep + bool(more) <= low * lie:
+                return lie, keep, more
+            lie += 1
+
+    @cached_property
+    def _others(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Sets of k and of k - 1 of the K - 1 other classes, counted without the label, one a row."""
+        size = int(self.size)
+        return _combinations(self.domain.size - 1, size), _combinations(self.domain.size - 1, size - 1)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """A pure loss of epsilon, which covers that of the sets."""
+        return PrivacyLoss.pure(self.epsilon)
+
+    def parameters(self) -> dict[str, Any]:
+        """The exact epsilon and the number of classes in an answer."""
+        return {**super().parameters(), "size": self.size}
+
+    @property
+    def published(self) -> str:
+        """What leaves, in words."""
+        return f"a set of {self.size} classes for each record, by {self}"
+
+    @property
+    def answers(self) -> NDArray[np.uint8]:
+        """All answers as packed sets, in the order of the columns of `weights`, shape (K choose k, ceil(K / 8))."""
+        return _packed(_combinations(self.domain.size, int(self.size)), self.domain.size)
+
+    def tables(self) -> list[Table]:
+        """One table, codes to answers."""
+        return [Table(self.weights(), "sets")]
+
+    def weights(self) -> Weights:
+        """Exact weights, shape (K, K choose k), of the answers in the order of `answers`."""
+        classes, (lie, keep, more) = self.domain.size, self._weights
+        place = {tuple(answer): i for i, answer in enumerate(combinations(range(classes), int(self.size)))}
+        weights = np.full((classes, len(place)), lie, dtype=object)
+        for label in range(classes):
+            for i, others in enumerate(self._others[1]):
+                members = sorted([label, *(int(other) + (other >= label) for other in others)])
+                weights[label, place[tuple(members)]] = keep + (i < more)
+        return weights
+
+    @property
+    def odds(self) -> float:
+        """Of a class in the answer, over one outside: e^epsilon, within rounding."""
+        return self._weights[1] / self._weights[0]
+
+    @property
+    def hit_rates(self) -> tuple[float, float]:
+        """P(the answer names a class) of the label's own class, and of any other one."""
+        own = 1 - self._sets_without * self._weights[0] / WORD
+        return own, (int(self.size) - own) / (self.domain.size - 1)
+
+    @property
+    def _sizes(self) -> NDArray[np.intp]:
+        return np.array([int(self.size)])
+
+    def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> NDArray[np.uint8]:
+        """Return one block of answers, packed, shape (n, ceil(K / 8))."""
+        lie, keep, more = self._weights
+        words, labels = words_for(randomness, ids), codes.astype(np.intp)
+        outside = words < np.uint64(self._sets_without * lie)
+        sets = np.empty((len(codes), int(self.size)), dtype=np.intp)
+        rank = (words[outside] // np.uint64(lie)).astype(np.intp)
+        sets[outside] = self._others[0][rank] + (self._others[0][rank] >= labels[outside, None])
+        left = words[~outside] - np.uint64(self._sets_without * lie)
+        heavy = left < np.uint64(more * (keep + 1))
+        rank = np.where(heavy, left // np.uint64(keep + 1), (left - np.uint64(more)) // np.uint64(keep)).astype(np.intp)
+        others = self._others[1][rank]
+        sets[~outside, :1] = labels[~outside, None]
+        sets[~outside, 1:] = others + (others >= labels[~outside, None])
+        return _packed(sets, self.domain.size)
+
+
+def _combinations(classes: int, size: int) -> NDArray[np.intp]:
+    """All sets of some classes, one a row, in lexicographic order, shape (classes choose size, size)."""
+    sets = np.array(list(combinations(range(classes), size)), dtype=np.intp)
+    return sets.reshape(math.comb(classes, size), size)
+
+
+def _packed(sets: NDArray[np.intp], classes: int) -> NDArray[np.uint8]:
+    """Sets of classes, one a row, as packed bits."""
+    members = np.zeros((len(sets), classes), dtype=np.bool_)
+    np.put_along_axis(members, sets, True, axis=1)
+    return np.packbits(members, axis=1)
