@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, UnaryEncoding
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -55,9 +55,9 @@ def as_labels(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
     return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
 
 
-def as_bits(mechanism: UnaryEncoding, noisy: NDArray[Any]) -> pa.Array:
-    """Return packed noisy bits as texts of one '0' or '1' for each class, in the order of the domain."""
-    bits = mechanism.bits(noisy).view(np.uint8) + np.uint8(ord("0"))
+def as_bits(mechanism: SetMechanism, noisy: NDArray[Any]) -> pa.Array:
+    """Return sets of classes as texts of one '0' or '1' for each class, in the order of the domain."""
+    bits = mechanism.named(noisy).view(np.uint8) + np.uint8(ord("0"))
     rows, classes = bits.shape
     edges = np.arange(rows + 1, dtype=np.int64) * classes
     return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
@@ -66,6 +66,7 @@ def as_bits(mechanism: UnaryEncoding, noisy: NDArray[Any]) -> pa.Array:
 OUTPUTS: dict[str, tuple[str, Callable[[Any, NDArray[Any]], pa.Array]]] = {
     "labels": ("", as_labels),
     "bits": ("_bits", as_bits),
+    "group": ("_group", as_bits),
 }
 """What the noisy column's name ends in, and how its values are made, for each `output` of a mechanism."""
 
@@ -98,8 +99,9 @@ def release_file(
         data: the file.
         label: its private column.
         domain: the declared domain of the labels.
-        mechanism: "randomized-response", "unary-encoding" (it publishes the column LABEL_bits, one '0' or '1' per
-            class) or "discrete-laplace".
+        mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
+            '0' or '1' per class) or "partition-response" (the column LABEL_group, likewise, with '1' for the classes of
+            the answered group; the groups of a record follow from its id and the dataset's name).
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.
         dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
@@ -126,7 +128,8 @@ def release_file(
     """
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
-    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
+    seed = {"seed": partition_seed(dataset)} if row.output == "group" else {}
+    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon, **seed)
     stream = Stream.of(open_table(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
@@ -146,6 +149,11 @@ def release_file(
         stream.draw(account, request, seen, writer)
         writer.certify(certificate.to_json())
     return certificate
+
+
+def partition_seed(dataset: str) -> bytes:
+    """Return the public seed of the partitions of classes that belongs to a dataset's name."""
+    return hashlib.sha256(f"labeldp partitions of classes, dataset {dataset}".encode()).digest()[:16]
 
 
 @dataclass(frozen=True)

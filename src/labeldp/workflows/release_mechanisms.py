@@ -12,7 +12,7 @@ class ReleaseMechanism:
         type: its class in `labeldp.mechanisms`.
         help: what it releases, in a few words.
         domains: options that may declare its labels.
-        output: how its output stands in a table: "labels", or "bits"; "sums" over bags.
+        output: how its output stands in a table: "labels", "bits" or "group"; "sums" over bags.
         options: what it takes beyond a domain and epsilon; all of the others are refused.
         needs_delta: whether delta must be positive.
     """
@@ -38,6 +38,13 @@ RELEASE_MECHANISMS = {
     each.name: each
     for each in (
         ReleaseMechanism("randomized-response", "RandomizedResponse", "a class that may be a lie", ("classes",)),
+        ReleaseMechanism(
+            "partition-response",
+            "PartitionResponse",
+            "a group of classes that may be a lie, of groups drawn anew for each record",
+            ("classes",),
+            "group",
+        ),
         ReleaseMechanism("unary-encoding", "UnaryEncoding", "a noisy bit for each class", ("classes",), "bits"),
         ReleaseMechanism("discrete-laplace", "DiscreteLaplace", "a number with noise", ("range",)),
         ReleaseMechanism("bag-sum", "BagSum", "a noisy sum for each bag", _BOTH, "sums", _ON_BAGS),
