@@ -52,9 +52,11 @@ from .linear import round_moment as round_moment
 from .model import Model as Model
 from .model import fit_and_evaluate as fit_and_evaluate
 from .multistage import CROSS_VALIDATED as CROSS_VALIDATED
+from .multistage import Response as Response
 from .multistage import cluster_prior as cluster_prior
 from .multistage import default_clusters as default_clusters
 from .multistage import default_epsilon as default_epsilon
+from .multistage import first_response as first_response
 from .multistage import fit_multistage as fit_multistage
 from .nearest import NeighborsClassifier as NeighborsClassifier
 from .nearest import NeighborsRegressor as NeighborsRegressor

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes
-from labeldp.privacy import Floats, InputError, NotInvertibleError, Release
+from labeldp.privacy import Flags, Floats, InputError, NotInvertibleError, Release
 
 CLASS_PRIOR_ROUNDS = 200
 
@@ -24,13 +24,16 @@ class Evidence:
     Args:
         codes: released classes, shape (n,), where each record was answered by one; None for sets of classes and bits.
         likelihood: P(answer | true class), up to a factor of each record, shape (n, K).
-        matrix: P(z | y), shape (K, K), where one law with an inverse answered all records by a class; else None.
+        matrix: of one law with an inverse that answered all records, else None, shape (K, K): P(z | y), or how often a
+            set names the class z, as a share of all that it names.
+        named: which classes each answer names, shape (n, K), of answers without codes; None for others.
         indicators: unbiased indicators of the true classes, shape (n, K), of answers without codes; None for others.
     """
 
     codes: NDArray[Any] | None = field(repr=False)
     likelihood: Floats = field(repr=False)
     matrix: Floats | None = field(repr=False)
+    named: Flags | None = field(default=None, repr=False)
     indicators: Floats | None = field(default=None, repr=False)
 
     @classmethod
@@ -57,7 +60,10 @@ class Evidence:
         likelihood = mechanism.likelihood(noisy)
         if np.ndim(noisy) == 1:
             return cls(mechanism.domain.check_codes(noisy), likelihood, _invertible_matrix(mechanism))
-        return cls(None, likelihood, None, mechanism.unbiased(noisy).values)
+        own, other = mechanism.hit_rates
+        shares = np.full((mechanism.domain.size,) * 2, other) + (own - other) * np.eye(mechanism.domain.size)
+        matrix = shares / shares.sum(axis=1, keepdims=True)
+        return cls(None, likelihood, matrix, mechanism.named(noisy), mechanism.unbiased(noisy).values)
 
     @property
     def classes(self) -> int:
@@ -69,16 +75,19 @@ class Evidence:
 
     def take(self, rows: Any) -> "Evidence":
         """The evidence of some of the records."""
-        codes, indicators = (None if each is None else each[rows] for each in (self.codes, self.indicators))
-        return Evidence(codes, self.likelihood[rows], self.matrix, indicators)
+        parts = (None if each is None else each[rows] for each in (self.codes, self.named, self.indicators))
+        codes, named, indicators = parts
+        return Evidence(codes, self.likelihood[rows], self.matrix, named, indicators)
 
     def joined(self, other: "Evidence") -> "Evidence":
         """Return the evidence of these records, followed by that of others."""
+        kind = (self.codes is None) == (other.codes is None)
         same = self.matrix is not None and other.matrix is not None and np.array_equal(self.matrix, other.matrix)
         return Evidence(
             _both(self.codes, other.codes),
             np.concatenate([self.likelihood, other.likelihood]),
-            self.matrix if same else None,
+            self.matrix if same and kind else None,
+            _both(self.named, other.named),
             _both(self.indicators, other.indicators),
         )
 

@@ -34,6 +34,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_choice,
     check_integer,
     check_positive,
     decimal,

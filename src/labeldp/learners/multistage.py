@@ -63,6 +63,10 @@ CROSS_VALIDATED = "models of cross-validation, each trained on the other folds"
 """What is evaluated where models are cross-validated on released labels."""
 
 
+Response = Literal["best", "randomized-response"]
+"""How records are answered of which nothing is known."""
+
+
 def fit_multistage(
     features: Any,
     curator: CuratorLike,
@@ -75,7 +79,7 @@ def fit_multistage(
     temperature: float | Literal["calibrated"] = 1.0,
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
-    response: Literal["best", "randomized-response"] = "best",
+    response: Response = "best",
     partition_seed: int = 0,
     rng: RandomSource,
 ) -> Release[Model]:
@@ -128,9 +132,10 @@ def fit_multistage(
     check_choice(response, "response", ("best", "randomized-response"))
     candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
-    recipe, seed = Training.of(training), _seed_of_partitions(partition_seed)
-    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, seed)
-    plan = replace(plan, sets=response == "best" and not any(map(plan.needs_classes, candidates)))
+    recipe, asked = Training.of(training), (partition_seed, response)
+    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked)
+    if any(map(plan.needs_classes, candidates)):
+        plan = replace(plan, response="randomized-response")
     _refuse_early(plan, candidates, stages, evaluation)
     cross_validated = stages == 1 and prior is None and not is_noise_aware(candidates[0])
     share = 0.0 if cross_validated else evaluation
@@ -148,6 +153,23 @@ def fit_multistage(
     places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
     held = places[stages] if len(places) > stages else None
     return with_initial_certificate(plan.run(places[:stages], candidates, held, False), candidates[0])
+
+
+def first_response(
+    domain: Classes, epsilon: float, *, response: Response = "best", partition_seed: int = 0
+) -> FiniteMechanism:
+    """Return what answers records of which nothing is known beforehand, as `fit_multistage` takes it.
+
+    Args:
+        domain: of the labels.
+        epsilon: of each answer.
+        response: "best" is `PartitionResponse` where its answers tell more bits than those of randomized response.
+        partition_seed: number that the public seed of the partitions follows from.
+    """
+    if response == "randomized-response" or best_groups(domain.size, epsilon) == domain.size:
+        return RandomizedResponse(domain=domain, epsilon=epsilon)
+    seed = hashlib.sha256(f"labeldp partitions of classes, {partition_seed}".encode()).digest()[:16]
+    return PartitionResponse(domain=domain, epsilon=epsilon, seed=seed)
 
 
 _Part = tuple[CuratorLike, NDArray[np.intp]]
@@ -177,8 +199,8 @@ class _Plan:
     rng: RandomSource
     prior_rows: Probabilities | None
     prior: Any
-    seed: bytes
-    sets: bool = False
+    partition_seed: int
+    response: Response
 
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
@@ -296,10 +318,8 @@ class _Plan:
         return gather([state.model, release], judge)
 
     def plain(self) -> FiniteMechanism:
-        """Return what answers records of which nothing is known: whatever tells most bits of them."""
-        if self.sets and best_groups(self.domain.size, self.epsilon) < self.domain.size:
-            return PartitionResponse(domain=self.domain, epsilon=self.epsilon, seed=self.seed)
-        return RandomizedResponse(domain=self.domain, epsilon=self.epsilon)
+        """Return what answers records of which nothing is known."""
+        return first_response(self.domain, self.epsilon, response=self.response, partition_seed=self.partition_seed)
 
     def _with_prior(self, prior: Any) -> RandomizedResponseWithPrior:
         return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=prior)
@@ -324,11 +344,6 @@ def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_va
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:
     """Return some rows of a prior, public or released as all of it is."""
     return prior.map(lambda _: rows) if isinstance(prior, Release) else Public(rows, why=prior.why)
-
-
-def _seed_of_partitions(number: int) -> bytes:
-    """The public seed of the partitions of classes that belongs to the number of a split."""
-    return hashlib.sha256(f"labeldp partitions of classes, {number}".encode()).digest()[:16]
 
 
 def _partition(records: int, stages: int, fractions: Any, held: float, seed: int) -> NDArray[np.int64]:

@@ -200,8 +200,7 @@ def learn(
         unfitted = clone(classifier)
         return Model(domain, unfitted.fit_released(features, evidence, start=start, prior=probabilities, stage=stage))
     if recipe.method == "plain":
-        codes = evidence.codes_for('training="plain"')
-        return Model(domain, fit_codes(classifier, features, codes), evidence.matrix)
+        return Model(domain, _fit_answers(classifier, features, evidence, recipe), evidence.matrix)
     if recipe.method == "debiased":
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed))
     for _ in range(recipe.rounds - 1):
@@ -230,6 +229,17 @@ def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any 
         arguments[name] = weights
     with config_context(enable_metadata_routing=False):
         return clone(classifier).fit(features, targets, **arguments)
+
+
+def _fit_answers(classifier: Any, features: Any, evidence: Evidence, recipe: Training) -> Any:
+    """Return a fresh classifier of what was answered: the class, or every class that a set names."""
+    if evidence.codes is not None:
+        return fit_codes(classifier, features, evidence.codes)
+    assert evidence.named is not None
+    weights = evidence.named.astype(np.float64)
+    if not hasattr(classifier, "fit_soft") and _weight_name(classifier) is None:  # one class is drawn from each set
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
+    return fit_soft(classifier, features, weights, recipe.seed)
 
 
 def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: int) -> Any:
@@ -266,11 +276,10 @@ def _first_probabilities(
     features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any
 ) -> Probabilities:
     """Return out-of-fold probabilities of the true class, from inverted noise or from one round of the posterior."""
-    if prior is None and evidence.matrix is not None and evidence.codes is not None:
-        codes = evidence.codes
+    if prior is None and evidence.matrix is not None:
 
         def fitter(rows: NDArray[np.intp]) -> Any:
-            return fit_codes(classifier, take_rows(features, rows), codes[rows])
+            return _fit_answers(classifier, take_rows(features, rows), evidence.take(rows), recipe)
 
         noisy = out_of_fold(features, evidence.classes, recipe, fitter)
         return calibrated(unmixed(noisy, evidence.matrix), evidence)

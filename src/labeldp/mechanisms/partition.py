@@ -3,6 +3,7 @@
 import hashlib
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, words_for
 from labeldp.mechanisms.domains import Codes
-from labeldp.mechanisms.information import best_groups, best_size
+from labeldp.mechanisms.information import best_groups, best_size, partition_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
 from labeldp.privacy import (
     BLOCK,
@@ -117,6 +118,15 @@ class PartitionResponse(SetMechanism):
         return (
             f"one of {self.groups} groups of classes for each record, by {self}; the groups are drawn anew for each "
             f"record from its id and the public seed {self._public_seed}"
+        )
+
+    def describe_noise(self, number: Callable[[float], str] = str) -> str:
+        """Return what an answer is, how often it is true and how much it tells, in a sentence."""
+        bits = partition_bits(self.domain.size, self.epsilon, self._count)
+        return (
+            f"Of each record one of {self.groups} groups of classes was released, groups that are drawn anew for each "
+            f"record: that of its label with a probability of {self.keep_probability:.3f}, else another. It tells at "
+            f"most {bits:.3g} of the {math.log2(self.domain.size):.3g} bits of a label."
         )
 
     def tables(self) -> list[Table]:

@@ -150,7 +150,11 @@ def test_each_epoch_is_shown_with_the_share_that_is_done() -> None:
 
 def test_noise_is_told_in_words() -> None:
     four = replace(LOCAL, domain=ldp.Classes(4))
-    assert "a probability of 0.355 " in recipe_of(four).describe_noise(100)  # e^0.5 / (e^0.5 + 3)
+    told = recipe_of(four).describe_noise(100)
+    assert "one of 2 groups" in told and "a probability of 0.622," in told  # e^0.5 / (e^0.5 + 1)
+    earlier = recipe_of(four).earlier()
+    assert earlier is not None and earlier.earlier() is None
+    assert "a probability of 0.355 " in earlier.describe_noise(100)  # e^0.5 / (e^0.5 + 3)
     assert recipe_of(LINEAR).describe_noise(100).startswith("Gaussian noise was added to every sum")
     assert "2.83 times" in recipe_of(replace(LINEAR, delta=0.0)).describe_noise(100)  # sqrt(2) / 0.5
 

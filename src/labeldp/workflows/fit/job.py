@@ -75,7 +75,7 @@ class FitJob:
         account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
         command = recipe.settings.command(data, ledger, out, test)
-        job = cls(recipe, path.name, command, rows, public, account, init)
+        job = cls(recipe, path.name, command, rows, public, account, init)._as_charged()
         recipe.check(rows, job.context)
         if rows.index and not job.charged():
             # Once the index of pandas was a feature: a fit that was charged so is found again.
@@ -84,6 +84,19 @@ class FitJob:
             if older.charged():
                 return older
         return job
+
+    def _as_charged(self) -> "FitJob":
+        """Return this fit, or that of an earlier version if its labels were released then: they cost nothing again."""
+        earlier = self.recipe.earlier()
+        if earlier is None:
+            return self
+        before = replace(self, recipe=earlier)
+        released = before._answered_by("RandomizedResponse") and not self._answered_by("PartitionResponse")
+        return before if released else self
+
+    def _answered_by(self, mechanism: str) -> bool:
+        """Return whether labels of this fit were released by a mechanism already."""
+        return any(charge.mechanism.get("mechanism") == mechanism for charge in self.charged().values())
 
     @property
     def settings(self) -> FitSettings:

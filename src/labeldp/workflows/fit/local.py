@@ -27,6 +27,7 @@ from labeldp.learners import (
     dry_run,
     evaluate,
     evaluation_mechanism,
+    first_response,
     fit_noisy,
     indicators,
     tune,
@@ -196,8 +197,8 @@ class NoisyLabels(StageRecipe):
         """Return one release of all labels, which every fit at this epsilon shares; or the steps of several stages."""
         settings = self.settings
         if settings.prior == "none" and settings.stages == 1:
-            plain = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
-            return (Step("stage 1", plain.privacy_loss(), mechanism=plain.specification()),)
+            mechanism = self.first_response(settings.epsilon)
+            return (Step("stage 1", mechanism.privacy_loss(), mechanism=mechanism.specification()),)
         return super().steps(records)
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
@@ -226,7 +227,7 @@ class NoisyLabels(StageRecipe):
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """Return the chosen classifier from one release of all labels."""
-        release = curator.release(RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=rng)
+        release = curator.release(first_response(curator.domain, epsilon, response=self.response), rng=rng)
         return self.refit(model, features, release)
 
     def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:

@@ -2,14 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from labeldp.learners import Model, cluster_prior, default_clusters, default_epsilon, fit_multistage
-from labeldp.mechanisms import RandomizedResponse
+from labeldp.learners import (
+    Model,
+    Response,
+    cluster_prior,
+    default_clusters,
+    default_epsilon,
+    first_response,
+    fit_multistage,
+)
+from labeldp.mechanisms import Classes, FiniteMechanism
 from labeldp.privacy import (
     Charge,
     CuratorLike,
@@ -138,6 +146,10 @@ class Recipe(ABC):
     def describe_noise(self, records: int) -> str:
         """Return how much noise hides a label, as a sentence."""
 
+    def earlier(self) -> "Recipe | None":
+        """Return the recipe of an earlier version, where it asked for other releases."""
+        return None
+
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
         """Return the most that the steps that are not charged yet can come to.
 
@@ -155,8 +167,15 @@ class Recipe(ABC):
         )
 
 
+@dataclass(frozen=True)
 class StageRecipe(Recipe):
-    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`."""
+    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`.
+
+    Args:
+        response: how records are answered of which nothing is known.
+    """
+
+    response: Response = "best"
 
     secret: ClassVar[tuple[str, ...]] = (WHICH_ARE_TRUE,)
     options: ClassVar[Mapping[str, Any]] = {}
@@ -195,7 +214,7 @@ class StageRecipe(Recipe):
             epsilon=epsilon,
             stages=self.settings.stages,
             prior=prior,
-            response="randomized-response",
+            response=self.response,
             rng=rng,
             **self.options,
         )
@@ -207,7 +226,17 @@ class StageRecipe(Recipe):
     def describe_noise(self, records: int) -> str:
         """Return the chance that a released label is the true one."""
         epsilon = prior_shares(self.settings, records)[1]
-        return RandomizedResponse(domain=self.settings.domain, epsilon=epsilon).describe_noise()
+        return self.first_response(epsilon).describe_noise()
+
+    def first_response(self, epsilon: float) -> FiniteMechanism:
+        """Return what answers records of which nothing is known."""
+        assert isinstance(self.settings.domain, Classes)
+        return first_response(self.settings.domain, epsilon, response=self.response)
+
+    def earlier(self) -> "StageRecipe | None":
+        """Return the recipe of version 0.1, which always took randomized response; None where this one does."""
+        same = self.response == "randomized-response" or self.settings.domain.size <= 3
+        return None if same else replace(self, response="randomized-response")
 
 
 def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, float]:
