@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
+from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.workflows.fit.bundle import Bundle
+from labeldp.workflows.fit.recipe import StageRecipe
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
@@ -223,3 +226,51 @@ def test_a_model_of_another_sampler_is_refused_before_its_labels_are_charged_aga
     ran = labeldp(*QUICK)
     assert ran.status == 1 and "not empty" in ran.err
     assert steps(people) == charged
+
+
+KINDS = ("--label", "kind", "--classes", "5", "--epsilon", "1", "--ledger", "kinds.ledger", "--dataset", "kinds")
+
+
+@pytest.mark.parametrize("options", [(), STAGES], ids=["one stage", "two stages"])
+def test_labels_that_an_earlier_version_released_are_used_and_not_charged_again(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Version 0.1 took randomized response where partitions tell more: the same command still finds its release."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 5, 300)
+    pd.DataFrame({"x": kinds + rng.normal(size=300), "y": rng.normal(size=300), "kind": kinds}).to_csv(
+        people / "kinds.csv", index=False
+    )
+    fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", *options)
+    with monkeypatch.context() as older:
+        older.setattr(StageRecipe, "first_response", lambda self, epsilon: plain(epsilon))
+        older.setattr("labeldp.workflows.fit.local.first_response", lambda domain, epsilon, response: plain(epsilon))
+        older.setattr("labeldp.learners.multistage.first_response", lambda domain, epsilon, **asked: plain(epsilon))
+        assert labeldp(*fit, "--out", "first").status == 0
+    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
+    again = labeldp(*fit, "--out", "again")
+    assert again.status == 0, again.err
+    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
+    assert "RandomizedResponse with epsilon = 1" in again.out and "PartitionResponse" not in again.out
+    new = labeldp(*fit, "--revision", "other", "--out", "new")
+    assert new.status == 1 and "budget" in new.err  # another state of the labels is another charge
+
+
+def plain(epsilon: float) -> RandomizedResponse:
+    """What version 0.1 answered records with."""
+    return RandomizedResponse(domain=Classes(tuple("01234")), epsilon=epsilon)
+
+
+def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran], people: Path) -> None:
+    kinds = np.arange(300) % 5
+    pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
+    fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", "--out", "model")
+    first = labeldp(*fit)
+    assert first.status == 0, first.err
+    assert "one of 3 groups of classes for each record, by PartitionResponse with epsilon = 1" in first.out
+    report = (people / "model" / "report.html").read_text()
+    assert "one of 3 groups of classes was released" in report and "bits of a label" in report
+    charges = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
+    shutil.rmtree(people / "model")
+    assert labeldp(*fit).out == first.out
+    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == charges

@@ -64,7 +64,7 @@ def test_plans_of_all_tasks(labeldp: Callable[..., Ran], words: str) -> None:
         ("plan --n 1e6 --d 4 --epsilon 1", ("--classes", "--range", "--moments")),
         ("plan --n 1e6 --d 4 --task regression --epsilon 1", ("--task regression needs --range LOW,HIGH",)),
         ("plan --n 1e6 --d 4 --moments inf --epsilon 1", ("--moments must be finite", "--range")),
-        ("plan --n 1e6 --d 4 --range -1e308,1e308 --epsilon 1", ("--range must hold numbers of ordinary size",)),
+        ("plan --n 1e6 --d 4 --range -1e308,1e308 --epsilon 1", ("--range must hold finite numbers of ordinary size",)),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 0", ("epsilon must be positive",)),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --trust me", ("--trust must hold local or central",)),
         ("plan --n 1e6 --d 4 --classes 2 --epsilon 1 --id id", ("--id goes with a FILE",)),

@@ -92,7 +92,10 @@ def test_sets_and_bits_say_as_much_as_their_exact_laws(mechanism: Any) -> None:
     found = np.array([mechanism.randomize(np.full(count, label), rng=rng) for label in range(4)])
     named = mechanism.named(found.reshape(-1, 1)).reshape(4, count, 4)
     evidence = Evidence.made_by(mechanism, found[0])
-    assert evidence.codes is None and evidence.matrix is None and len(evidence) == count
+    assert evidence.codes is None and len(evidence) == count
+    # How often each class is named, as a share of all that is named: what training on the named classes learns.
+    shares = np.stack([named[label].sum(axis=0) / named[label].sum() for label in range(4)])
+    assert evidence.matrix == pytest.approx(shares, abs=0.01)
     for one, other in ((0, 1), (2, 3)):
         rates = [
             [float((named[label][:, one] & ~named[label][:, other]).mean()) for label in (one, other)],

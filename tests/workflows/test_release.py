@@ -17,6 +17,7 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
+from labeldp.mechanisms import PartitionResponse
 from labeldp.workflows import release_file, verify_file
 from labeldp.workflows.release import OUTPUTS, as_labels
 from workflows.files import DOMAIN, column, listing, release, spent
@@ -133,6 +134,34 @@ def test_bits_are_published_as_texts_in_the_order_of_the_classes(people: Path) -
     table.assign(bought_bits=0).to_csv(people / "people.csv", index=False)
     with pytest.raises(ldp.InputError, match="must not have a column 'bought_bits'"):
         release(people, mechanism="unary-encoding", in_place=True, out=people / "two.csv")
+
+
+def test_groups_are_published_that_anybody_can_build_again(tmp_path: Path) -> None:
+    ids = np.arange(400) + 1000
+    kinds = np.array(["ant", "bee", "cat", "dog", "elk"])[ids % 5]
+    pd.DataFrame({"id": ids, "kind": kinds}).to_csv(tmp_path / "kinds.csv", index=False)
+    asked: dict[str, Any] = {
+        "label": "kind",
+        "domain": ldp.Classes(("ant", "bee", "cat", "dog", "elk")),
+        "mechanism": "partition-response",
+        "epsilon": 1,
+        "ledger": tmp_path / "l.ledger",
+        "dataset": "kinds",
+        "id_column": "id",
+    }
+    certificate = release_file(tmp_path / "kinds.csv", out=tmp_path / "one.csv", **asked)
+    again = release_file(tmp_path / "kinds.csv", out=tmp_path / "two.parquet", block_rows=64, **asked)
+    assert again == certificate
+    released = pd.read_csv(tmp_path / "one.csv", dtype=str)
+    assert released["kind_group"].tolist() == pd.read_parquet(tmp_path / "two.parquet")["kind_group"].tolist()
+    mechanism = PartitionResponse(domain=asked["domain"], epsilon=1, seed=certificate.entries[0].mechanism["seed"])
+    named = np.array([[bit == "1" for bit in text] for text in released["kind_group"]])
+    groups = mechanism.partition([str(each) for each in ids])  # in a file an id is its text
+    answered = groups[np.arange(400), named.argmax(axis=1)]
+    assert ((groups == answered[:, None]) == named).all()
+    true = named[np.arange(400), ids % 5].mean()
+    assert abs(true - mechanism.keep_probability) < 7.2 * 0.5 / 20
+    assert str(mechanism.seed) in certificate.at(0)
 
 
 def test_numbers_are_published_on_the_grid_of_their_interval(people: Path) -> None:
@@ -253,7 +282,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "epsilon negative": (nothing, {"epsilon": -1}, "epsilon must be positive"),
     "epsilon infinite": (nothing, {"epsilon": float("inf")}, "epsilon must be finite"),
     "epsilon nan": (nothing, {"epsilon": float("nan")}, "epsilon must be finite"),
-    "no such mechanism": (nothing, {"mechanism": "laplace"}, "mechanism must be one of randomized-response, unary"),
+    "no such mechanism": (
+        nothing,
+        {"mechanism": "laplace"},
+        "mechanism must be one of randomized-response, partition",
+    ),
     "wrong domain": (nothing, {"mechanism": "discrete-laplace"}, "domain must be an Interval"),
     "empty file": (lambda folder: (folder / "people.csv").write_text(""), {}, "is empty"),
     "no rows": (lambda folder: (folder / "people.csv").write_text("id,bought\n"), {}, "no other row"),

@@ -228,7 +228,7 @@ MAX_SCORE_SHARE = 0.98
 CALIBRATION_ROWS = 20_000
 
 LIKELIHOOD_RIDGE = 0.6
-"""Factor on the precision of the prior under a softmax; chosen in `docs/results/linear_prior.md`."""
+"""Factor on the precision of the prior under a softmax; chosen in `docs/results/linear_link.md`."""
 
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""

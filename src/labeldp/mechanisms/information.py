@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
-from labeldp.privacy import InputError, positive_epsilon
+from labeldp.privacy import Floats, InputError, positive_epsilon
 
 MAX_CLASSES = 1 << 16
 
@@ -98,10 +97,11 @@ def unary_bits(classes: int, epsilon: Any) -> float:
     # An answer with some ones: all K bits as if no label had them, times e^half for the own bit or e^-half without it.
     share = np.logaddexp(_log(ones) + half, _log(classes - ones) - half) - math.log(classes)
     each = ones * log_lie + (classes - ones) * log_keep + share
-    ways = gammaln(classes + 1) - gammaln(ones + 1) - gammaln(classes - ones + 1)
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, classes + 1)))])
+    ways = factorials[classes] - factorials - factorials[::-1]
     entropy = -(np.exp(ways + each) * each).sum()
     flip = math.exp(log_lie)
-    return float(entropy + classes * (xlogy(flip, flip) + (1 - flip) * log_keep)) / math.log(2)
+    return float(entropy + classes * (flip * log_lie + (1 - flip) * log_keep)) / math.log(2)
 
 
 def _check(classes: Any, groups: Any) -> None:
@@ -111,26 +111,32 @@ def _check(classes: Any, groups: Any) -> None:
         raise InputError(f"groups must be an integer from 2 to {classes}, the number of classes")
 
 
-def _log(values: Any) -> NDArray[np.float64]:
+def _log(values: Any) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(values), dtype=np.float64)
 
 
-def _partition_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> NDArray[np.float64]:
+def _plogp(chances: Any) -> Floats:
+    """Return p log p, 0 for p = 0."""
+    return np.asarray(chances * np.log(np.maximum(chances, np.finfo(np.float64).tiny)), dtype=np.float64)
+
+
+def _partition_bits(classes: int, epsilon: float, groups: NDArray[Any]) -> Floats:
     """The bits for each number of groups: the entropy of the answer less that of randomized response."""
     small, more = classes // groups, classes % groups
     total = np.logaddexp(epsilon, _log(groups - 1))
     lie, extra = np.exp(-total), np.exp(-total) * math.expm1(min(epsilon, 700.0))
     large, little = ((size / classes) * extra + lie for size in (small + 1, small))
-    answer = -(more * xlogy(large, large) + (groups - more) * xlogy(little, little))
+    answer = -(more * _plogp(large) + (groups - more) * _plogp(little))
     keep = np.exp(epsilon - total)
     noise = -(keep * (epsilon - total) + (groups - 1) * lie * -total)
     return np.asarray((answer - noise) / math.log(2), dtype=np.float64)
 
 
-def _subset_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> NDArray[np.float64]:
+def _subset_bits(classes: int, epsilon: float, sizes: NDArray[Any]) -> Floats:
     """The bits for each size of an answer."""
     inside = 1 / (1 + (classes - sizes) / sizes * math.exp(-epsilon))
     outside = 1 - inside
-    nats = math.log(classes) + xlogy(inside, inside / sizes) + xlogy(outside, outside / (classes - sizes))
+    nats = math.log(classes) + _plogp(inside) + _plogp(outside)
+    nats = nats - inside * np.log(sizes) - outside * np.log(classes - sizes)
     return np.asarray(nats / math.log(2), dtype=np.float64)

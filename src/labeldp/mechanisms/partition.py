@@ -64,6 +64,7 @@ class PartitionResponse(SetMechanism):
 
     Examples:
         >>> import numpy as np
+        >>> from labeldp.mechanisms import Classes
         >>> mechanism = PartitionResponse(domain=Classes(10), epsilon=1.0, seed=bytes(16))
         >>> mechanism.groups
         3
@@ -252,6 +253,7 @@ class SubsetResponse(SetMechanism):
     Source: WangHuang, the k-subset mechanism; `docs/proofs/partition.md`.
 
     Examples:
+        >>> from labeldp.mechanisms import Classes
         >>> SubsetResponse(domain=Classes(10), epsilon=1.0).size
         3
     """
