@@ -156,7 +156,7 @@ def test_groups_are_published_that_anybody_can_build_again(tmp_path: Path) -> No
     assert released["kind_group"].tolist() == pd.read_parquet(tmp_path / "two.parquet")["kind_group"].tolist()
     mechanism = PartitionResponse(domain=asked["domain"], epsilon=1, seed=certificate.entries[0].mechanism["seed"])
     named = np.array([[bit == "1" for bit in text] for text in released["kind_group"]])
-    groups = mechanism.partition([str(each) for each in ids])  # in a file an id is its text
+    groups = mechanism.partition([str(each) for each in ids])  # ids of a CSV file are texts
     answered = groups[np.arange(400), named.argmax(axis=1)]
     assert ((groups == answered[:, None]) == named).all()
     true = named[np.arange(400), ids % 5].mean()
