@@ -107,7 +107,7 @@ def test_as_many_groups_as_classes_are_randomized_response() -> None:
 
 def test_the_best_number_of_groups_is_taken_and_written_down() -> None:
     assert [ten(epsilon=epsilon).groups for epsilon in (0.5, 1, 2, 3)] == [2, 3, 5, 10]
-    assert ten().specification()["groups"] == 3 and ten().specification()["seed"] == SEED.hex()
+    assert ten().specification()["number_of_groups"] == 3 and ten().specification()["seed"] == SEED.hex()
     assert ten(seed=SEED.hex()) == ten()
     assert ten(seed=None).seed != ten(seed=None).seed
 

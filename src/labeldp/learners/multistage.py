@@ -1,6 +1,5 @@
 """Classifiers from labels that are released in stages, and a prior from clusters of the features."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -37,6 +36,7 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     RandomizedResponseWithPrior,
     best_groups,
+    public_seed,
 )
 from labeldp.privacy import (
     CuratorLike,
@@ -168,8 +168,7 @@ def first_response(
     """
     if response == "randomized-response" or best_groups(domain.size, epsilon) == domain.size:
         return RandomizedResponse(domain=domain, epsilon=epsilon)
-    seed = hashlib.sha256(f"labeldp partitions of classes, {partition_seed}".encode()).digest()[:16]
-    return PartitionResponse(domain=domain, epsilon=epsilon, seed=seed)
+    return PartitionResponse(domain=domain, epsilon=epsilon, seed=public_seed(partition_seed))
 
 
 _Part = tuple[CuratorLike, NDArray[np.intp]]

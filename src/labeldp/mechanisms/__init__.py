@@ -15,7 +15,7 @@ from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
 from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
-from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse
+from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse, public_seed
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
     RandomizedResponseTopK,
@@ -77,6 +77,7 @@ __all__ = [
     "llp_epsilon",
     "median_bags",
     "partition_bits",
+    "public_seed",
     "random_bags",
     "response_bits",
     "subset_bits",

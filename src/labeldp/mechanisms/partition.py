@@ -111,7 +111,7 @@ class PartitionResponse(SetMechanism):
 
     def parameters(self) -> dict[str, Any]:
         """The exact epsilon, the number of groups and the seed."""
-        return {**super().parameters(), "groups": self.groups, "seed": self.seed}
+        return {**super().parameters(), "number_of_groups": self.groups, "seed": self.seed}
 
     @property
     def published(self) -> str:
@@ -202,6 +202,11 @@ class PartitionResponse(SetMechanism):
     def sample(self, codes: Codes, start: int, randomness: Randomness, ids: Ids) -> Codes:
         """Return the answered groups of one block, given the groups of the labels, shape (n,)."""
         return respond(codes, words_for(randomness, ids), self.law)
+
+
+def public_seed(number: int = 0) -> bytes:
+    """Return the public seed of partitions that belongs to a number: the same one for all who ask for it."""
+    return hashlib.sha256(f"labeldp partitions of classes, {number}".encode()).digest()[:SEED_BYTES]
 
 
 def public_ids(ids: Any, count: int) -> Ids:

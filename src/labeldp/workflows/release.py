@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism, public_seed
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -101,7 +101,7 @@ def release_file(
         domain: the declared domain of the labels.
         mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
             '0' or '1' per class) or "partition-response" (the column LABEL_group, likewise, with '1' for the classes of
-            the answered group; the groups of a record follow from its id and the dataset's name).
+            the answered group; the groups of a record follow from its id and a public seed).
         epsilon: privacy parameter, positive.
         ledger: the ledger file to charge; made if it is not there.
         dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
@@ -128,7 +128,7 @@ def release_file(
     """
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
-    seed = {"seed": partition_seed(dataset)} if row.output == "group" else {}
+    seed = {"seed": public_seed()} if row.output == "group" else {}
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon, **seed)
     stream = Stream.of(open_table(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
@@ -149,11 +149,6 @@ def release_file(
         stream.draw(account, request, seen, writer)
         writer.certify(certificate.to_json())
     return certificate
-
-
-def partition_seed(dataset: str) -> bytes:
-    """Return the public seed of the partitions of classes that belongs to a dataset's name."""
-    return hashlib.sha256(f"labeldp partitions of classes, dataset {dataset}".encode()).digest()[:16]
 
 
 @dataclass(frozen=True)
