@@ -34,7 +34,7 @@ from labeldp.privacy import (
 
 @final
 class Fingerprint:
-    """Keyed digests of labeled records, whatever their order and their division into blocks.
+    """Keyed digests of labeled records, which do not depend on the order of the records or on blocks.
 
     Classes are identified by their texts: neither their order nor whether they are integers matters.
 
@@ -50,7 +50,12 @@ class Fingerprint:
         self._counts = np.zeros(domain.size, dtype=np.int64)
 
     def update(self, ids: Any, codes: NDArray[Any]) -> None:
-        """Add records: their ids, as for keyed randomness, or None for row numbers, and their codes, shape (n,)."""
+        """Add records.
+
+        Args:
+            ids: their ids, as for keyed randomness; None for row numbers.
+            codes: their labels as codes, shape (n,).
+        """
         self._digest.update(record_words(ids, len(codes), self._key), self._ranks[codes])
         if len(self._counts) <= len(codes):
             self._counts += np.bincount(codes, minlength=len(self._counts))
@@ -66,8 +71,8 @@ class Fingerprint:
     def traces(self, scheme: str) -> tuple[tuple[str, str, str], ...]:
         """Return what to compare with other releases of the same labels: (kind of ids, kind of labels, digest).
 
-        Traces of the same two kinds have the same digest if the labels are the same. Under other ids or other classes
-        releases can still be compared by how often each label occurs, under any by the number of records.
+        Traces of the same two kinds have the same digest if the labels are the same. With other ids or other
+        classes, releases can still be compared by how often each label occurs, and always by the number of records.
         """
         form = json.dumps(self._domain.to_json(), sort_keys=True)
         common = form
@@ -104,7 +109,7 @@ class Curator(NotCopyable):
         budget: limit of a new ledger in memory.
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
-        run: names a longer run, so that a durable ledger finds its stages again.
+        run: the name of a run of several releases, so that a durable ledger finds its stages again.
 
     Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing; a fork, a copy or a pickle
         of it has no budget.
@@ -166,7 +171,7 @@ class Curator(NotCopyable):
     def _begin(
         self, read: Callable[[], NDArray[Any]], domain: Domain, account: LedgerLike, names: Any, run: str | None
     ) -> None:
-        """Compare the labels with the domain, which a durable ledger remembers, and set all fields."""
+        """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
         codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
@@ -208,7 +213,7 @@ class Curator(NotCopyable):
             mechanism: a mechanism on this curator's domain.
             rng: `SystemRandomness()`, the keyed noise of a ledger file (`curator.ledger.randomness`), or a numpy
                 generator for a simulation.
-            step: names a stage of a run. A durable ledger returns what the same stage of the same run released
+            step: the name of a stage of the run. A durable ledger returns what the same stage of the same run released
                 before, with its mechanism: continue with the release's mechanism, not with `mechanism`.
 
         Returns:
@@ -245,7 +250,8 @@ class Curator(NotCopyable):
         Args:
             steps: the privacy loss of each step, by name.
         """
-        self._ledger.require([Request({}, loss, self._path, step=self._named(step)) for step, loss in steps.items()])
+        requests = [Request({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
+        self._ledger.require(requests)
 
     def check_labels(self) -> None:
         """Raise LedgerError if the labels are not those of earlier releases; charge nothing.
@@ -299,7 +305,7 @@ class Curator(NotCopyable):
             loss=mechanism.privacy_loss(),
             path=self._path,
             labels="" if key is None else self._fingerprint(key).labels,
-            step=self._named(step),
+            step=self._step_name(step),
             scheme=scheme,
             randomness=randomness.kind,
             source=randomness.identity,
@@ -319,13 +325,13 @@ class Curator(NotCopyable):
             )
         return randomness
 
-    def _named(self, step: str | None) -> str | None:
-        """Return the name of a step in the ledger, None if the curator has no run."""
+    def _step_name(self, step: str | None) -> str | None:
+        """Return the name of a step in the ledger; None if the step or the run has no name."""
         return None if self._run is None or step is None else f"{self._run}: {step}"
 
     @property
     def _order(self) -> NDArray[np.intp] | None:
-        """The rows in the order of their ids, if a ledger keeps values and rows may come in another order next time."""
+        """The row numbers sorted by id, if the ledger keeps values and the rows may be in another order next time."""
         named = self._whole._ids is not None and self._ledger.digest_key is not None
         return _by_id(self._ids) if named else None
 
@@ -341,7 +347,7 @@ class Curator(NotCopyable):
 
 
 def _distinct(ids: Any) -> Any:
-    """Return the record ids; raise InputError if they are repeated, without saying which."""
+    """Return a copy of the record ids; raise InputError if they are repeated, without saying which."""
     values: Any = np.array(ids)  # a copy: ids that change later would share their noise
     if values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")
@@ -401,20 +407,23 @@ def _id_bytes(ids: Any, order: NDArray[np.intp]) -> bytes:
 
 
 def _texts(ids: Any) -> list[bytes]:
+    """Return ids that are texts as bytes."""
     return [value if isinstance(value, bytes) else value.encode() for value in ids]
 
 
 def _scheme(ids: Any) -> str:
+    """Return the kind of ids, as traces name it."""
     if ids is None:
         return "row numbers"
     return "integers" if isinstance(ids, np.ndarray) else "texts"
 
 
 ANY_KIND = "any"
+"""The kind of a trace that can be compared whatever the ids, or the labels, are."""
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:
-    """Return the texts of all labels by code, and the rank of each among the sorted texts."""
+    """Return the names of all labels by code, and the rank of each among the sorted names."""
     if not isinstance(domain, Classes):
         return range(domain.size), np.arange(domain.size, dtype=np.uint32)
     names = [str(name) for name in domain.names]

@@ -39,17 +39,17 @@ from labeldp.sampling import (
 
 @dataclass(frozen=True, kw_only=True)
 class CrossMoment(EpsilonMechanism):
-    """A mechanism on the sum of x tᵀ over all records: x a public feature row, t the private label as a number.
+    """Base of mechanisms on the sum of x tᵀ over all records, for public feature rows x and private labels t.
 
-    On `Classes` t is the indicator of the class, so the sum has one column for each class; on an `Interval` it is the
-    label's grid point, one column. Centering the labels changes the sum by a public amount.
+    On `Classes` t is the indicator vector of the class, so the sum has one column for each class; on an `Interval` t is
+    the label's grid point, so the sum has one column. Centering the labels changes the sum by a public amount.
 
     Args:
         domain: `Classes` or `Interval`.
         epsilon: privacy parameter, positive.
         features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`.
-        clip: longer rows are scaled down to this norm, which must be public; by default the longest row's.
-        resolution: grid steps in one clip. Rounding rows to the grid changes the public features, not the promise.
+        clip: a public norm to which longer rows are scaled down; by default that of the longest row.
+        resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
     """
 
     domain: Classes | Interval
@@ -78,7 +78,7 @@ class CrossMoment(EpsilonMechanism):
 
     @abstractmethod
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]): for tests and planning."""
+        """Return P(noise <= edges[0]), P(edges[0] < noise <= edges[1]), …, P(noise > edges[-1]), for tests."""
 
     @property
     @abstractmethod
@@ -86,23 +86,23 @@ class CrossMoment(EpsilonMechanism):
         """The standard deviation of the noise on each entry of `moment`."""
 
     def edges(self) -> NDArray[np.int64]:
-        """Thirteen places, in steps, between which the noise's law is told apart: up to three standard deviations."""
+        """Return thirteen edges of bins for tests of the noise, in steps, from -3 to 3 standard deviations."""
         stddev = self.noise_stddev / (self.rows.unit * self.label_unit)
         return np.rint(np.linspace(-3, 3, 13) * stddev).astype(np.int64)
 
     @property
     def records(self) -> int:
-        """One for each row."""
+        """The number of records, one for each row."""
         return len(self.rows.steps)
 
     @property
     def columns(self) -> int:
-        """K, or 1 on an interval."""
+        """The number of columns of the sum: K, or 1 on an interval."""
         return self.domain.size if isinstance(self.domain, Classes) else 1
 
     @property
     def cells(self) -> int:
-        """How many integers are released: d times the columns."""
+        """The number of released integers: d times the columns."""
         return self.rows.steps.shape[1] * self.columns
 
     @property
@@ -112,22 +112,22 @@ class CrossMoment(EpsilonMechanism):
 
     @property
     def sensitivity_square(self) -> int:
-        """The squared length by which the sum can move when one label is replaced, in squared steps: exact."""
+        """The squared L2 sensitivity of the sum to one replaced label, in squared steps: exact."""
         return 2 * self.rows.square if isinstance(self.domain, Classes) else self.largest_label**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
-        """The same as a sum of absolute changes, in steps: exact."""
+        """The L1 sensitivity of the sum to one replaced label, in steps: exact."""
         return (2 if isinstance(self.domain, Classes) else self.largest_label) * self.rows.length
 
     @property
     def label_unit(self) -> float:
-        """One integer step of a label, in its own unit."""
+        """The size of one integer step of a label, in the unit of the labels."""
         return 1.0 if isinstance(self.domain, Classes) else self.domain.step
 
     @property
     def published(self) -> str:
-        """What leaves, in words."""
+        """What is released, in words."""
         return f"{self.cells} noisy sums of feature values over records, weighted by their labels, by {self}"
 
     def parameters(self) -> dict[str, Any]:
@@ -158,10 +158,10 @@ class CrossMoment(EpsilonMechanism):
         return self.draw(word_stream(rng, count))
 
     def moment(self, released: Any) -> NDArray[np.float64]:
-        """Return what was released, in the unit of features times labels, shape (d, columns).
+        """Return the released sums in the unit of features times labels, shape (d, columns).
 
-        Unbiased for the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator of the class, or the
-        label itself.
+        It is an unbiased estimate of the sum of x tᵀ over the clipped, rounded rows x, where t is the indicator vector
+        of the class, or the label itself.
         """
         moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.label_unit)
         if isinstance(self.domain, Classes):
@@ -215,15 +215,15 @@ class GaussianMoment(CrossMoment):
         return self.stddev * self.rows.unit * self.label_unit
 
     def privacy_loss(self) -> PrivacyLoss:
-        """A Gaussian loss, and a failure below 10^-25 that stands for the integers, whatever the features are."""
+        """Return a Gaussian loss, plus a failure below 10^-25 for integer noise; neither depends on the features."""
         return loss_of(self.mu)
 
     def parameters(self) -> dict[str, Any]:
-        """Epsilon, delta, the noise and a digest of the rows."""
+        """Return epsilon, delta, the standard deviation of the noise and a digest of the rows."""
         return {**super().parameters(), "delta": str(decimal(self.delta, "delta")), "stddev": self.stddev}
 
     def draw(self, stream: WordStream) -> Integers:
-        """See `discrete_gaussian`."""
+        """Draw Gaussian noise in steps: see `discrete_gaussian`."""
         return discrete_gaussian(stream, self.stddev)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -251,7 +251,7 @@ class LaplaceMoment(CrossMoment):
 
     @property
     def rate(self) -> Fraction:
-        """Noise i has probability proportional to e^(-rate |i|)."""
+        """The rate of the noise, which is i with probability proportional to e^(-rate |i|)."""
         return positive_epsilon(self.epsilon) / self.sensitivity_sum
 
     @property
@@ -261,11 +261,11 @@ class LaplaceMoment(CrossMoment):
         return float(self.rows.unit * self.label_unit / (2**0.5 * sinh(half)))
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Pure epsilon: exact at delta = 0, an upper bound elsewhere."""
+        """Return pure epsilon: exact at delta = 0, an upper bound elsewhere."""
         return PrivacyLoss.pure(self.epsilon)
 
     def draw(self, stream: WordStream) -> Integers:
-        """See `discrete_laplace`."""
+        """Draw Laplace noise in steps: see `discrete_laplace`."""
         return discrete_laplace(stream, self.rate)
 
     def noise_law(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The charge for all rounds of a learner, made before the first action, and the right to continue from a snapshot."""
+"""Charge all rounds of a learner before its first action, and claim the right to continue from a snapshot."""
 
 import threading
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class State:
     """Base of the states that a snapshot of a learner may hold: frozen dataclasses of numbers, arrays and states."""
 
     kinds: ClassVar[dict[str, Any]] = {}
-    """All of them, by name."""
+    """Every subclass, by name."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -46,21 +46,21 @@ class State:
 
 
 class OnlineLedger(LedgerLike, Protocol):
-    """What a learner needs of a ledger: what a curator needs of it, and the charges so far."""
+    """What a learner needs of a ledger: what a curator needs, and the charges so far."""
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """Every charge so far, oldest first."""
+        """All charges so far, oldest first."""
 
 
 class ChargedLearner(SingleProcess):
-    """Base of the learners that are charged to a ledger before they play; each belongs to the process that made it."""
+    """Base of learners that are charged to a ledger before they play; each works only in the process that made it."""
 
     _why_no_copy = "a learner cannot be copied or pickled: two of them would each release the same losses"
     _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
 
     def _begin(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
-        """Store randomness and ledger; by default fresh randomness, and a new ledger with this budget."""
+        """Store the randomness and the ledger; by default the system's randomness and a new ledger with this budget."""
         self._rng = as_successive(SystemRandomness() if rng is None else rng)
         self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
         if not callable(getattr(self._ledger, "draw", None)):
@@ -70,17 +70,17 @@ class ChargedLearner(SingleProcess):
 
     @property
     def rounds(self) -> int:
-        """The number of rounds that were played."""
+        """The number of rounds played so far."""
         return self._rounds
 
     @property
     def ledger(self) -> Any:
-        """The ledger that the horizon was charged to."""
+        """The ledger to which all rounds were charged."""
         return self._ledger
 
 
 class ChargeableKernel(Protocol):
-    """What a ledger must know of a learner: a `Kernel`, a `ConvexKernel` or another one."""
+    """What a ledger must know of a learner, such as a `Kernel` or a `ConvexKernel`."""
 
     @property
     def neighbors(self) -> Neighbors:
@@ -95,7 +95,7 @@ class ChargeableKernel(Protocol):
         """What the guarantee depends on, in words."""
 
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        """Return what all that may be seen after `rounds` rounds of losses reveals of one round's losses."""
+        """Return what everything that may be seen after `rounds` rounds of losses reveals of one round's losses."""
 
 
 K = TypeVar("K", bound=ChargeableKernel)
@@ -112,7 +112,7 @@ class RoundsMechanism(Generic[K]):
         kernel: the learner; public.
         rounds: how many rounds it will play.
         plan: the public plan that the learner was made from, as plain JSON values.
-        run: the name of the learner. One run is charged once for its rounds.
+        run: the name of this run of the learner, whose rounds are charged once.
         traces: (kind of ids, kind of losses, keyed digest) of all losses, if they are known beforehand; secret.
         name: the name of the mechanism in the ledger.
     """
@@ -143,11 +143,11 @@ class RoundsMechanism(Generic[K]):
 
     @cached_property
     def loss(self) -> PrivacyLoss:
-        """The loss of all actions: the last one depends on the losses of the rounds before it."""
+        """The privacy loss of all actions; the last of them depends only on the losses of the rounds before it."""
         return self.kernel.privacy_loss(self.rounds - 1)
 
     def spent(self, rounds: int) -> PrivacyLoss:
-        """Return the loss after `rounds` rounds of losses, the next action included."""
+        """Return the privacy loss after `rounds` rounds of losses, with the next action."""
         return self.kernel.privacy_loss(min(rounds, self.rounds - 1))
 
     def arrays(self) -> None:
@@ -187,7 +187,7 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owne
     """Claim in a durable ledger the right to continue from the state after `rounds` rounds of a run.
 
     Returns:
-        False if another owner has it, in any process. A ledger in memory knows no other process: True.
+        False if another owner has it, in any process; always True with a ledger in memory, which has one process.
     """
     if ledger.digest_key is None:
         return True
@@ -197,5 +197,5 @@ def claim(ledger: LedgerLike, mechanism: RoundsMechanism[Any], rounds: int, owne
 
 
 def claimed(run: str, rounds: int) -> dict[str, Any]:
-    """Return what a ledger records when somebody continues from the state after `rounds` rounds of a run."""
+    """Return what a ledger records of a claim to continue from the state after `rounds` rounds of a run."""
     return {"mechanism": CLAIM_NAME, "run": run, "rounds": rounds}

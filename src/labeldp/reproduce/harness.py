@@ -1,4 +1,4 @@
-"""The harness of all comparisons: make the runs of a grid that are missing, and keep each as a JSON file."""
+"""The harness of all comparisons: carry out the missing runs of a grid, and keep the result of each as a JSON file."""
 
 import hashlib
 import json
@@ -24,22 +24,22 @@ from labeldp.tables import atomic_write, lock_directory
 
 Json = dict[str, Any]
 Progress = Callable[[str, float], None]
-"""Told what is being done, and the share of the work that is done."""
+"""Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
 
 Told = Callable[[str], None]
-"""Told a sentence."""
+"""Called with a sentence for the user."""
 
 RUNS, UNFINISHED = "runs", "unfinished"
-"""Folders of finished runs, and of what unfinished ones keep."""
+"""Names of the folders of finished runs, and of what unfinished ones keep."""
 
 
 class Hooks(TypedDict, total=False):
-    """Functions that are called while runs are made.
+    """Functions that are called during the runs.
 
     Args:
-        told: told in a sentence what is left out or left to another command, and of slow runs what came out.
-        publish: called with all results in the folder after each batch in which a run was made.
-        progress: told what is being done, and the share of the work that is done.
+        told: called with a sentence about a run that is skipped, left to another command or, if slow, finished.
+        publish: called with all results in the folder after each batch in which a run was carried out.
+        progress: called with what is being done, and the share of the work that is done.
     """
 
     told: Told | None
@@ -55,23 +55,23 @@ class SeededRun(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name of its file; different runs have different names."""
+        """The name of its file, without suffix; different runs have different names."""
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """Its name for people."""
+        """Its name in messages and tables."""
 
     def rng(self) -> np.random.Generator:
-        """Return the generator of this run alone: reproducible, and so everything drawn from it is a simulation."""
+        """Return a generator seeded by the run's name: reproducible, so everything drawn from it is a simulation."""
         return np.random.default_rng(list(hashlib.sha256(self.name.encode()).digest()))
 
 
 class Stored(ABC):
-    """What one run found: a frozen dataclass with the run and all that the code fixed for it.
+    """The result of one run: a frozen dataclass with the run and all that the code fixed for it.
 
     Attributes:
-        COMMAND: the command that makes such results, without `labeldp`.
+        COMMAND: the command that computes such results, without `labeldp`.
         NOTE: what a reader of the file must know.
     """
 
@@ -89,7 +89,7 @@ class Stored(ABC):
     @classmethod
     @abstractmethod
     def parts(cls, content: Json) -> Json:
-        """Return those fields of a file that are more than plain values."""
+        """Return the fields that are not plain values, by name, made from the content of a file."""
 
     def write(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
@@ -98,10 +98,10 @@ class Stored(ABC):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what `write` wrote.
+        """Read a result that `write` wrote.
 
         Raises:
-            InputError: the file is something else.
+            InputError: the file is not such a result.
         """
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -115,10 +115,10 @@ class Stored(ABC):
 
     @classmethod
     def all_in(cls, folder: Path) -> list[Self]:
-        """Return all finished runs of a folder, sorted by name.
+        """Return all results in a folder, sorted by name.
 
         Raises:
-            InputError: one of the files is something else.
+            InputError: one of the files is not such a result.
         """
         return [cls.read(path) for path in sorted((folder / RUNS).glob("*.json"))]
 
@@ -128,35 +128,35 @@ T = TypeVar("T", bound=Stored)
 
 
 class Experiment(ABC, Generic[R, T]):
-    """How the runs of one paper are made and recognized; `run_missing` does the rest.
+    """How to carry out the runs of one paper, and to recognize their results; `run_missing` does the rest.
 
     Attributes:
-        stored: the class of its results.
+        stored: the class of the results.
     """
 
     stored: type[T]
 
     @abstractmethod
     def constants(self, run: R) -> Json:
-        """Return what code and data fix for a run: with other constants it is another run."""
+        """Return what code and data fix for a run; a result with other constants is of another run."""
 
     @abstractmethod
     def measure(self, run: R, place: Path, show: Progress) -> T:
-        """Make a run.
+        """Carry out a run and return its result.
 
         Args:
-            run: what to do.
-            place: a folder for what is unfinished, which outlives an interruption.
-            show: told the progress of this run.
+            run: the run.
+            place: a folder for unfinished work, which survives an interruption.
+            show: called with the progress of this run.
         """
 
     def origin(self, run: R, seconds: float, *, network: bool = False) -> Json:
-        """Return what every result tells of its making: constants, seconds, versions and date."""
+        """Return the fields of every result: constants, seconds, versions and date."""
         date = datetime.now(UTC).isoformat(timespec="seconds")
         return {"constants": self.constants(run), "seconds": seconds, "versions": versions(network), "date": date}
 
     def check(self, result: T, path: Path) -> None:
-        """Refuse a stored result that this code would not make.
+        """Check that a stored result is one that this code would compute.
 
         Raises:
             InputError: it was made with other data or constants.
@@ -165,23 +165,23 @@ class Experiment(ABC, Generic[R, T]):
             raise InputError(f"{path} was made with other data or constants: name another folder, or remove it")
 
     def batch(self, run: R) -> object:
-        """Return what is equal for runs that are published together."""
+        """Return the key of a run's batch: neighboring runs with the same key are published together."""
         return run.seed
 
     def sentence(self, result: T) -> str:
-        """Return what is said of a finished run; nothing is said where this is empty."""
+        """Return what to tell about a finished run, or "" for nothing."""
         return ""
 
     def run_missing(self, runs: Sequence[R], folder: Path, **hooks: Unpack[Hooks]) -> list[T]:
-        """Make every run that has no file yet; commands that run at the same time on one folder share the work.
+        """Carry out every run that has no result yet; commands at work on the same folder share the runs.
 
         Args:
-            runs: what to run, in this order.
+            runs: the runs, in this order.
             folder: as `results_folder` returns it.
-            hooks: functions that are called meanwhile.
+            hooks: functions that are called during the runs.
 
         Returns:
-            All results in the folder, of other grids too.
+            All results in the folder, those of other grids included.
 
         Raises:
             InputError: the folder holds something else, or such a run with other constants. No run was started.
@@ -192,16 +192,16 @@ class Experiment(ABC, Generic[R, T]):
         for run in runs:
             self._existing(folder, run)
         made = False
-        for place, run in enumerate(runs):
-            made |= self._make(folder, run, say, partial(_part, show, place, len(runs)))
-            ends = place + 1 == len(runs) or self.batch(runs[place + 1]) != self.batch(run)
-            if publish is not None and made and ends:
+        for number, run in enumerate(runs):
+            made |= self._make(folder, run, say, partial(_part, show, number, len(runs)))
+            batch_ends = number + 1 == len(runs) or self.batch(runs[number + 1]) != self.batch(run)
+            if publish is not None and made and batch_ends:
                 publish(self.stored.all_in(folder))
                 made = False
         return self.stored.all_in(folder)
 
     def _existing(self, folder: Path, run: R) -> T | None:
-        """Return the result of a run that was made before, None where there is none."""
+        """Return the stored result of a run, or None."""
         path = path_of(folder, run)
         if not path.exists():
             return None
@@ -210,7 +210,7 @@ class Experiment(ABC, Generic[R, T]):
         return result
 
     def _make(self, folder: Path, run: R, say: Told, show: Progress) -> bool:
-        """Make a run unless it exists or another command is at it; return whether it was made."""
+        """Carry out a run unless its result exists or another command is at work on it; return whether it did."""
         show(run.title, 0.0)
         if (result := self._existing(folder, run)) is not None:
             if said := self.sentence(result):
@@ -221,7 +221,7 @@ class Experiment(ABC, Generic[R, T]):
             if not free:
                 say(f"{run.title}: left to the command that is at work on it")
                 return False
-            missing = self._existing(folder, run) is None  # it may have been made since
+            missing = self._existing(folder, run) is None  # another command may have finished it meanwhile
             if missing:
                 result = self.measure(run, place, show)
                 result.write(path_of(folder, run))
@@ -232,24 +232,24 @@ class Experiment(ABC, Generic[R, T]):
 
 
 def _silent(*_: object) -> None:
-    """Do nothing, where nobody listens."""
+    """Do nothing: the hook that is called if none is given."""
 
 
 def _part(show: Progress, done: int, count: int, text: str, share: float) -> None:
-    """Show the progress of one run as a share of all."""
+    """Show the progress of one run as a share of all runs."""
     show(text, (done + share) / count)
 
 
 def path_of(folder: Path, run: SeededRun) -> Path:
-    """Return where a run's file is, or will be."""
+    """Return the path of a run's result, whether it exists or not."""
     return folder / RUNS / f"{run.name}.json"
 
 
 def results_folder(out: str) -> Path:
-    """Return the folder of runs, made if need be.
+    """Return the folder of results; create it if it does not exist.
 
     Raises:
-        InputError: a file, a folder that holds other things only, or one that cannot be made.
+        InputError: it is a file, holds no results but other things, or cannot be created.
     """
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
@@ -264,7 +264,7 @@ def results_folder(out: str) -> Path:
 
 
 def write_files(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> list[str]:
-    """Write texts by the names of their files, each whole or not at all, over what was there; return the paths."""
+    """Write texts, given by file name, each whole or not at all; replace existing files and return the paths."""
     for name, text in texts.items():
         with atomic_write(Path(folder) / name, overwrite=True) as hidden:
             hidden.write_text(text, encoding="utf-8")
@@ -272,7 +272,7 @@ def write_files(folder: str | os.PathLike[str], texts: Mapping[str, str]) -> lis
 
 
 def markdown_table(heads: Sequence[str], alignment: str, rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """Yield the lines of a Markdown table; each letter of the alignment is l or r, for a column."""
+    """Yield the lines of a Markdown table; `alignment` has a letter for each column, l for left or r for right."""
     yield "|" + "".join(f" {head} |" if head else " |" for head in heads)
     yield "|" + "".join("---|" if letter == "l" else "---:|" for letter in alignment)
     for row in rows:
@@ -280,15 +280,15 @@ def markdown_table(heads: Sequence[str], alignment: str, rows: Iterable[Sequence
 
 
 def listed(text: str, option: str, kind: Callable[[str], Any] = str) -> list[Any]:
-    """Return the values of a text with commas.
+    """Return the values in a text that separates them with commas.
 
     Args:
-        text: as it is written on a command line.
-        option: its name, for messages.
-        kind: makes a value of each part.
+        text: the text on the command line.
+        option: the name of the option, for messages.
+        kind: converts each part to a value.
 
     Raises:
-        InputError: a part is empty or no such value, or a value stands twice.
+        InputError: a part is empty or cannot be converted, or a value is repeated.
     """
     parts = [part.strip() for part in text.split(",")]
     try:
@@ -303,10 +303,10 @@ def listed(text: str, option: str, kind: Callable[[str], Any] = str) -> list[Any
 
 
 def check_seeds(seeds: int) -> None:
-    """Refuse less than one seed.
+    """Check the number of seeds.
 
     Raises:
-        InputError: that.
+        InputError: it is less than 1.
     """
     if seeds < 1:
         raise InputError("--seeds must be at least 1")
@@ -314,7 +314,10 @@ def check_seeds(seeds: int) -> None:
 
 @contextmanager
 def claimed(place: Path) -> Iterator[bool]:
-    """Hold the folder of a run; the claim goes with the process, however that ends. False where another holds it."""
+    """Lock the folder of a run, and yield whether that worked: False if another process holds it.
+
+    The lock ends with the process, however that ends.
+    """
     while True:
         place.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # another command removed the parent meanwhile
@@ -330,15 +333,15 @@ def claimed(place: Path) -> Iterator[bool]:
 
 
 def timed(measure: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what is found, and the seconds of wall-clock time that it took."""
+    """Return what `measure` returns, and the wall-clock time that it took, in seconds."""
     start = time.perf_counter()
     found = measure()
     return found, round(time.perf_counter() - start, 2)
 
 
 def hardware() -> Json:
-    """Return what seconds depend on: processor, cores, accelerator."""
-    allowed = getattr(os, "sched_getaffinity", None)  # which some systems do not have
+    """Return the hardware that run times depend on: processor, cores, accelerator."""
+    allowed = getattr(os, "sched_getaffinity", None)  # missing on some systems
     found: Json = {"processor": _processor(), "cores": len(allowed(0)) if allowed else os.cpu_count()}
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -348,7 +351,7 @@ def hardware() -> Json:
 
 
 def _processor() -> str:
-    """Return the processor's name as far as the system tells it."""
+    """Return the name of the processor as the system gives it."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -357,7 +360,7 @@ def _processor() -> str:
 
 
 def versions(network: bool) -> dict[str, str]:
-    """Return the versions of Python and of the packages that took part, torch among them for a network."""
+    """Return the versions of Python and of the packages in use; of torch only for a network."""
     found = {"python": platform.python_version()}
     for package in ("labeldp", "numpy", "scikit-learn", *(["torch"] if network else [])):
         try:

@@ -1,4 +1,4 @@
-"""A fit that was asked for: everything is read and checked, and nothing is charged yet."""
+"""A requested fit: its settings and files are read and checked, and nothing is charged yet."""
 
 import hashlib
 import json
@@ -29,21 +29,21 @@ from labeldp.workflows.fit.registry import recipe_of
 from labeldp.workflows.fit.settings import FitSettings
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
-"""Names of single files that are neither a table nor a source of images; any other name is read as its content says."""
+"""Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
 
 
 @dataclass(frozen=True)
 class FitJob:
-    """A fit that was asked for, with everything read and nothing charged.
+    """A requested fit, with everything read and nothing charged.
 
     Args:
         recipe: how the model is learned.
-        file: name of the data file, without its folder.
-        command: all that identifies the fit. That test labels are public does not.
+        file: the name of the data file, without its folder.
+        command: the command line that identifies the fit; it does not say that test labels are public.
         rows: the private rows.
-        public: a test file, or None.
-        account: the ledger to charge.
-        init: the first weights of a network, or None.
+        public: the rows of a test file, or None.
+        account: the dataset of the ledger to charge.
+        init: a network whose weights the training starts from, or None.
     """
 
     recipe: Recipe
@@ -59,7 +59,7 @@ class FitJob:
         """Read and check the settings, then the files.
 
         Raises:
-            InputError, LedgerError: what is wrong; nothing was charged.
+            InputError, LedgerError: a setting, a file or the ledger cannot be used; nothing was charged.
         """
         path = Path(data)
         if not path.exists():
@@ -78,7 +78,7 @@ class FitJob:
         job = cls(recipe, path.name, command, rows, public, account, init)._as_charged()
         recipe.check(rows, job.context)
         if rows.index and not job.charged():
-            # Once the index of pandas was a feature: a fit that was charged so is found again.
+            # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.
             rows, public = _read_files(data, settings, test, index=True)
             older = replace(job, rows=rows, public=public)
             if older.charged():
@@ -100,7 +100,7 @@ class FitJob:
 
     @property
     def settings(self) -> FitSettings:
-        """What was asked for."""
+        """The settings of the fit."""
         return self.recipe.settings
 
     @property
@@ -115,9 +115,9 @@ class FitJob:
 
     @property
     def request(self) -> str:
-        """A digest of all that is asked for and public: settings, files' names, features, the test file, the sampler.
+        """A digest of the public part of the request: settings, file names, features, the test file, the sampler.
 
-        With another sampler the ledger would not find the releases again, and would charge them.
+        The sampler is in it because, with another one, the ledger would not find the releases, and charge new ones.
         """
         test = "" if self.public is None else self.public.digest()
         mechanism = evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()
@@ -125,7 +125,7 @@ class FitJob:
 
     @cached_property
     def curator(self) -> Curator:
-        """The curator of the private labels: the ledger remembers their domain before they are compared with it."""
+        """The curator of the private labels; the ledger records their domain before they are compared with it."""
         return Curator.of_codes(
             lambda: self.rows.codes,
             domain=self.settings.domain,
@@ -135,21 +135,24 @@ class FitJob:
         )
 
     def charged(self) -> dict[str, Charge]:
-        """Return what was charged so far of this very run, by stage; labels in one release may be another run's."""
+        """Return the charges so far of this run's steps, by step.
+
+        A step that names its mechanism may share the charge of another run.
+        """
         entries = [entry for entry in self.account.entries if entry.revision == self.account.revision]
-        named = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
-        found = {step: charge for (run, _, step), charge in named if run == self.run}
+        charges = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
+        found = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step in self.recipe.steps(len(self.rows.features)):
-            same = [charge for _, charge in named if not charge.path and charge.mechanism == step.mechanism]
+            same = [charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism]
             if same:
                 found[step.name] = same[0]
         return found
 
     def require_budget(self) -> None:
-        """Refuse a fit whose later stages the budget would not admit, before the next of them is charged.
+        """Check that the budget admits all steps that are left, before the next of them is charged.
 
         Raises:
-            BudgetExceeded: what is left of the fit, and of the budget.
+            BudgetExceeded: it does not; nothing was charged.
         """
         budget, charges = self.account.budget, self.account.charges
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
@@ -162,19 +165,19 @@ class FitJob:
                 f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
                 f"delta = {decimal_text(self.settings.delta)}"
             )
-        spent, come = (rounded_up_text(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
+        spent, after = (rounded_up_text(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
         raise BudgetExceeded(
             f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "
-            f"this fit would bring it to epsilon = {come} at that delta"
+            f"this fit would bring it to epsilon = {after} at that delta"
         )
 
-    def learn(self, told: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
-        """Release labels and train; call `told` with step, number of records and mechanism of each release.
+    def learn(self, on_release: Callable[[str, int, Mechanism], None], context: TrainingContext) -> Release[Model]:
+        """Release labels and train; call `on_release` with step, number of records and mechanism of each release.
 
         Returns:
             The model; its certificate says that the labels of the test file are public, if there is one.
         """
-        watched = WatchedCurator(self.curator, told, self.charged())
+        watched = WatchedCurator(self.curator, on_release, self.charged())
         release = self.recipe.learn(self.rows, watched, rng=self.account.randomness, context=context)
         if self.public is None:
             return release
@@ -185,7 +188,7 @@ class FitJob:
 def _read_files(
     data: str, settings: FitSettings, test: str | None, *, index: bool = False
 ) -> tuple[Rows, PublicRows | None]:
-    """Return the private rows, and the public ones of a test file; see `PrivateRows.read`."""
+    """Return the private rows, and the public ones of a test file or None; see `PrivateRows.read` for `index`."""
     if names_images(data):
         images = ImageRows.read(data, settings)
         return images, None if test is None else public_images(test, data, settings, images)

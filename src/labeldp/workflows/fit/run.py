@@ -28,7 +28,7 @@ from labeldp.workflows.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.workflows.fit.summary import FitSummary, Stage
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of the work that is done."""
+"""Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
 
 Render = Callable[[FitSummary], str]
 """Turns a summary into a report."""
@@ -49,17 +49,17 @@ def fit_file(
     """Learn a model from a file, and write model, certificate and report into a new directory.
 
     Everything is read and checked before the first label is used. The same fit again costs nothing and
-    finishes what was interrupted: the released labels are in the ledger. A directory that holds this very fit
-    already is left as it is.
+    finishes what was interrupted: the released labels are in the ledger. If the directory already holds this fit, it
+    stays as it is.
 
     Args:
-        data: CSV, CSV.gz or Parquet; or images, as `open_images` reads them: of a source with a test part, the rest.
-        settings: what to do.
-        ledger: the ledger file to charge; made if it is not there.
+        data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part.
+        settings: the columns, the model and its privacy parameters.
+        ledger: the ledger file to charge; created if it does not exist.
         out: a directory that does not exist, is empty, or holds what this call once wrote.
-        test: a file with the same columns whose labels are public, of other records, to measure the model on; of
-            images the test part of a source, which may be `data`, or all of one without.
-        test_labels_are_public: must be said beside `test`: what the report says of it has no noise, and is not charged.
+        test: a file of other records with the same columns and public labels, to measure the model on. For images a
+            source, which may be `data`: its test part, or all of it if it has none.
+        test_labels_are_public: must be True with `test`: results on its labels have no noise and are not charged.
         render: turns the summary into the report, such as `labeldp.report.render_report`; without it none is written.
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
@@ -90,13 +90,13 @@ def fit_file(
             _note_what_is_new(job, ledger, note)
         stages: list[Stage] = []
 
-        def told(step: str, records: int, mechanism: Mechanism) -> None:
+        def on_release(step: str, records: int, mechanism: Mechanism) -> None:
             stages.append(Stage.of(step, records, mechanism))
 
         show("learning", 0.1)
         with checkpoint_folder(out, job.request, wanted=job.recipe.resumable) as checkpoints:
             context = replace(job.context, checkpoints=checkpoints, show=lambda text, done: show(text, 0.1 + done / 2))
-            release = job.learn(told, context)
+            release = job.learn(on_release, context)
         show("evaluating", 0.6)
         summary = summarize(job, release, tuple(stages), show)
         digest = certificate_digest(release.certificate.to_json())
@@ -110,11 +110,11 @@ def fit_file(
 
 
 def existing_result(job: FitJob, folder: Path) -> FitSummary:
-    """Return the summary in `folder` if this same fit wrote it; nothing is charged.
+    """Return the summary in `folder` if this same fit wrote it; charge nothing.
 
     Raises:
-        InputError: something else is in the folder, or it was changed.
-        LedgerError: the labels changed since.
+        InputError: the folder holds something else, or was changed.
+        LedgerError: the labels have changed since.
     """
     refusal = InputError(f"the directory {folder} is not empty; choose another name or remove it first")
     try:
@@ -130,7 +130,7 @@ def existing_result(job: FitJob, folder: Path) -> FitSummary:
 
 
 def _note_what_is_new(job: FitJob, ledger: str, note: Callable[[str], None]) -> None:
-    """Say that a budget was made, and what became of the index that pandas wrote into the file."""
+    """Tell the user of a new budget, and whether an index that pandas wrote into the file is a feature."""
     if job.account.is_new:
         dataset, budget = job.settings.dataset, job.account.budget
         note(f"{dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
@@ -147,8 +147,8 @@ def checkpoint_folder(out: str, request: str, *, wanted: bool) -> Iterator[Path 
 
     Args:
         out: the directory that the fit will write.
-        request: a digest of what is asked for.
-        wanted: whether there is anything to keep; None is yielded if not.
+        request: a digest of the request; see `FitJob.request`.
+        wanted: whether the fit keeps checkpoints; if not, None is yielded.
 
     Raises:
         InputError: the folder holds another fit's checkpoints, or something else.
