@@ -36,22 +36,22 @@ PRIVATE_TEST = "--test: the test file holds private records: the labels of {} mu
 OUTSIDE_TEST = "--test: labels of {} must lie in the declared domain {}"
 
 DISTINCT_SHARE = 0.95
-"""Of records of which so many differ from all others, one that occurs twice is the same record."""
+"""If at least this share of the records are distinct, equal rows of two files are taken for the same record."""
 
 
 @dataclass(frozen=True)
 class PrivateRows:
-    """The private file, in the order of its record ids where it has some.
+    """The private file, sorted by record id if it has ids.
 
     Args:
-        columns: the feature columns that were asked for.
-        encoder: of those that are used.
-        features: shape (n, d).
+        columns: the requested feature columns.
+        encoder: the encoder of the feature columns in use.
+        features: the encoded features, shape (n, d).
         ids: record ids, or None for row numbers.
-        labels: the private ones, shape (n,), in one column.
-        domain: what they can be.
-        index: the columns that pandas wrote for an index, where no features are named.
-        keeps_index: whether they are features all the same.
+        labels: the private labels, a table of n rows and one column.
+        domain: the declared domain of the labels.
+        index: the columns that pandas wrote for an index; empty if features are named.
+        keeps_index: whether these columns are features all the same.
     """
 
     columns: tuple[str, ...]
@@ -65,24 +65,24 @@ class PrivateRows:
 
     @cached_property
     def codes(self) -> NDArray[Any]:
-        """The codes of the private labels, shape (n,): who asks first compares them with the domain.
+        """The codes of the private labels, shape (n,); the first access compares the labels with the domain.
 
         Raises:
-            DomainError: a label is missing or outside of it.
+            DomainError: a label is missing or outside of the domain.
         """
         return codes_in(self.labels, self.labels.column_names[0], self.domain)
 
     @classmethod
     def read(cls, data: str, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
-        """Read a whole file and check all but the labels: what is wrong is refused here, and nothing was charged.
+        """Read a whole file and check everything but the labels, before anything is charged.
 
         Args:
             data: the file.
-            settings: what columns are asked for.
-            index: take the index of a pandas data frame for a feature where no features are named, as was done once.
+            settings: the names of the columns.
+            index: use the index of a pandas data frame as a feature if no features are named, as earlier versions did.
 
         Raises:
-            InputError: a column or an id is not as it should be.
+            InputError: a column or an id cannot be used.
         """
         table = open_table(data)
         columns = _feature_columns(table, settings)
@@ -107,7 +107,7 @@ class PrivateRows:
         return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
 
     def representation(self) -> "TableMap":
-        """Return what makes linear features of such rows."""
+        """Return the transformer that makes linear features of such rows."""
         from labeldp.learners import TableMap
 
         return TableMap(categorical=self.encoder.categorical)
@@ -122,7 +122,7 @@ class PublicRows:
     labels: NDArray[Any]
 
     def digest(self) -> str:
-        """Return what tells this file from another one of the same name."""
+        """Return a digest of the content, which differs for another file of the same name."""
         return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
 
 
@@ -159,10 +159,10 @@ def codes_in(content: pa.Table, label: str, domain: Domain) -> NDArray[Any]:
 
 
 def same_rows(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Return whether an array holds the records of another, in whatever order, or some of them.
+    """Return whether an array holds the records of another, in any order, or some of them.
 
-    How often rows occur counts where most are alike anyway. Where hardly any are, one row in a hundred that occurs in
-    both tells: by chance it would not.
+    It does if the two have the same rows; if most of the other's rows are repeated, each must also occur as often. If
+    nearly all rows of the other are distinct, one row in a hundred that occurs in both is enough: it is no chance.
     """
     first, second = Counter(_row_digests(one)), Counter(_row_digests(other))
     if first == second or (2 * len(second) > len(other) and first.keys() == second.keys()):

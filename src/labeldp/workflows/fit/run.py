@@ -138,7 +138,7 @@ def _note_what_is_new(job: FitJob, ledger: str, note: Callable[[str], None]) -> 
     if names and job.rows.keeps_index:
         note(f"the index of a pandas data frame, {names}, is a feature of this fit, as it was charged before")
     elif names:
-        note(f"left out {names}: the index of a pandas data frame is no feature; --features takes it where it is named")
+        note(f"left out {names}: the index of a pandas data frame is no feature; name it in --features to use it")
 
 
 @contextmanager
