@@ -18,6 +18,7 @@ from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.workflows.fit.bundle import Bundle
+from labeldp.workflows.fit.data import PrivateRows
 from labeldp.workflows.fit.recipe import StageRecipe
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
@@ -254,9 +255,7 @@ def test_labels_that_an_earlier_version_released_are_used_and_not_charged_again(
     )
     fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", *options)
     with monkeypatch.context() as older:
-        older.setattr(StageRecipe, "first_response", lambda self, epsilon: plain(epsilon))
-        older.setattr("labeldp.workflows.fit.local.first_response", lambda domain, epsilon, response: plain(epsilon))
-        older.setattr("labeldp.learners.multistage.first_response", lambda domain, epsilon, **asked: plain(epsilon))
+        answer_plainly(older)
         assert labeldp(*fit, "--out", "first").status == 0
     before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
     again = labeldp(*fit, "--out", "again")
@@ -267,9 +266,52 @@ def test_labels_that_an_earlier_version_released_are_used_and_not_charged_again(
     assert new.status == 1 and "budget" in new.err  # another state of the labels is another charge
 
 
+def answer_plainly(older: pytest.MonkeyPatch) -> None:
+    """Let records of which nothing is known be answered as version 0.1 did."""
+    older.setattr(StageRecipe, "first_response", lambda self, epsilon: plain(epsilon))
+    older.setattr("labeldp.workflows.fit.local.first_response", lambda domain, epsilon, response: plain(epsilon))
+    older.setattr("labeldp.learners.multistage.first_response", lambda domain, epsilon, **asked: plain(epsilon))
+
+
 def plain(epsilon: float) -> RandomizedResponse:
     """What version 0.1 answered records with."""
     return RandomizedResponse(domain=Classes(tuple("01234")), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("options", [(), STAGES], ids=["one stage", "two stages"])
+def test_a_release_with_an_index_and_by_an_earlier_version_is_found(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Earlier versions took the index of pandas for a feature, and randomized response where partitions tell more."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 5, 300)
+    table = pd.DataFrame({"x": kinds + rng.normal(size=300), "y": rng.normal(size=300), "kind": kinds})
+    table.sample(frac=1, random_state=0).to_parquet(people / "kinds.parquet")
+    fit = ("fit", "kinds.parquet", *KINDS, "--model", "logistic", *options)
+    read = PrivateRows.read
+    with monkeypatch.context() as older:
+        answer_plainly(older)
+        older.setattr(PrivateRows, "read", lambda data, settings, *, index=False: read(data, settings, index=True))
+        assert labeldp(*fit, "--out", "first").status == 0
+    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
+    again = labeldp(*fit, "--out", "again")
+    assert again.status == 0, again.err
+    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
+
+
+@pytest.mark.parametrize("options", [STAGES, PRIOR], ids=["two stages", "a prior"])
+def test_the_report_says_which_records_were_answered_by_groups(
+    labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
+) -> None:
+    """Records with a prior are answered by one class, and the report said that all were answered by groups."""
+    kinds = np.arange(300) % 5
+    pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
+    done = labeldp("fit", "kinds.csv", *KINDS, "--model", "logistic", *options, "--out", "model")
+    assert done.status == 0, done.err
+    published = json.loads((people / "model" / "summary.json").read_text())["published"]
+    [said] = [each for each in published if "groups of classes was released" in each]
+    assert said.startswith("A label was released as it is with a probability of")
+    assert "Of each record of which nothing was known one of" in said
 
 
 def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import chi2
 
 import labeldp as ldp
+from labeldp.learners import first_response
 from labeldp.mechanisms import Classes, PartitionResponse, RandomizedResponse, SubsetResponse, debias
 from labeldp.mechanisms.partition import public_ids
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
@@ -213,6 +214,8 @@ def test_draws_of_subsets_follow_their_weights_word_by_word() -> None:
     ("arguments", "sentence"),
     [
         ({"domain": ldp.Interval(0, 1)}, "domain must be Classes"),
+        ({"domain": Classes(65_537), "groups": 3}, "domain must have at most 65,536 classes"),
+        ({"domain": Classes(65_537)}, "domain must have at most 65,536 classes"),
         ({"groups": 1}, "groups must be an integer from 2 to 10"),
         ({"groups": 11}, "groups must be an integer from 2 to 10"),
         ({"groups": True}, "groups must be an integer from 2 to 10"),
@@ -239,6 +242,21 @@ def test_bad_subsets_and_answers_are_refused() -> None:
             debias(ten(), noisy)
     with pytest.raises(InputError, match="ids must be one integer"):
         public_ids(["a"], 2)
+
+
+def test_the_largest_partition_has_as_many_groups_as_asked_for() -> None:
+    """With a class more, the order of the classes would not hold them all, and some would be in no group."""
+    mechanism = ten(domain=Classes(65_536), groups=3)
+    assert np.bincount(mechanism.partition(None, 1)[0]).tolist() == [21_846, 21_845, 21_845]
+    assert isinstance(first_response(Classes(65_537), 1.0), RandomizedResponse)
+
+
+def test_a_subset_of_one_class_of_two_is_drawn_at_any_epsilon() -> None:
+    """From epsilon = 45 on the truth has all words but one, and a weight of one more would have 65 bits."""
+    for epsilon in (44.0, 45.0, 800.0):
+        mechanism = SubsetResponse(domain=Classes(2), epsilon=epsilon)
+        answers = mechanism.randomize(np.array([0, 1, 1]), rng=np.random.default_rng(0))
+        assert mechanism.named(answers).argmax(axis=1).tolist() == [0, 1, 1]
 
 
 def test_another_epsilon_keeps_partition_and_seed() -> None:

@@ -36,6 +36,8 @@ def partition_bits(classes: int, epsilon: Any, groups: int) -> float:
 def best_groups(classes: int, epsilon: Any) -> int:
     """Return the number of groups whose answers carry most bits; the number of classes where that carries as much.
 
+    It is the number of classes, too, where they are more than the 65,536 that partitions take.
+
     Args:
         classes: K, at least 2.
         epsilon: privacy parameter, positive.
@@ -47,6 +49,8 @@ def best_groups(classes: int, epsilon: Any) -> int:
         >>> [best_groups(10, epsilon) for epsilon in (0.5, 1, 2, 3)]
         [2, 3, 5, 10]
     """
+    if isinstance(classes, int | np.integer) and classes > MAX_CLASSES:
+        return int(classes)
     _check(classes, classes)
     groups = np.arange(2, classes + 1)
     bits = _partition_bits(classes, float(positive_epsilon(epsilon)), groups)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, words_for
 from labeldp.mechanisms.domains import Codes
-from labeldp.mechanisms.information import best_groups, best_size, partition_bits
+from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, partition_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
 from labeldp.privacy import (
     BLOCK,
@@ -81,6 +81,8 @@ class PartitionResponse(SetMechanism):
         super().__post_init__()
         require_classes(self.domain)
         classes = self.domain.size
+        if classes > MAX_CLASSES:  # the order of the classes has 16 bits for each
+            raise InputError(f"must have at most {MAX_CLASSES:,} classes", argument="domain")
         groups = best_groups(classes, self.epsilon) if self.groups == "best" else self.groups
         if isinstance(groups, bool) or not isinstance(groups, int | np.integer) or not 2 <= groups <= classes:
             raise InputError(f'groups must be an integer from 2 to {classes}, the number of classes, or "best"')
@@ -368,8 +370,9 @@ class SubsetResponse(SetMechanism):
         rank = (words[outside] // np.uint64(lie)).astype(np.intp)
         sets[outside] = self._others[0][rank] + (self._others[0][rank] >= labels[outside, None])
         left = words[~outside] - np.uint64(self._sets_without * lie)
-        heavy = left < np.uint64(more * (keep + 1))
-        rank = np.where(heavy, left // np.uint64(keep + 1), (left - np.uint64(more)) // np.uint64(keep)).astype(np.intp)
+        most = keep + bool(more)  # below 2**64 also where one answer has nearly all words
+        heavy = left < np.uint64(more * most)
+        rank = np.where(heavy, left // np.uint64(most), (left - np.uint64(more)) // np.uint64(keep)).astype(np.intp)
         others = self._others[1][rank]
         sets[~outside, :1] = labels[~outside, None]
         sets[~outside, 1:] = others + (others >= labels[~outside, None])

@@ -80,7 +80,7 @@ class FitJob:
         if rows.index and not job.charged():
             # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.
             rows, public = _read_files(data, settings, test, index=True)
-            older = replace(job, rows=rows, public=public)
+            older = replace(job, rows=rows, public=public)._as_charged()
             if older.charged():
                 return older
         return job

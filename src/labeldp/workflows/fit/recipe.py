@@ -17,7 +17,7 @@ from labeldp.learners import (
     first_response,
     fit_multistage,
 )
-from labeldp.mechanisms import Classes, FiniteMechanism
+from labeldp.mechanisms import Classes, FiniteMechanism, RandomizedResponse
 from labeldp.privacy import (
     Charge,
     CuratorLike,
@@ -224,9 +224,15 @@ class StageRecipe(Recipe):
         return "one stage" if self.settings.stages == 1 else f"{self.settings.stages} stages"
 
     def describe_noise(self, records: int) -> str:
-        """Return the chance that a released label is the true one."""
+        """Return the chance that a released label is the true one, or its group of classes."""
         epsilon = prior_shares(self.settings, records)[1]
-        return self.first_response(epsilon).describe_noise()
+        first = self.first_response(epsilon)
+        if isinstance(first, RandomizedResponse) or (self.settings.stages == 1 and self.settings.prior == "none"):
+            return first.describe_noise()
+        # All other records are answered by a class that a prior says is likely.
+        classes = RandomizedResponse(domain=first.domain, epsilon=epsilon).describe_noise()
+        groups = first.describe_noise().replace("Of each record", "Of each record of which nothing was known", 1)
+        return f"{classes} {groups}"
 
     def first_response(self, epsilon: float) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""
