@@ -1,6 +1,7 @@
 """Head, network and noisy labels together: what they cost, and that each step is there."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
-from labeldp.learners import PatchFilters
+from labeldp.learners import PatchFilters, fit_linear
 from labeldp.networks import Recipe, best, fit_best, shares, steps
 from labeldp.networks.best import Blend, Joint, Remembered
 
@@ -52,6 +53,22 @@ def test_all_steps_together_cost_what_was_asked_for(
     assert list(seen) == ["head", "distilled", "second head", "student"]
     assert all(model.certificate.entries for model in seen.values())
     assert np.mean(release.value.predict(test[0]) == test[1]) > 0.85
+
+
+def test_the_first_head_is_that_of_earlier_ledgers(training: Images) -> None:
+    """Rows of the second round follow from it: with another head, a fit that was charged would be charged again."""
+    images, labels = training
+    heads: list[Any] = []
+
+    def kept(head: Any) -> Any:
+        heads.append(head)
+        return head.map(lambda model: model.estimator.representation)
+
+    given: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "representation": FILTERS}
+    fit_linear(images, curator(labels), **given, rng=np.random.default_rng(0), refine=(kept,), link="identity")
+    fit_best(images, curator(labels), **given, rng=np.random.default_rng(0), told=lambda _, head: heads.append(head))
+    first, same = (head.value.predict_proba(images) for head in heads[:2])
+    assert np.array_equal(first, same)
 
 
 def test_an_evaluation_part_is_not_learnt_from(training: Images) -> None:

@@ -197,9 +197,10 @@ class _Fit:
             self.told("distilled", self.modelled(head, nets[0]))
             return head.map(lambda model: Joint.of((model.estimator.representation, nets[0]), self.features))
 
+        # Version 0.1 knew least squares alone: other heads give the second round other rows, and so another charge.
         head = fit_linear(
             self.features[rows], curator, epsilon=head_epsilon, delta=self.delta, rng=self.rng,
-            representation=self.representation, refine=(refine,),
+            representation=self.representation, refine=(refine,), link="identity",
         )  # fmt: skip
         self.told("second head", head)
         if not rest:
