@@ -164,8 +164,8 @@ def check_values(version: str, name: str, folder: Path, run: Callable[..., Any],
         assert err.startswith("Error: ") and err.count("\n") == 1
         return
     assert status == 0, err
-    if fitted and (entry["sums"] or not (same and bits() == expected["bits"])):
-        return  # another version, library or machine learns another model from the same released sums or labels
+    if fitted and not (same and bits() == expected["bits"]):
+        return  # another library, or machine, learns another model from the same released labels
     predicted = open_table(folder / "predicted.csv").read().to_pydict()
     assert list(predicted) == list(entry["predicted"])
     for column, values in entry["predicted"].items():
@@ -198,8 +198,12 @@ def test_what_a_command_wrote_stands(version: str, name: str, tmp_path: Path, ru
 
 
 @pytest.mark.parametrize(("version", "name"), FINISHED)
-def test_the_same_command_again_costs_nothing(version: str, name: str, tmp_path: Path, run: Callable[..., Any]) -> None:
+def test_the_same_command_again_costs_nothing(
+    version: str, name: str, tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the output stands it is left; where it is gone it is made again, with the same released values."""
+    # Version 0.1 read its sums by least squares: with that link the same sums give the same predictions.
+    monkeypatch.setattr("labeldp.learners.linear._link", lambda link, domain: "identity")
     folder, entry = unpacked(version, tmp_path), VERSIONS[version]["commands"][name]
     before = spent(folder)
     place = folder / entry["out"]

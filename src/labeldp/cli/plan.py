@@ -50,7 +50,7 @@ Examples:
 def plan(
     data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **asked: Any
 ) -> None:
-    """What to expect of so many records and epsilon, before any data is touched.
+    """Return what to expect for a number of records and an epsilon, before any data is read.
 
     For each promise: how many times more records it needs than no privacy, how noisy the answer of a cell is, which
     learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet

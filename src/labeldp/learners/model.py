@@ -89,7 +89,7 @@ def fit_and_evaluate(
     model, predicted = learn(training, held)
     release = kept.release(response, rng=rng, step="evaluation")
     seen = evaluate(release, predicted, HELD_OUT, np.flatnonzero(held))
-    return gather([model, release], lambda learnt, _: replace(learnt, evaluation=seen))
+    return gather([model, release], lambda model, _: replace(model, evaluation=seen))
 
 
 def check_evaluation(share: Any) -> None:

@@ -171,7 +171,7 @@ def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[
     """Return a model whose certificate also covers the first weights of its classifier."""
     first = getattr(classifier, "init", None) if is_noise_aware(classifier) else None
     if isinstance(first, Release):
-        return gather([model, first], lambda learnt, _: learnt)
+        return gather([model, first], lambda model, _: model)
     if not isinstance(first, Public):
         return model
     condition = f"the first weights do not depend on the private labels ({first.why})"

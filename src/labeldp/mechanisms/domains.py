@@ -198,7 +198,7 @@ class Classes(Domain):
         return _unique((value, code) for value, code in valued if value is not None)
 
     def _alike(self, label: Any) -> int | None:
-        """Return the code of a label that is no name as it stands: by its text in a file, or else by its value."""
+        """Return the code of a label that is not itself a name: by its text in a file, else by its value."""
         text = _text(label)
         if text is None or text in self._texts:
             return self._texts.get(text or "")

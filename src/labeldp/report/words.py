@@ -12,7 +12,7 @@ from labeldp.workflows import BudgetUse, Estimated, Numbers, format_number
 MINUS = "\N{MINUS SIGN}"
 
 _DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-"""Characters that reorder the text around them: with one, a name could change the sentence that it stands in."""
+"""Characters that reorder the text around them, so that a name could change the sentence it appears in."""
 
 
 def visible(text: str) -> str:

@@ -155,7 +155,7 @@ SECRET = 0.87654321
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from([8, 16]))
 def test_the_nearest_level(losses: list[float], bits: int) -> None:
-    """A loss becomes a level that is nearest to it."""
+    """A loss becomes its nearest level."""
     [levels] = quantize(losses, bits).astype(int)
     most = 2**bits - 1
     assert np.all(np.abs(levels / most - losses) <= (0.5 + 1e-10) / most)
@@ -253,7 +253,7 @@ BAD = {
 
 @pytest.mark.parametrize(("losses", "words"), BAD.values(), ids=BAD.keys())
 def test_what_is_no_loss_is_refused_without_a_word_about_it(losses: object, words: str) -> None:
-    """An error shows no loss and not where it stands."""
+    """An error shows neither a loss nor its position."""
     with pytest.raises(InputError) as refused:
         quantize(losses, experts=2)
     assert str(refused.value) == words

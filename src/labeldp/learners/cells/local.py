@@ -34,7 +34,7 @@ FOLDS = 5
 
 
 def cell_counts(records: int) -> list[int]:
-    """Return the numbers of cells worth trying for so many records."""
+    """Return the numbers of cells to try for a given number of records."""
     return sorted({max(records // size, 1) for size in RECORDS_IN_CELL})
 
 

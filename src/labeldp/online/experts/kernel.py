@@ -105,7 +105,7 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Losse
     Returns:
         Unsigned integers, shape (rounds, experts); in canonical CSR format where losses were sparse.
 
-    Guarantee: a loss becomes a level that is nearest to it; an error shows no loss and not where it stands.
+    Guarantee: a loss becomes its nearest level; an error shows neither a loss nor its position.
 
     Raises:
         InputError: losses are no numbers, have another shape, are missing or lie outside [0, 1]. Give integers that

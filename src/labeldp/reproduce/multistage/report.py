@@ -194,8 +194,8 @@ def _figure(name: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
 
 def _staged(name: str, main: list[Result], test: Axis) -> Iterator[tuple[str, str]]:
     """Yield learning curves, and what candidate sets say of the stage before."""
-    if learnt := [each for each in main if each.curve]:
-        panels = [_curves(found) for found in by(learnt, method_of)]
+    if curves := [each for each in main if each.curve]:
+        panels = [_curves(found) for found in by(curves, method_of)]
         yield f"{name}-learning", lines(f"Learning curves of {name}: loss on released labels by epoch.", panels)
     if staged := [each for each in main if each.candidates is not None]:
         mean = Axis("mean k*, classes that an answer may take")
