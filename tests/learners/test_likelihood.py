@@ -126,6 +126,16 @@ def test_both_links_release_the_same_sums() -> None:
     assert published[0].mechanism == published[1].mechanism
 
 
+def test_classes_are_learned_under_a_softmax_unless_told_otherwise() -> None:
+    found = {}
+    for link in (None, "softmax", "identity"):
+        curator = ldp.Curator(LABELS, domain=ldp.Classes(3), budget=ldp.Budget(epsilon=8, delta=1e-6))
+        model = ldp.fit_linear(ROWS, curator, epsilon=8, delta=1e-6, link=link, rng=np.random.default_rng(0))
+        found[link] = model.value.predict_proba(ROWS)
+    np.testing.assert_array_equal(found[None], found["softmax"])
+    assert np.abs(found[None] - found["identity"]).max() > 1e-3
+
+
 def test_a_link_that_does_not_go_with_the_labels_is_refused_before_a_charge() -> None:
     curator = ldp.Curator(np.linspace(0, 1, 40), domain=ldp.Interval(0, 1), budget=ldp.Budget(epsilon=1, delta=1e-6))
     for link, sentence in (("softmax", 'link must be "identity" for numbers'), ("logit", "link must be")):
