@@ -37,6 +37,7 @@ CASES: dict[str, Any] = {
     "PatchFilters": labeled.PatchFilters(),
     "RandomFourier": learners.RandomFourier(components=5),
     "ScatterFilters": labeled.ScatterFilters(),
+    "SoftmaxClassifier": learners.SoftmaxClassifier(learners.TableMap(trees=5)),
     "TableMap": learners.TableMap(trees=5),
     "TreePartition": learners.TreePartition(DecisionTreeRegressor(max_depth=2, random_state=0)),
 }
@@ -71,6 +72,7 @@ FAILURES["NoisyLabelClassifier"] = {
 }
 
 NOT_ESTIMATORS = {
+    "CorrectedClassifier": "holds two fitted classifiers, and has no `fit`",
     "ImageMap": "takes images that hold patches of 6 pixels a side; the two maps that it joins are checked",
     "Model": "holds an estimator, which is checked",
     "Blocks": "a protocol",

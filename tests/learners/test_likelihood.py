@@ -142,3 +142,12 @@ def test_a_link_that_does_not_go_with_the_labels_is_refused_before_a_charge() ->
         with pytest.raises(ldp.InputError, match=sentence):
             ldp.fit_linear(ROWS, curator, epsilon=1, delta=1e-6, link=link, rng=np.random.default_rng(0))  # type: ignore[arg-type]
     assert not curator.ledger.charges
+
+
+def test_soft_labels_are_learned_by_their_cross_entropy() -> None:
+    options: dict[str, Any] = {"start": np.zeros((3, 3)), "precision": np.ones(3), "steps": 500}
+    hard = [fit_softmax(ROWS, **options, **each) for each in ({"soft": INDICATORS}, {"likelihood": INDICATORS})]
+    assert np.allclose(*hard, atol=1e-4)
+    soft = softmax(OFFSET, axis=1)
+    found = fit_softmax(ROWS, soft=soft, **options)
+    assert np.allclose(ROWS.T @ (softmax(ROWS @ found, axis=1) - soft) + found, 0, atol=1e-3)

@@ -44,9 +44,14 @@ from .evaluation import evaluation_mechanism as evaluation_mechanism
 from .evidence import Evidence as Evidence
 from .evidence import tempered as tempered
 from .features import intrinsic_dimension as intrinsic_dimension
+from .heads import SoftmaxClassifier as SoftmaxClassifier
+from .heads import label_head as label_head
+from .linear import CorrectedClassifier as CorrectedClassifier
 from .linear import LinearClassifier as LinearClassifier
+from .linear import LinearHead as LinearHead
 from .linear import LinearRegressor as LinearRegressor
 from .linear import fit_linear as fit_linear
+from .linear import fit_linear_head as fit_linear_head
 from .linear import round_loss as round_loss
 from .linear import round_moment as round_moment
 from .model import Model as Model
@@ -65,6 +70,7 @@ from .representations import RandomFourier as RandomFourier
 from .representations import TableMap as TableMap
 from .scattering import ImageMap as ImageMap
 from .scattering import ScatterFilters as ScatterFilters
+from .scattering import default_representation as default_representation
 from .sgd import ConvexLoss as ConvexLoss
 from .sgd import LossClassifier as LossClassifier
 from .sgd import SoftmaxRegression as SoftmaxRegression

@@ -4,7 +4,8 @@ One objective of three terms, for coefficients W, rows x and probabilities p(x) 
 
 * noisy sums: half the squared distance of the sum of r p(x) from each released sum of r y, over the variance of its
   noise and of the labels around their probabilities;
-* noisy labels: minus the log of the sum over classes of P(released | class) p(class), added over records;
+* noisy labels: minus the log of the sum over classes of P(released | class) p(class), added over records; or soft
+  labels: their cross-entropy;
 * coefficients: half their squares times the precision of a Gaussian prior.
 """
 
@@ -58,6 +59,7 @@ def fit_softmax(
     precision: AnyFloats,
     sums: Sequence[SumsTerm] = (),
     likelihood: AnyFloats | None = None,
+    soft: AnyFloats | None = None,
     offset: AnyFloats | None = None,
     steps: int = STEPS,
 ) -> AnyFloats:
@@ -69,6 +71,7 @@ def fit_softmax(
         precision: of the prior on the coefficients of each row of `start`, shape (d,).
         sums: terms of released sums over the same records.
         likelihood: P(released label | class) up to a factor of each record, shape (n, K), or None.
+        soft: soft labels, rows of sum 1, shape (n, K), or None.
         offset: added to the scores, shape (n, K), such as the log of another model's probabilities.
         steps: most iterations.
     """
@@ -96,6 +99,9 @@ def fit_softmax(
             total = joint.sum(axis=1, keepdims=True)
             value -= float(np.log(np.maximum(total, np.finfo(kind).tiny)).sum(dtype=np.float64))
             slope += probabilities - joint / np.maximum(total, np.finfo(kind).tiny)
+        if soft is not None:
+            value -= float(np.sum(soft * np.log(np.maximum(probabilities, np.finfo(kind).tiny)), dtype=np.float64))
+            slope += probabilities - soft
         gradient = (rows.T @ slope).astype(np.float64) + penalty * coefficients
         return value, gradient.ravel()
 
@@ -103,3 +109,38 @@ def fit_softmax(
         objective, np.asarray(start, dtype=np.float64).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}
     )
     return np.asarray(found.x.reshape(shape))
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What was released about some records, as the log density of the coefficients of a softmax sees it.
+
+    Args:
+        rows: what the scores are linear in, shape (n, d).
+        precision: of the prior on the coefficients of each row, shape (d,).
+        sums, likelihood, soft: what was released, as `fit_softmax` takes it.
+    """
+
+    rows: AnyFloats = field(repr=False)
+    precision: AnyFloats = field(repr=False)
+    sums: Sequence[SumsTerm] = field(default=(), repr=False)
+    likelihood: AnyFloats | None = field(default=None, repr=False)
+    soft: AnyFloats | None = field(default=None, repr=False)
+
+    def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
+        """Return the coefficients of largest density, shape (d, K).
+
+        Args:
+            start: coefficients to start from, shape (d, K).
+            offset: added to the scores, shape (n, K).
+            ridge: factor on the precision of the prior.
+        """
+        return fit_softmax(
+            self.rows,
+            start=start,
+            precision=ridge * self.precision,
+            sums=self.sums,
+            likelihood=self.likelihood,
+            soft=self.soft,
+            offset=offset,
+        )

@@ -11,9 +11,10 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from labeldp.learners.features import check_rows, number_table, row_table
-from labeldp.learners.likelihood import SumsTerm, fit_softmax
+from labeldp.learners.likelihood import Posterior, SumsTerm
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
-from labeldp.learners.representations import EncodedFeatures, TableMap, encode
+from labeldp.learners.representations import EncodedFeatures, encode
+from labeldp.learners.scattering import default_representation
 from labeldp.learners.whitening import (
     EXPLAINED,
     MAX_DIMENSION,
@@ -106,6 +107,96 @@ class LinearRegressor(RegressorMixin, _Linear):  # type: ignore[misc]
         return self.of_table(self.mapped(X))
 
 
+MIN_CORRECTED = 1e-4
+"""What is added to a probability before its log: no model that is corrected excludes a class."""
+
+
+class CorrectedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose log probabilities got linear scores added, as `LinearHead.corrected` makes it.
+
+    Args:
+        base: fitted classifier of codes 0 to K - 1.
+        term: the `LinearClassifier` whose scores are added.
+    """
+
+    def __init__(self, base: Any, term: Any) -> None:
+        self.base = base
+        self.term = term
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """Codes 0 to K - 1."""
+        return np.asarray(self.base.classes_)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return probabilities, shape (n, K)."""
+        scores = log_scores(self.base.predict_proba(X)) + self.term.scores(self.term.mapped(X))
+        return np.asarray(softmax(scores, axis=1), dtype=np.float64)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the likeliest code, shape (n,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def log_scores(probabilities: Any) -> AnyFloats:
+    """Return the logs of probabilities, none of which counts as 0, shape (n, K)."""
+    return np.log(np.asarray(probabilities) + MIN_CORRECTED)
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """A linear classifier, and what was released for it: other classifiers can learn from that as well, at no cost.
+
+    Args:
+        classifier: the fitted classifier.
+        posterior: what was released about the training records, and their directions.
+        space: the principal directions of the mapped features.
+        kept: columns of `space.rows` that the classifier is linear in.
+        weights: its coefficients for them, shape (d, K).
+        correction: factor on the precision of the prior for corrections.
+    """
+
+    classifier: LinearClassifier
+    posterior: Posterior = field(repr=False)
+    space: Space = field(repr=False)
+    kept: NDArray[np.intp] = field(repr=False)
+    weights: AnyFloats = field(repr=False)
+    correction: float
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """Return the classifier's probabilities for the training records, shape (n, K), without mapping them again."""
+        scores = self.posterior.rows @ self.weights.astype(self.posterior.rows.dtype)
+        return np.asarray(softmax(self.classifier.confidence * scores, axis=1), dtype=np.float64)
+
+    def corrected(self, base: Any, probabilities: Any, *, ridge: float | None = None) -> CorrectedClassifier:
+        """Add to a classifier's log probabilities the linear scores under which all that was released is likeliest.
+
+        This is post-processing: what was released for this head is used again.
+
+        Args:
+            base: fitted classifier of the same codes, such as a network that was distilled from this head.
+            probabilities: what it says of the head's training records, shape (n, K).
+            ridge: factor on the precision of the head's prior; by default `correction`.
+        """
+        offset = log_scores(probabilities).astype(self.posterior.rows.dtype)
+        factor = self.correction if ridge is None else check_positive(ridge, "ridge")
+        weights = self.posterior.largest(np.zeros_like(self.weights), offset=offset, ridge=factor)
+        term = LinearClassifier(self.classifier.representation, *of_features(self.space, self.kept, weights))
+        return CorrectedClassifier(base, term)
+
+
+def of_features(space: Space, kept: Any, weights: AnyFloats, center: float = 0.0) -> tuple[AnyFloats, AnyFloats]:
+    """Return coefficients and offset for mapped features, from the weights of some columns of `space.rows`.
+
+    Args:
+        center: added to the scores.
+    """
+    full = np.zeros((1 + len(space.variances), weights.shape[1]))
+    full[kept] = weights
+    coefficients = space.basis @ full[1:]
+    return coefficients, full[0] + center - space.mean @ coefficients
+
+
 Refinement = Callable[[Release[Model]], Release[Any]]
 """A function from the released model of one round to a released transformer for the next."""
 
@@ -139,8 +230,8 @@ def fit_linear(
         curator: holds the labels.
         epsilon, delta: cost of the release; delta 0 asks for a pure guarantee, which allows fewer dimensions.
         rng: randomness of the noise.
-        representation: unfitted scikit-learn transformer that is fitted on the features alone, such as
-            `PatchFilters()`; by default `TableMap()`.
+        representation: unfitted scikit-learn transformer that is fitted on the features alone; by default
+            `default_representation(features)`.
         refine: for each round after the first, a function from the released model of the round before to a released
             fitted transformer of the features, such as the embedding of a network that was distilled from it. All
             rounds have the same noise, and together cost epsilon.
@@ -167,29 +258,64 @@ def fit_linear(
 
     Source: `docs/proofs/cross_moment.md`; Balle and Wang (2018) for the noise.
     """
-    source = features if isinstance(features, Release) else None
-    features = features if source is None else source.value
-    features = row_table(features)
-    check_rows(features, curator.records)
     if not isinstance(refine, Sequence) or not all(callable(each) for each in refine):
         raise InputError("refine must be a sequence of functions, one for each round after the first")
-    most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
-    penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
-    task = LinearTask.of(curator.domain, epsilon, delta, most, penalty, _link(link, curator.domain))
+    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, _link(link, curator.domain))
     task = task.shared(1 + len(refine))
     check_evaluation(evaluation)
-    if evaluation and source is not None:
+    if evaluation and isinstance(features, Release):
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
-    unfitted = TableMap() if representation is None else representation
-    fitted = encode(unfitted, features, source)
+    mapped, features = _mapped(features, curator, representation)
     if not evaluation:
-        return task.rounds(fitted, features, slice(None), curator, rng, refine)[0]
+        return task.rounds(mapped, features, slice(None), curator, rng, refine)[0].model()
 
     def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
-        model, last = task.rounds(fitted, features, ~held, training, rng, refine)
+        fit, last = task.rounds(mapped, features, ~held, training, rng, refine)
+        model = fit.model()
         return model, model.value.estimator.of_table(last.table[held])
 
     return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+
+
+def fit_linear_head(
+    features: Any,
+    curator: CuratorLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    rng: RandomSource,
+    representation: Any = None,
+    dimension: int | None = None,
+    ridge: float | None = None,
+) -> Release[LinearHead]:
+    """Learn a linear classifier as `fit_linear` does, and keep what was released to correct other classifiers by it.
+
+    Args:
+        features, curator, epsilon, delta, rng, representation, dimension, ridge: as in `fit_linear`; the curator holds
+            classes.
+
+    Returns:
+        The head of one round, without an evaluation.
+
+    Guarantee: (epsilon, delta)-DP for each label, and so are all corrections.
+
+    Raises:
+        InputError, BudgetExceeded: as `fit_linear`.
+    """
+    if not isinstance(curator.domain, Classes):
+        raise InputError("curator must hold classes: its domain is not Classes")
+    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, "softmax")
+    mapped, features = _mapped(features, curator, representation)
+    return task.rounds(mapped, features, slice(None), curator, rng, ())[0].head()
+
+
+def _mapped(features: Any, curator: CuratorLike, representation: Any) -> tuple[EncodedFeatures, Any]:
+    """Return features as their representation encodes them, and as they are."""
+    source = features if isinstance(features, Release) else None
+    features = row_table(features if source is None else source.value)
+    check_rows(features, curator.records)
+    unfitted = default_representation(features) if representation is None else representation
+    return encode(unfitted, features, source), features
 
 
 def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
@@ -200,7 +326,7 @@ def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int
         epsilon, delta: cost of all rounds together.
         rounds: number of rounds.
     """
-    return LinearTask.of(domain, epsilon, delta, MAX_DIMENSION, 1.0).shared(rounds).mechanism(UNIT_ROW, 1.0)
+    return LinearTask.of(domain, epsilon, delta).shared(rounds).mechanism(UNIT_ROW, 1.0)
 
 
 def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> PrivacyLoss:
@@ -230,6 +356,9 @@ CALIBRATION_ROWS = 20_000
 LIKELIHOOD_RIDGE = 0.6
 """Factor on the precision of the prior under a softmax; chosen in `docs/results/linear_link.md`."""
 
+SUMS_CORRECTION = 1.0
+"""Factor on that precision where sums correct another classifier."""
+
 ROUND_STEPS = 14
 """Halvings in the search for the epsilon of a round."""
 
@@ -249,14 +378,22 @@ class LinearTask:
 
     @classmethod
     def of(
-        cls, domain: Any, epsilon: Any, delta: Any, dimension: int, ridge: float, link: str = "identity"
+        cls,
+        domain: Any,
+        epsilon: Any,
+        delta: Any,
+        dimension: int | None = None,
+        ridge: float | None = None,
+        link: str = "identity",
     ) -> "LinearTask":
+        most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
+        penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         spent, failure = float_below(positive_epsilon(epsilon)), float_below(decimal(delta, "delta"))
         columns = domain.size if isinstance(domain, Classes) else 1
-        fitting = max(MAX_CELLS // columns - 1, 1) if failure else dimension  # beside the constant
-        task = cls(domain, spent, failure, min(dimension, fitting), ridge, link)
+        fitting = max(MAX_CELLS // columns - 1, 1) if failure else most  # beside the constant
+        task = cls(domain, spent, failure, min(most, fitting), penalty, link)
         task.mechanism(UNIT_ROW, 1.0).privacy_loss()  # refuses epsilon and delta
         return task
 
@@ -309,23 +446,23 @@ class LinearTask:
         curator: CuratorLike,
         rng: RandomSource,
         refine: Sequence[Refinement],
-    ) -> tuple[Release[Model], EncodedFeatures]:
-        """Run all rounds, and return the last model and the features as it sees them."""
+    ) -> "tuple[Fit, EncodedFeatures]":
+        """Run all rounds, and return the last fit and the features as it sees them."""
         curator.require(self.steps(1 + len(refine)))
-        model, sums = self.learn(mapped.take(rows), curator, rng, (), _step(1))
+        fit = self.measured(mapped.take(rows), curator, rng, (), _step(1))
         for number, refinement in enumerate(refine, start=2):
-            mapped = mapped.refined(refinement(model), features)
-            model, sums = self.learn(mapped.take(rows), curator, rng, sums, _step(number))
-        return model, mapped
+            mapped = mapped.refined(refinement(fit.model()), features)
+            fit = self.measured(mapped.take(rows), curator, rng, fit.sums, _step(number))
+        return fit, mapped
 
     def steps(self, rounds: int) -> dict[str, PrivacyLoss]:
         """Return what each round costs, by its step."""
         return dict.fromkeys(map(_step, range(1, rounds + 1)), self.mechanism(UNIT_ROW, 1.0).privacy_loss())
 
-    def learn(
+    def measured(
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
-    ) -> "tuple[Release[Model], tuple[Sums, ...]]":
-        """Run one round: all that is public, the release, the model; also return all sums released so far."""
+    ) -> "Fit":
+        """Run one round: all that is public, and the release; the fit holds all sums released so far."""
         directions = Directions.of(mapped.table, self)
         mechanism = self.mechanism(mapped.wrapped(directions.measured()), directions.clip)
         rows = mechanism.values()
@@ -337,12 +474,7 @@ class LinearTask:
         mean = self.center * rows.sum(axis=0)[:, None]
         moment = release.map(lambda value: release.mechanism.moment(value) - mean)
         sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment))
-        fit = Fit(directions, sums, rule)
-
-        def model(*moments: AnyFloats) -> Model:
-            return Model(self.domain, fit.estimator(mapped.transformer, moments, self))
-
-        return gather([each.moment for each in sums], model), sums
+        return Fit(self, mapped.transformer, directions, sums, rule)
 
 
 @dataclass(frozen=True)
@@ -402,40 +534,56 @@ class Fit:
     """The public side of a fit: what turns released sums into a model.
 
     Args:
+        task: what was known before the features.
+        representation: fitted transformer of the features.
         directions: of the newest round.
         sums: what was released in each round.
         rule: from the sums of all rounds to coefficients by least squares.
     """
 
+    task: LinearTask
+    representation: Any
     directions: Directions
     sums: "tuple[Sums, ...]" = field(repr=False)
     rule: Estimator
 
-    def estimator(self, representation: Any, moments: Sequence[AnyFloats], task: LinearTask) -> Any:
+    def model(self) -> Release[Model]:
         """Return the model of the released sums of all rounds."""
+
+        def model(*moments: AnyFloats) -> Model:
+            numbers = isinstance(self.task.domain, Interval)
+            return Model(self.task.domain, self._regressor(moments) if numbers else self._head(moments).classifier)
+
+        return gather([each.moment for each in self.sums], model)
+
+    def head(self) -> Release[LinearHead]:
+        """Return the classifier of the released sums of all rounds, with these sums."""
+        return gather([each.moment for each in self.sums], lambda *moments: self._head(moments))
+
+    def _regressor(self, moments: Sequence[AnyFloats]) -> LinearRegressor:
         weights = self.rule.gain @ np.vstack(moments)
-        if isinstance(task.domain, Interval):
-            return LinearRegressor(representation, *self._of_features(weights, task.center))
+        return LinearRegressor(self.representation, *self._of_features(weights, self.task.center))
+
+    def _head(self, moments: Sequence[AnyFloats]) -> LinearHead:
+        weights = self.rule.gain @ np.vstack(moments)
         confidence = self.confidence(weights, moments[-1])
-        if task.link == "softmax" and confidence:
-            likeliest = self.likeliest(weights, confidence, moments, task)
-            return LinearClassifier(representation, *self._of_features(likeliest, 0.0))
-        return LinearClassifier(representation, *self._of_features(weights, task.center), confidence)
+        posterior = self.posterior(weights, confidence, moments)
+        if self.task.link == "softmax" and confidence:
+            weights, confidence, center = posterior.largest(confidence * weights), 1.0, 0.0
+        else:
+            center = self.task.center
+        classifier = LinearClassifier(self.representation, *self._of_features(weights, center), confidence)
+        space, kept = self.directions.space, self.directions.kept
+        return LinearHead(classifier, posterior, space, kept, weights, SUMS_CORRECTION)
 
     def _of_features(self, weights: AnyFloats, center: float) -> tuple[AnyFloats, AnyFloats]:
         """Coefficients and offset for mapped features, from those for directions."""
-        space = self.directions.space
-        full = np.zeros((1 + len(space.variances), weights.shape[1]))
-        full[self.directions.kept] = weights
-        coefficients = space.basis @ full[1:]
-        return coefficients, full[0] + center - space.mean @ coefficients
+        return of_features(self.directions.space, self.directions.kept, weights, center)
 
-    def likeliest(
-        self, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats], task: LinearTask
-    ) -> AnyFloats:
-        """Return the coefficients of a softmax under which the released sums are likeliest, beside the prior.
+    def posterior(self, weights: AnyFloats, confidence: float, moments: Sequence[AnyFloats]) -> Posterior:
+        """Return what was released, with a prior of the coefficients of a softmax.
 
-        Least squares gives the start, how far coefficients may be expected to go, and how much labels vary around their
+        Least squares says how far coefficients may be expected to go, and how much labels vary around their
         probabilities: all of it after the release.
         """
         rows = self.directions.rows
@@ -444,10 +592,11 @@ class Fit:
         doubt = float((chances * (1 - chances)).mean())
         terms = []
         for released, moment in zip(self.sums, moments, strict=True):
-            whole = moment + task.center * released.rows.sum(axis=0, dtype=np.float64)[:, None]
+            whole = moment + self.task.center * released.rows.sum(axis=0, dtype=np.float64)[:, None]
             terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt))
-        precision = task.ridge * LIKELIHOOD_RIDGE / (self.directions.signal * confidence**2)
-        return fit_softmax(rows, start=confidence * weights, precision=precision, sums=terms)
+        # A confidence of 0 says nothing of coefficients.
+        precision = self.task.ridge * LIKELIHOOD_RIDGE / (self.directions.signal * (confidence or 1.0) ** 2)
+        return Posterior(rows, precision, terms)
 
     def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import TableTransformer, image_array
-from labeldp.learners.representations import PatchFilters
+from labeldp.learners.representations import PatchFilters, TableMap
 from labeldp.privacy import InputError, check_integer
 
 Floats = NDArray[np.float32]
@@ -223,3 +223,15 @@ class ImageMap(TableTransformer):
         return [
             each.transform(images) * np.float32(weight) for each, weight in zip(self.maps_, self.weights_, strict=True)
         ]
+
+
+def default_representation(features: Any) -> ImageMap | TableMap:
+    """Return the unfitted map that linear models take by default: `ImageMap` for images, `TableMap` for tables.
+
+    Args:
+        features: images, shape (n, side, side) or (n, side, side, channels), or a table.
+    """
+    shape = np.shape(features)
+    if len(shape) < 3:
+        return TableMap()
+    return ImageMap(side=shape[1], channels=shape[3] if len(shape) > 3 else 1)

@@ -1,0 +1,179 @@
+"""Linear classifiers on principal directions of public features, from released labels by their likelihood."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from labeldp.learners.evidence import Evidence, Probabilities, normalized
+from labeldp.learners.features import GapTags, check_columns, check_rows, row_table, rows_of, take_rows
+from labeldp.learners.likelihood import Posterior
+from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
+from labeldp.learners.representations import encode
+from labeldp.learners.scattering import default_representation
+from labeldp.learners.whitening import Space
+from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.privacy import AnyFloats, check_integer, check_positive
+
+DIMENSION = 300
+"""Principal directions, at most."""
+
+RIDGE = 0.2
+"""Precision of the prior on scores: each class's score has the variance 1 / ridge beside its offset."""
+
+OFFSET = 0.1
+"""Expected square of the offset, as a part of that variance."""
+
+LABELS_CORRECTION = 25.0
+"""Factor on the precision where labels correct another classifier."""
+
+SPREADS = np.geomspace(0.25, 16, 19)
+"""Standard deviations of scores among which the start is looked for."""
+
+TRIAL_RECORDS = 500
+"""Records of a dry run, at most."""
+
+
+def label_head(
+    features: Any,
+    evidence: Evidence,
+    *,
+    representation: Any = None,
+    dimension: int = DIMENSION,
+    ridge: float = RIDGE,
+    prior: Any = None,
+) -> LinearHead:
+    """Fit the linear softmax on principal directions of public features under which released labels are likeliest.
+
+    Args:
+        features: public features of n records: images or a table, as the representation takes them.
+        evidence: what was released of each record.
+        representation: unfitted transformer that is fitted on the features alone; by default
+            `default_representation(features)`.
+        dimension: largest number of principal directions.
+        ridge: precision of the Gaussian prior of scores, see `RIDGE`.
+        prior: class probabilities of each record from another source, shape (n, K): the head is then fitted to the
+            posterior of each record.
+
+    Raises:
+        InputError: an argument is wrong.
+    """
+    features = row_table(features)
+    check_rows(features, len(evidence))
+    size, penalty = check_integer(dimension, "dimension"), check_positive(ridge, "ridge")
+    unfitted = default_representation(features) if representation is None else representation
+    mapped = encode(unfitted, features, None)
+    space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
+    rows, signal = space.rows(mapped.table), space.signal(1.0, OFFSET)
+    known = normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(rows.dtype)
+    likelihood, soft = (known, None) if prior is None else (None, known)
+    posterior = Posterior(rows, penalty / signal, likelihood=likelihood, soft=soft)
+    weights, kept = posterior.largest(_start(rows, known, signal)), np.arange(rows.shape[1])
+    classifier = LinearClassifier(mapped.transformer, *of_features(space, kept, weights))
+    return LinearHead(classifier, posterior, space, kept, weights, LABELS_CORRECTION)
+
+
+def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
+    """Return coefficients to start from, shape (d, K): least squares, shrunk, and scaled so that labels are likeliest.
+
+    Args:
+        rows: uncorrelated columns of mean square one, shape (n, d).
+        known: class probabilities by what was released alone, shape (n, K).
+        signal: expected square of each coefficient, up to a factor, shape (d,).
+    """
+    targets = known - known.mean(axis=0)
+    moment = (rows.T @ targets).astype(np.float64) / len(rows)
+    noise = float(targets.var(axis=0).mean()) / len(rows)
+    found = max(float(np.mean(moment**2, axis=1).sum()) - noise * len(signal), noise) * signal / signal.sum()
+    weights = moment * (found / (found + noise))[:, None]
+    scores = rows @ weights.astype(rows.dtype)
+    spread = max(float(scores.std()), float(np.finfo(rows.dtype).tiny))
+
+    def explained(wanted: float) -> float:
+        chances = softmax(scores * (wanted / spread), axis=1)
+        return float(np.log(np.einsum("ij,ij->i", chances, known)).mean(dtype=np.float64))
+
+    return weights * (max(SPREADS.tolist(), key=explained) / spread)
+
+
+class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear softmax on principal directions of a map of the features, fitted to released labels by their likelihood.
+
+    Use it for images and for tables of many numbers, in `fit_multistage`, `fit_noisy` or on its own: it takes what
+    every mechanism answered, classes and sets of classes, at the chances that the mechanism gave them.
+
+    Args:
+        representation: unfitted transformer, which sees the features alone; by default `default_representation`.
+        dimension: largest number of principal directions.
+        ridge: precision of the Gaussian prior: without labels, the scores of a class would vary by 1 / ridge.
+    """
+
+    loss: ClassVar[str] = "forward"
+
+    def __init__(self, representation: Any = None, *, dimension: int = DIMENSION, ridge: float = RIDGE) -> None:
+        self.representation = representation
+        self.dimension = dimension
+        self.ridge = ridge
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from true labels y, shape (n,), and features X."""
+        labels = validate_data(self, y=y)
+        features = self._checked(X, fit=True)
+        check_consistent_length(features, labels)
+        check_classification_targets(labels)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        return self._learn(features, Evidence(codes, np.eye(len(self.classes_))[codes], None))
+
+    def fit_released(self, X: Any, evidence: Evidence, *, start: Any = None, prior: Any = None, stage: int = 1) -> Self:
+        """Learn from released labels whose noise is known.
+
+        Args:
+            X: features of n records.
+            evidence: the released labels and their noise.
+            start: the fitted classifier of the stage before; all labels are learned from anew, so it is not used.
+            prior: class probabilities from another source, shape (n, K); used in the first stage if they differ
+                between records.
+            stage: 1, 2, …
+        """
+        self.classes_ = np.arange(evidence.classes)
+        differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
+        return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)
+
+    def dry_run(self, X: Any, classes: int) -> None:
+        """Learn from some records and made-up labels, to find errors before anything is charged.
+
+        Raises:
+            InputError: features or arguments cannot be used.
+        """
+        some = take_rows(row_table(X), np.arange(min(rows_of(X), TRIAL_RECORDS)))
+        domain = Classes(classes)
+        made_up = (np.arange(rows_of(some)) % classes).astype(domain.dtype)
+        evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
+        clone(self).fit_released(some, evidence).predict_proba(some)
+
+    def _learn(self, features: Any, evidence: Evidence, prior: Any = None) -> Self:
+        chosen = {"representation": self.representation, "dimension": self.dimension, "ridge": self.ridge}
+        self.head_ = label_head(features, evidence, prior=prior, **chosen).classifier
+        return self
+
+    def _checked(self, X: Any, fit: bool = False) -> Any:
+        """Return features whose rows can be selected; the columns of a table are recorded or compared."""
+        features = row_table(X)
+        if len(np.shape(features)) == 2 if fit else hasattr(self, "n_features_in_"):
+            check_columns(self, X, fit=fit)
+        return features
+
+    def predict_proba(self, X: Any) -> Probabilities:
+        """Return probabilities, shape (n, K)."""
+        check_is_fitted(self, "head_")
+        return self.head_.predict_proba(self._checked(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likeliest class, shape (n,)."""
+        check_is_fitted(self, "head_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
