@@ -69,7 +69,7 @@ WRONG_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "directory": (lambda path: path.mkdir(), "is not a file"),
     "fifo": (os.mkfifo, "is not a file"),
     "another database": (another_database, "is not a ledger of labeldp"),
-    "another version": (another_version, "is of version 99, and this labeldp reads versions 1 to 2"),
+    "another version": (another_version, "is of version 99, and this labeldp reads versions 1 to 3"),
     "open to others": (opened_to_others, "run chmod 600"),
     "cut short": (cut_short, "is damaged"),
     "dangling link": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read: No such file"),

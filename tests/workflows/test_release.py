@@ -46,6 +46,24 @@ def test_blocks_and_formats_do_not_matter_a_file_is_released_as_labels_in_memory
     assert 0.65 < expected.mean() < 0.81  # keep probability 0.731, 600 records
 
 
+@pytest.mark.parametrize("mechanism", ["randomized-response", "unary-encoding", "partition-response"])
+def test_the_same_table_as_csv_and_as_parquet_is_one_dataset(people: Path, mechanism: str) -> None:
+    """Ids that are integers, texts, or some of each: one charge, one certificate, the same bits."""
+    table = pd.read_csv(people / "people.csv", dtype=str)
+    for name, ids in (("integers", np.arange(600) - 5), ("both", [f"p{n}" if n % 3 else str(n) for n in range(600)])):
+        same = table.assign(id=ids)
+        same.to_csv(people / "same.csv", index=False)
+        same.to_parquet(people / "same.parquet")
+        more: dict[str, Any] = {"dataset": name, "ledger": people / f"{name}.db", "id_column": "id"}
+        outs = [people / f"{name}_csv.csv", people / f"{name}_parquet.csv"]
+        one, two = (
+            release(people, data=people / f"same.{form}", out=out, mechanism=mechanism, block_rows=rows, **more)
+            for form, out, rows in (("csv", outs[0], 100), ("parquet", outs[1], 37))
+        )
+        assert one == two and outs[0].read_bytes() == outs[1].read_bytes()
+        assert len(LedgerFile(people / f"{name}.db").dataset(name).charges) == 1
+
+
 def test_noise_follows_the_id_not_the_row(people: Path) -> None:
     release(people, id_column="id")
     table = pd.read_csv(people / "people.csv", dtype=str).sample(frac=1, random_state=1)
@@ -156,7 +174,7 @@ def test_groups_are_published_that_anybody_can_build_again(tmp_path: Path) -> No
     assert released["kind_group"].tolist() == pd.read_parquet(tmp_path / "two.parquet")["kind_group"].tolist()
     mechanism = PartitionResponse(domain=asked["domain"], epsilon=1, seed=certificate.entries[0].mechanism["seed"])
     named = np.array([[bit == "1" for bit in text] for text in released["kind_group"]])
-    groups = mechanism.partition([str(each) for each in ids])  # ids of a CSV file are texts
+    groups = mechanism.partition(ids)  # the ids of a CSV file are texts that integers print as
     answered = groups[np.arange(400), named.argmax(axis=1)]
     assert ((groups == answered[:, None]) == named).all()
     true = named[np.arange(400), ids % 5].mean()
@@ -358,7 +376,7 @@ def test_ids_that_change_after_they_were_checked_are_refused(people: Path) -> No
 
     def swap(told: str) -> None:
         table = pd.read_csv(people / "people.csv", dtype=str)
-        table["id"] = table["id"].to_numpy()[::-1]
+        table.loc[0, "id"] = table.loc[1, "id"]
         table.to_csv(people / "people.csv", index=False)
 
     with pytest.raises(ldp.LabelDPError, match="changed while it was being checked"):

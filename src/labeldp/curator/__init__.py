@@ -1,6 +1,6 @@
 """The curator, which holds the private labels, and the durable ledger that it charges."""
 
-from labeldp.curator.curator import Curator, Fingerprint
+from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids
 from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import Change, Comparisons, DatasetLedger, Entry, LedgerFile
 from labeldp.curator.observers import ObservedCurator, Seen, WatchedCurator
@@ -17,5 +17,6 @@ __all__ = [
     "ObservedCurator",
     "Seen",
     "WatchedCurator",
+    "kind_of_ids",
     "times",
 ]

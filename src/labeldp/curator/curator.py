@@ -24,11 +24,15 @@ from labeldp.privacy import (
     Randomness,
     RandomnessKind,
     RandomSource,
+    RecordIds,
     Release,
     Request,
+    Texts,
     as_randomness,
     derive_key,
+    integer_ids,
     record_words,
+    refuse_repeats,
 )
 
 
@@ -147,7 +151,7 @@ class Curator(NotCopyable):
         if (budget is None) == (ledger is None):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
         account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
-        names, count = None if ids is None else _distinct(ids), _count(labels)
+        names, count = None if ids is None else _distinct(ids, account.ids_key), _count(labels)
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
         # A copy: labels that the caller changes later must not meet the noise of the first ones.
@@ -164,7 +168,7 @@ class Curator(NotCopyable):
             domain, ledger, ids, run: see `Curator`.
         """
         curator = object.__new__(cls)
-        names = None if ids is None else _distinct(ids)
+        names = None if ids is None else _distinct(ids, ledger.ids_key)
         curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run)
         return curator
 
@@ -177,7 +181,7 @@ class Curator(NotCopyable):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
             raise InputError("ids must be one integer, or one text, for each record")
-        self._population = json.dumps([account.enroll(), _scheme(names), domain.to_json()])
+        self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
         self._set(codes, names, (), ())
 
@@ -258,7 +262,7 @@ class Curator(NotCopyable):
 
         A ledger file records the refusal. A ledger in memory cannot tell labels apart, and refuses none.
         """
-        key, scheme = self._ledger.digest_key, _scheme(self._whole._ids)
+        key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
         if key is not None:
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
@@ -289,7 +293,7 @@ class Curator(NotCopyable):
         """Return a curator of some of the rows, which keep their ids."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
-        elif isinstance(self._ids, np.ndarray):
+        elif isinstance(self._ids, np.ndarray | RecordIds):
             ids = self._ids[rows]
         else:
             ids = [self._ids[row] for row in rows.tolist()]
@@ -299,7 +303,7 @@ class Curator(NotCopyable):
         return part
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
-        key, scheme = self._ledger.digest_key, _scheme(self._whole._ids)
+        key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
         return Request(
             mechanism=mechanism.specification(),
             loss=mechanism.privacy_loss(),
@@ -346,19 +350,28 @@ class Curator(NotCopyable):
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
 
 
-def _distinct(ids: Any) -> Any:
-    """Return a copy of the record ids; raise InputError if they are repeated, without saying which."""
-    values: Any = np.array(ids)  # a copy: ids that change later would share their noise
-    if values.ndim != 1:
+def _distinct(ids: Any, key: bytes | None) -> Any:
+    """Return a copy of the record ids; raise InputError if they are repeated, without saying which.
+
+    Args:
+        ids: integers or texts.
+        key: makes `RecordIds` of them; None, as in datasets of older versions, leaves them as they are.
+    """
+    values = None if isinstance(ids, RecordIds | Texts) else np.array(ids)  # a copy: others would share noise later
+    if values is not None and values.ndim != 1:
         raise InputError("ids must be one integer, or one text, for each record")
-    if values.dtype.kind in "iu":
-        distinct = len(np.unique(values)) == len(values)
-    else:
-        values = [value if isinstance(value, bytes) else str(value) for value in ids]
-        distinct = len(set(_texts(values))) == len(values)
-    if not distinct:
+    whole = values if values is not None and values.dtype.kind in "iu" else None
+    if key is not None:
+        records = RecordIds.of(ids if whole is None else whole, key)
+        refuse_repeats(records.blocks if records.are_texts.any() else records.blocks[:, 0])
+        return records
+    if whole is not None:
+        refuse_repeats(integer_ids(whole, len(whole)))
+        return whole
+    texts = [value if isinstance(value, bytes) else str(value) for value in ids]
+    if len(set(_texts(texts))) < len(texts):
         raise InputError("ids must be distinct: records with the same id would share their noise")
-    return values
+    return texts
 
 
 def _count(labels: Any) -> int | None:
@@ -392,6 +405,8 @@ def _split_name(population: str, ids: Any, parts: NDArray[Any]) -> str:
 
 def _by_id(ids: Any) -> NDArray[np.intp]:
     """Return the row numbers in the order of the ids, shape (n,)."""
+    if isinstance(ids, RecordIds):
+        return ids.order
     if isinstance(ids, np.ndarray):
         return np.argsort(ids)
     texts = _texts(ids)
@@ -400,6 +415,8 @@ def _by_id(ids: Any) -> NDArray[np.intp]:
 
 def _id_bytes(ids: Any, order: NDArray[np.intp]) -> bytes:
     """Return ids in an order, as bytes that no other ids give."""
+    if isinstance(ids, RecordIds):
+        return ids.blocks[order].tobytes()
     if isinstance(ids, np.ndarray):
         return ids[order].astype("<i8").tobytes()
     texts = _texts(ids)
@@ -411,10 +428,12 @@ def _texts(ids: Any) -> list[bytes]:
     return [value if isinstance(value, bytes) else value.encode() for value in ids]
 
 
-def _scheme(ids: Any) -> str:
+def kind_of_ids(ids: Any) -> str:
     """Return the kind of ids, as traces name it."""
     if ids is None:
         return "row numbers"
+    if isinstance(ids, RecordIds):
+        return "ids"
     return "integers" if isinstance(ids, np.ndarray) else "texts"
 
 

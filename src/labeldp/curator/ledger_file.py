@@ -5,12 +5,14 @@ import os
 import secrets
 import shlex
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
@@ -20,8 +22,10 @@ from numpy.typing import NDArray
 
 from labeldp.curator.declared import Declared, declare, declared_domains, disclosures
 from labeldp.curator.ledger_store import Store, pack, unpack
+from labeldp.curator.ledger_totals import add_charge, cost_digest, digests_of, made_digest, read_bound, read_totals
 from labeldp.mechanisms import Domain, Interval, Located
 from labeldp.privacy import (
+    Bound,
     Budget,
     BudgetExceeded,
     Certificate,
@@ -36,16 +40,23 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomnessKind,
     Request,
+    Totals,
     Trust,
     check_budget,
     decimal,
     derive_key,
-    total_loss,
+)
+from labeldp.privacy import (
+    Path as ChargePath,
 )
 
 Encoded = TypeVar("Encoded")
 
 SECRET_BYTES = 32
+
+IDS = 2
+"""How new datasets name records: 1, integers apart from texts, is what datasets of versions 1 and 2 keep; 2,
+`RecordIds`."""
 
 _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
@@ -192,11 +203,12 @@ class LedgerFile(NotCopyable):
             _require_text(revision, "revision")
         rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if rows:
-            return DatasetLedger(self._store, name, revision or "", rows[0][0], None)
+            scheme = self._store.rows("SELECT ids FROM dataset WHERE name = ?", (name,), since=3)
+            return DatasetLedger(self._store, name, revision or "", rows[0][0], None, scheme[0][0] if scheme else 1)
         others = self.datasets()
         if budget is None or others:
             raise unknown_dataset(self.path, name, others)
-        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
+        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget, IDS)
 
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
@@ -344,8 +356,10 @@ class LedgerTransaction:
             "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
         }
+        row["cost"], row["made"] = digests_of(charge)
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+        add_charge(self.connection, self.dataset.id, charge)
         return certificate
 
 
@@ -363,10 +377,12 @@ class DatasetLedger(NotCopyable):
         "needed, LedgerFile(path).dataset(name)"
     )
 
-    def __init__(self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None) -> None:
+    def __init__(
+        self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None, ids: int = IDS
+    ) -> None:
         self.name = name
         self.revision = revision
-        self._store, self._secret, self._proposed = store, secret, budget
+        self._store, self._secret, self._proposed, self._ids = store, secret, budget, ids
 
     @property
     def is_new(self) -> bool:
@@ -391,7 +407,14 @@ class DatasetLedger(NotCopyable):
     @property
     def spent(self) -> PrivacyLoss:
         """Privacy loss of all charges together."""
-        return total_loss(self.charges)
+        return self._totals().loss()
+
+    def _totals(self) -> Totals:
+        """Read what was charged, equal charges counted."""
+        rows = self._rows("SELECT path, loss, times FROM total", order="cost", since=3)
+        if rows:
+            return read_totals(rows)
+        return Totals(Counter((charge.path, charge.loss) for charge in self.charges))  # of an earlier version, or none
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -436,6 +459,11 @@ class DatasetLedger(NotCopyable):
     def digest_key(self) -> bytes:
         """Secret key of label digests, the same for all revisions."""
         return derive_key(self._secret, b"labels")
+
+    @property
+    def ids_key(self) -> bytes | None:
+        """Secret key of `RecordIds`; None for a dataset of an earlier version, whose ids are taken as they are."""
+        return derive_key(self._secret, b"record ids") if self._ids >= 2 else None
 
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
@@ -497,8 +525,27 @@ class DatasetLedger(NotCopyable):
 
     def require(self, requests: Sequence[Request]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
-        known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
-        check_budget(self.budget, self.charges, uncharged(requests, known), self.name)
+        asked = Counter((request.step, request.path, request.loss) for request in requests)
+        more: list[tuple[ChargePath, PrivacyLoss]] = []
+        for (step, path, loss), times in asked.items():
+            more += [(path, loss)] * max(0, times - self._known(step, path, loss))
+        self._check(more)
+
+    def _known(self, step: str | None, path: ChargePath, loss: PrivacyLoss) -> int:
+        """Return how many releases of this revision have the same step and cost."""
+        if self._store.version < 3:
+            known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
+            held = ((name, charge_from(text)) for name, text in known)
+            return sum((name, charge.path, charge.loss) == (step, path, loss) for name, charge in held)
+        where = f"AND revision = ? AND cost = ? AND step {'IS NULL' if step is None else '= ?'}"
+        values = (self.revision, cost_digest(path, loss), *(() if step is None else (step,)))
+        return len(self._rows("SELECT 1 FROM release", where, *values))
+
+    def _check(self, more: Iterable[tuple[ChargePath, PrivacyLoss]]) -> None:
+        """Raise BudgetExceeded unless the budget admits more charges."""
+        rows = self._rows("SELECT pure, rho, failures FROM bound", order="dataset", since=3)
+        bound = Bound.from_texts(*rows[0]) if rows else self._totals().bound
+        check_budget(self.budget, bound, self._totals, more, self.name)
 
     def check_labels(self, request: Request) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
@@ -510,11 +557,18 @@ class DatasetLedger(NotCopyable):
 
         A mechanism that was charged before is admitted, since its release may be found again.
         """
-        public = text_of(mechanism.specification())
-        rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
-        here = [charge_from(text) for (text,) in rows]
-        if not any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here):
-            check_budget(self.budget, self.charges, [Charge("", (), mechanism.privacy_loss(), {})], self.name)
+        if not self._has_made(mechanism.specification()):
+            self._check([((), mechanism.privacy_loss())])
+
+    def _has_made(self, specification: Any) -> bool:
+        """Return whether this revision has a release of all records by such a mechanism."""
+        if self._store.version < 3:
+            rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
+            here = [charge_from(text) for (text,) in rows]
+            public = text_of(specification)
+            return any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here)
+        made = made_digest(specification)
+        return bool(self._rows("SELECT 1 FROM release", "AND revision = ? AND made = ?", self.revision, made))
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return the stored answer to the same request.
@@ -603,8 +657,9 @@ class DatasetLedger(NotCopyable):
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
         """Return a new charge; raise BudgetExceeded if the budget does not admit it."""
         charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        dataset = transaction.dataset
-        check_budget(dataset.budget, charges_of(transaction.connection, dataset), [charge], self.name)
+        dataset, connection = transaction.dataset, transaction.connection
+        bound, totals = read_bound(connection, dataset.id), partial(totals_of, connection, dataset)
+        check_budget(dataset.budget, bound, totals, [(charge.path, charge.loss)], self.name)
         return charge
 
     def __repr__(self) -> str:
@@ -633,7 +688,7 @@ def _declare_first(connection: Connection, dataset: Dataset, declared: Declared,
 
 
 def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
-    spent, texts = total_loss(charges_of(connection, dataset)), budget_texts(budget)
+    spent, texts = totals_of(connection, dataset).loss(), budget_texts(budget)
     if not budget.admits(spent):
         raise BudgetExceeded(
             f"the budget of {dataset.name!r} cannot be {budget}: "
@@ -715,8 +770,8 @@ def add_command(path: Path, name: str) -> str:
 def insert_dataset(connection: sqlite3.Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
     """Insert a dataset with a given secret, or a new one."""
     connection.execute(
-        "INSERT INTO dataset (name, epsilon, delta, secret, created) VALUES (?, ?, ?, ?, ?)",
-        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
+        "INSERT INTO dataset (name, epsilon, delta, secret, created, ids) VALUES (?, ?, ?, ?, ?, ?)",
+        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now(), IDS),
     )
 
 
@@ -730,23 +785,10 @@ def record_change(
     )
 
 
-def charges_of(connection: sqlite3.Connection, dataset: Dataset) -> list[Charge]:
-    """Return every charge of a dataset, of all revisions, oldest first."""
-    rows = connection.execute("SELECT charge FROM release WHERE dataset = ? ORDER BY id", (dataset.id,))
-    return [charge_from(text) for (text,) in rows]
-
-
-def uncharged(requests: Iterable[Request], known: Iterable[tuple[str | None, str]]) -> list[Charge]:
-    """Return the charges of requests that no row of (step, charge) answers; each row answers one of the same loss."""
-    held = [(step, charge.path, charge.loss) for step, charge in ((step, charge_from(text)) for step, text in known)]
-    found = []
-    for request in requests:
-        same = (request.step, request.path, request.loss)
-        if same in held:
-            held.remove(same)
-        else:
-            found.append(Charge("", request.path, request.loss, {}))
-    return found
+def totals_of(connection: sqlite3.Connection, dataset: Dataset) -> Totals:
+    """Return what was charged to a dataset, under all revisions."""
+    query = "SELECT path, loss, times FROM total WHERE dataset = ?"
+    return read_totals(connection.execute(query, (dataset.id,)).fetchall())
 
 
 def charge_from(text: str) -> Charge:

@@ -15,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.declared import migrate_domains
+from labeldp.curator.ledger_totals import migrate_totals
 from labeldp.privacy import LedgerError
 
-VERSION = 2
+VERSION = 3
 """Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
 that it lacks; a file of a later version is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
+
+SYNC = "EXTRA"
+"""When SQLite waits for the disk: before and after each transaction, the journal's removal included."""
 
 PATIENCE = 60.0
 """Seconds to wait for another process that writes to the same ledger."""
@@ -42,9 +46,25 @@ SINCE_2 = (
     dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, times INTEGER NOT NULL,
     PRIMARY KEY (dataset, revision)
 )""",
-    f"PRAGMA user_version = {VERSION}",
 )
 """The statements that turn version 1 into version 2."""
+
+SINCE_3 = (
+    "ALTER TABLE dataset ADD COLUMN ids INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE release ADD COLUMN cost TEXT",
+    "ALTER TABLE release ADD COLUMN made TEXT",
+    "CREATE INDEX release_of_cost ON release (dataset, revision, cost, step)",
+    "CREATE INDEX release_of_made ON release (dataset, revision, made)",
+    """CREATE TABLE total (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), cost TEXT NOT NULL, path TEXT NOT NULL, loss TEXT NOT NULL,
+    times INTEGER NOT NULL, PRIMARY KEY (dataset, cost)
+)""",
+    """CREATE TABLE bound (
+    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), pure TEXT, rho TEXT, failures TEXT NOT NULL
+)""",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""The statements that turn version 2 into version 3: one scheme of ids for new datasets, and totals that are kept."""
 
 SCHEMA = f"""
 BEGIN;
@@ -64,7 +84,7 @@ CREATE TABLE release (
 );
 CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
 PRAGMA application_id = {APPLICATION};
-{"; ".join(SINCE_2)};
+{"; ".join((*SINCE_2, *SINCE_3))};
 COMMIT;
 """
 
@@ -103,6 +123,14 @@ class Store:
     def exists(self) -> bool:
         """Whether there is a file at the path."""
         return os.path.lexists(self.path)
+
+    @property
+    def version(self) -> int:
+        """Version of the tables; that of new files if there is none."""
+        if not self.exists:
+            return VERSION
+        with self._connected() as connection:
+            return _version(connection)
 
     def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
         """Return the rows of a query; none if there is no file yet, or its version is before `since`."""
@@ -164,7 +192,7 @@ def unpack(packed: bytes) -> NDArray[Any]:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
-    for setting in ("synchronous = EXTRA", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+    for setting in (f"synchronous = {SYNC}", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")
     return connection
 
@@ -201,11 +229,16 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Add the tables of version 2 to a ledger of version 1, in the open transaction."""
-    if _version(connection) < VERSION:
+    """Add to an earlier ledger what later versions have, in the open transaction."""
+    version = _version(connection)
+    if version < 2:
         for statement in SINCE_2:
             connection.execute(statement)
         migrate_domains(connection)
+    if version < VERSION:
+        for statement in SINCE_3:
+            connection.execute(statement)
+        migrate_totals(connection)
 
 
 def _keep_complete(connection: sqlite3.Connection) -> None:

@@ -24,6 +24,7 @@ from labeldp.privacy import (
     InputError,
     PrivacyLoss,
     Randomness,
+    RecordIds,
     counter_blocks,
     exp_bounds,
     integer_ids,
@@ -167,9 +168,24 @@ class PartitionResponse(SetMechanism):
 
         Args:
             ids: record ids as they were given to the release: integers or texts, shape (n,), or None for row numbers.
+                Where a ledger file named the records, a text that an integer prints as was taken for the integer:
+                `RecordIds.of(ids, key)` under any key says so here.
             count: how many records there are, where ids are None.
         """
-        return self._partition(public_ids(ids, len(ids) if count is None else count))
+        named = ids if isinstance(ids, RecordIds) else public_ids(ids, len(ids) if count is None else count)
+        return self._of_records(named, len(named))
+
+    def _of_records(self, ids: Ids | RecordIds, count: int) -> NDArray[Any]:
+        """The groups of the classes for records with such ids, shape (n, K)."""
+        if not isinstance(ids, RecordIds):
+            return self._partition(ids)
+        texts = ids.are_texts
+        groups = np.empty((count, self.domain.size), dtype=np.min_scalar_type(self._count))
+        if not texts.all():
+            groups[~texts] = self._partition(ids.blocks[~texts, 0])
+        if texts.any():
+            groups[texts] = self._partition(text_ids(ids.texts(), int(texts.sum()), key=b""))
+        return groups
 
     def _partition(self, names: Ids) -> NDArray[Any]:
         """The groups of the classes for records with such names, shape (n, K)."""
@@ -191,11 +207,12 @@ class PartitionResponse(SetMechanism):
         """Randomize codes, shape (n,); see `Mechanism.randomize`. The ids also name the public partitions."""
         codes = self.domain.check_codes(labels)
         randomness = self.bound(rng, ids)
-        names, noise_names = public_ids(ids, len(codes)), randomness.record_ids(ids, len(codes))
+        noise_names = randomness.record_ids(ids, len(codes))
+        names = ids if isinstance(ids, RecordIds) else public_ids(ids, len(codes))
         answers = np.empty((len(codes), -(-self.domain.size // 8)), dtype=np.uint8)
         for start in range(0, len(codes), self.block):
             part = slice(start, start + self.block)
-            groups = self._partition(names[part])
+            groups = self._of_records(names[part], len(codes[part]))
             own = np.take_along_axis(groups, codes[part, None].astype(np.intp), axis=1)[:, 0]
             answered = self.sample(own, start, randomness, noise_names[part])
             answers[part] = np.packbits(groups == answered[:, None], axis=1)

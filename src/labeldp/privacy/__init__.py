@@ -37,28 +37,35 @@ from labeldp.privacy.exact import (
     positive_epsilon,
     rounded_up_text,
 )
-from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check_budget
-from labeldp.privacy.loss import PrivacyLoss
-from labeldp.privacy.process import NotCopyable, SingleProcess
-from labeldp.privacy.randomness import (
+from labeldp.privacy.ids import (
     BLOCK,
+    IdDigest,
     Ids,
-    KeyedRandomness,
-    KeyedStream,
     LabelDigest,
-    Randomness,
-    RandomnessKind,
-    RandomSource,
-    SystemRandomness,
+    RecordDigest,
+    RecordIds,
+    Texts,
     Words,
-    as_bound,
-    as_randomness,
-    as_successive,
     counter_blocks,
     derive_key,
     integer_ids,
     record_words,
+    refuse_repeats,
     text_ids,
+)
+from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check_budget
+from labeldp.privacy.loss import PrivacyLoss
+from labeldp.privacy.process import NotCopyable, SingleProcess
+from labeldp.privacy.randomness import (
+    KeyedRandomness,
+    KeyedStream,
+    Randomness,
+    RandomnessKind,
+    RandomSource,
+    SystemRandomness,
+    as_bound,
+    as_randomness,
+    as_successive,
 )
 from labeldp.privacy.renyi import (
     MAX_RATE,
@@ -72,6 +79,7 @@ from labeldp.privacy.renyi import (
     switching_rdp,
 )
 from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
+from labeldp.privacy.totals import Bound, Totals
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     check_choice,
@@ -98,6 +106,7 @@ __all__ = [
     "WORD",
     "AnyFloats",
     "Argument",
+    "Bound",
     "Budget",
     "BudgetExceeded",
     "Certificate",
@@ -109,6 +118,7 @@ __all__ = [
     "Flags",
     "Floats",
     "HiddenWeights",
+    "IdDigest",
     "Ids",
     "InputError",
     "Integers",
@@ -129,11 +139,15 @@ __all__ = [
     "RandomSource",
     "Randomness",
     "RandomnessKind",
+    "RecordDigest",
+    "RecordIds",
     "Release",
     "Request",
     "SingleProcess",
     "Switching",
     "SystemRandomness",
+    "Texts",
+    "Totals",
     "Trust",
     "Words",
     "as_bound",
@@ -170,6 +184,7 @@ __all__ = [
     "positive_epsilon",
     "rdp_delta",
     "record_words",
+    "refuse_repeats",
     "requested_delta",
     "rounded_up_text",
     "set_fields",

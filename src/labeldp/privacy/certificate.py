@@ -1,5 +1,6 @@
 """Charges, the certificates that list them, and the values that they certify."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -309,24 +310,25 @@ def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
 
     Guarantee: never less than the loss of any single record.
     """
-    return _total_of_paths([(charge.path, charge.loss) for charge in charges])
+    return joint_loss(Counter((charge.path, charge.loss) for charge in charges).items())
 
 
-def _total_of_paths(charges: list[tuple[Path, PrivacyLoss]]) -> PrivacyLoss:
-    total = PrivacyLoss.zero()
-    splits: dict[str, dict[int, list[tuple[Path, PrivacyLoss]]]] = {}
-    for path, loss in charges:
+def joint_loss(counted: Iterable[tuple[tuple[Path, PrivacyLoss], int]]) -> PrivacyLoss:
+    """Return what `total_loss` returns, of charges as ((path, loss), how many of them)."""
+    whole: list[tuple[PrivacyLoss, int]] = []
+    splits: dict[str, dict[int, list[tuple[tuple[Path, PrivacyLoss], int]]]] = {}
+    for (path, loss), times in counted:
         if not path:
-            total = total + loss
+            whole.append((loss, times))
         else:
             (split, part), rest = path[0], path[1:]
-            splits.setdefault(split, {}).setdefault(part, []).append((rest, loss))
+            splits.setdefault(split, {}).setdefault(part, []).append(((rest, loss), times))
     for parts in splits.values():
         worst = PrivacyLoss.zero()
         for inner in parts.values():
-            worst = worst | _total_of_paths(inner)
-        total = total + worst
-    return total
+            worst = worst | joint_loss(inner)
+        whole.append((worst, 1))
+    return PrivacyLoss.total(whole)
 
 
 def requested_delta(charges: Iterable[Charge]) -> Fraction:

@@ -16,6 +16,9 @@ Sequence = tuple[tuple[Atom, int], ...]
 MAX_LATTICE_POINTS = 1 << 15
 """Lattices with more points are coarsened, losses rounded up."""
 
+FEW_MASSES = 256
+"""At most so many masses are convolved one by one."""
+
 MIN_TRIMMED_POINTS = 1 << 10
 """Lattices with at most so many points keep all of them."""
 
@@ -33,6 +36,8 @@ _DOTS_ERROR = 1e-9
 _NORMAL_ERROR = 1e-12
 
 _SMALLEST = 1e-300
+
+_RATE_ERROR = 1e-9
 
 _MAX_EPSILON = Fraction(10**12)
 
@@ -55,10 +60,10 @@ class _Lattice:
         """The loss of two independent outputs: masses convolve, directly, so that the error stays relative."""
         step = max(self.step, other.step)
         left, right = self.on(step), other.on(step)
-        terms = min(len(left.masses), len(right.masses))
+        terms = min(np.count_nonzero(left.masses), np.count_nonzero(right.masses))
         error = left.relative_error + right.relative_error + 1.01 * (terms + 1) * 2.0**-53
         lost = 1.001 * (left.lost + right.lost)
-        masses = np.convolve(left.masses, right.masses)
+        masses = _convolved(left.masses, right.masses)
         return _Lattice(step, left.first + right.first, masses, error, lost).trimmed()
 
     def on(self, step: Fraction) -> "_Lattice":
@@ -91,6 +96,19 @@ class _Lattice:
         return lattice
 
 
+def _convolved(one: Floats, other: Floats) -> Floats:
+    """The convolution of masses by sums of products alone: of one with few masses, shifted copies of the other."""
+    few, many = sorted((one, other), key=np.count_nonzero)
+    places = np.flatnonzero(few)
+    if len(places) > FEW_MASSES:
+        return np.convolve(one, other)
+    masses = np.zeros(len(one) + len(other) - 1)
+    for place in places.tolist():
+        masses[place : place + len(many)] += few[place] * many
+    return masses
+
+
+@lru_cache(maxsize=256)
 def max_loss(sequence: Sequence) -> Fraction | None:
     """The exact largest loss of the whole sequence, or None where it is unbounded."""
     total = Fraction(0)
@@ -111,6 +129,11 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
     epsilon = min(epsilon, _MAX_EPSILON)  # delta falls with epsilon
     if _beyond(sequence, epsilon):
         return min(1.0, _float_up(failure))
+    return min(_lattice_delta(sequence, epsilon, failure), _concentrated_delta(sequence, epsilon, failure))
+
+
+def _lattice_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> float:
+    """The bound by the convolved loss distribution."""
     single = [atom for atom, count in sequence if not isinstance(atom, Failure) for _ in range(min(count, 2))]
     if len(single) == 1 and isinstance(single[0], Curve):
         return min(1.0, single[0].delta(epsilon) + _float_up(failure) + _SMALLEST)
@@ -125,9 +148,52 @@ def delta_of(sequence: Sequence, epsilon: Fraction) -> float:
 
 def within(sequence: Sequence, epsilon: Fraction, delta: Fraction) -> bool:
     """True when delta at epsilon is at most `delta`: exactly where only failures are left, else by the bound."""
+    failure = failures(sequence)
     if _beyond(sequence, epsilon):
-        return failures(sequence) <= delta
-    return delta >= 1 or delta_of(sequence, epsilon) <= delta
+        return failure <= delta
+    if delta >= 1 or _concentrated_delta(sequence, epsilon, failure) <= delta:
+        return True
+    return delta_of(sequence, epsilon) <= delta
+
+
+def concentration(atom: Atom) -> Fraction | None:
+    """The rho of the zero-concentrated privacy that an atom has, or None where it is not known.
+
+    Source: BunSteinke, Propositions 1.4 and 1.6.
+    """
+    if isinstance(atom, Gaussian):
+        return Fraction(atom.mu) ** 2 / 2
+    return atom.epsilon**2 / 2 if isinstance(atom, Response) else None
+
+
+def concentrated_delta(rho: Fraction, epsilon: Fraction, failure: Fraction) -> float:
+    """An upper bound of delta at epsilon where the concentrated rates add up to rho.
+
+    Source: BunSteinke, Proposition 1.3.
+    """
+    rate, gap = float(rho) * (1 + _RATE_ERROR), float(epsilon) * (1 - _RATE_ERROR) - float(rho) * (1 + _RATE_ERROR)
+    if gap <= 0:
+        return 1.0
+    return min(
+        1.0, math.exp(-(gap**2) / (4 * rate) * (1 - _RATE_ERROR)) * (1 + _RATE_ERROR) + _float_up(failure) + _SMALLEST
+    )
+
+
+def _concentrated_delta(sequence: Sequence, epsilon: Fraction, failure: Fraction) -> float:
+    rho = total_concentration(sequence)
+    return 1.0 if rho is None else concentrated_delta(rho, epsilon, failure)
+
+
+@lru_cache(maxsize=256)
+def total_concentration(sequence: Sequence) -> Fraction | None:
+    """The rho of a whole sequence, failures aside, or None where that of an atom is not known."""
+    total = Fraction(0)
+    for atom, count in sequence:
+        rate = Fraction(0) if isinstance(atom, Failure) else concentration(atom)
+        if rate is None:
+            return None
+        total += count * rate
+    return total
 
 
 def failures(sequence: Sequence) -> Fraction:

@@ -3,19 +3,20 @@
 import json
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, Charge, Path, join_certificates, total_loss
+from labeldp.privacy.certificate import Certificate, Charge, Path, join_certificates
 from labeldp.privacy.errors import Argument, BudgetExceeded, InputError
 from labeldp.privacy.exact import decimal, decimal_text, positive_epsilon, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import SingleProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
+from labeldp.privacy.totals import Bound, Totals
 
 Encoded = TypeVar("Encoded")
 
@@ -64,7 +65,8 @@ class Request:
         path: the part of the records that it uses.
         labels: a keyed, order-free digest of the encoded labels that it uses; secret.
         step: names a stage of a longer run, so that it is found again after a crash.
-        scheme: how the dataset's records are identified: "row numbers", "integers" or "texts".
+        scheme: how the dataset's records are identified: "row numbers" or "ids"; in datasets of older versions also
+            "integers" or "texts".
         randomness: where the noise will come from.
         source: tells keys apart; `Randomness.identity`.
         traces: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
@@ -147,6 +149,10 @@ class LedgerLike(Protocol):
         """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
     @property
+    def ids_key(self) -> bytes | None:
+        """A secret key of `RecordIds`, or None where ids are taken as they are."""
+
+    @property
     def randomness(self) -> KeyedRandomness | None:
         """The only keyed noise for releases charged here, or None where there is none."""
 
@@ -197,6 +203,7 @@ class Ledger(SingleProcess):
         self.budget = budget
         self.name = name
         self._charges: list[Charge] = []
+        self._totals = Totals()
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
@@ -205,6 +212,11 @@ class Ledger(SingleProcess):
     @property
     def digest_key(self) -> None:
         """None: a ledger in memory never finds a release again, so it does not fingerprint labels."""
+        return None
+
+    @property
+    def ids_key(self) -> None:
+        """None: noise that does not depend on ids needs no names of records."""
         return None
 
     @property
@@ -221,7 +233,9 @@ class Ledger(SingleProcess):
     @property
     def spent(self) -> PrivacyLoss:
         """The privacy loss of all charges together."""
-        return total_loss(self.charges)
+        self.check_process()
+        with self._lock:
+            return self._totals.loss()
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
@@ -243,8 +257,9 @@ class Ledger(SingleProcess):
         self.check_process()
         charge = self._charge(request)
         with self._lock:
-            check_budget(self.budget, self._charges, [charge], self.name)
+            self._check([charge])
             self._charges.append(charge)
+            self._totals.add(charge.path, charge.loss)
         return charge
 
     def require(self, requests: Sequence[Request]) -> None:
@@ -255,10 +270,14 @@ class Ledger(SingleProcess):
         """
         self.check_process()
         with self._lock:
-            check_budget(self.budget, self._charges, [self._charge(request) for request in requests], self.name)
+            self._check([self._charge(request) for request in requests])
 
     def check_labels(self, request: Request) -> None:
         """Refuse nothing: a ledger in memory does not fingerprint labels."""
+
+    def _check(self, more: Sequence[Charge]) -> None:
+        costs = [(charge.path, charge.loss) for charge in more]
+        check_budget(self.budget, self._totals.bound, lambda: self._totals, costs, self.name)
 
     def _charge(self, request: Request) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.
@@ -274,15 +293,28 @@ class Ledger(SingleProcess):
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
 
 
-def check_budget(budget: Budget, charges: Sequence[Charge], more: Sequence[Charge], name: str) -> None:
+def check_budget(
+    budget: Budget, bound: Bound, totals: Callable[[], Totals], more: Iterable[tuple[Path, PrivacyLoss]], name: str
+) -> None:
     """Refuse more charges that would pass the budget together.
+
+    Args:
+        budget: the most that all may cost together.
+        bound: sums that bound what was charged before; where they show that all is well, nothing else is read.
+        totals: returns what was charged before.
+        more: path and loss of each charge that is asked for.
+        name: name of the dataset.
 
     Raises:
         BudgetExceeded: the message says what the total would be.
     """
-    spent, total = total_loss(charges), total_loss([*charges, *more])
-    if more and not budget.admits(total):
-        delta = budget.delta
+    asked = list(more)
+    if not asked or sum((Bound.of(loss) for _, loss in asked), bound).admits(budget.epsilon, budget.delta):
+        return
+    known = totals()
+    total = known.loss(asked)
+    if not budget.admits(total):
+        delta, spent = budget.delta, known.loss()
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {rounded_up_text(spent.epsilon(delta), 12)}; "
             f"this would bring it to epsilon = {rounded_up_text(total.epsilon(delta), 12)} at that delta. "

@@ -114,6 +114,22 @@ class PrivacyLoss:
         half = self * (times // 2) if times > 1 else PrivacyLoss.zero()
         return half + half + (self if times % 2 else PrivacyLoss.zero())
 
+    @classmethod
+    def total(cls, counted: Iterable[tuple["PrivacyLoss", int]]) -> "PrivacyLoss":
+        """Return the loss of many releases about the same labels, as (loss, how many of it)."""
+        atoms: Counter[Atom] = Counter()
+        several = []
+        for loss, times in counted:
+            if len(loss.alternatives) > 1:
+                several.append(loss * times)
+                continue
+            for atom, count in loss.alternatives[0]:
+                atoms[atom] += count * times
+        total = cls((_canonical(atoms),))
+        for loss in several:
+            total = total + loss
+        return total
+
     @property
     def max_loss(self) -> Fraction | None:
         """The exact pure epsilon, or None where there is none."""

@@ -1,11 +1,8 @@
-"""Sources of 64-bit words; keyed digests."""
+"""Sources of 64-bit words."""
 
-import hashlib
-import hmac
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any, ClassVar, final
 
@@ -14,19 +11,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
+from labeldp.privacy.ids import BLOCK, Ids, RecordIds, Words, counter_blocks, derive_key, record_words, refuse_repeats
 from labeldp.privacy.process import NotCopyable
-
-Words = NDArray[np.uint64]
-"""Uniform words of 64 bits."""
-
-Ids = NDArray[np.uint64] | NDArray[np.uint8]
-"""Record ids: 64-bit integers, shape (n,), or 96-bit hashes, shape (n, 12)."""
 
 Lane = int | NDArray[np.intp]
 """Which word of a record: one number for all records, or one for each."""
-
-BLOCK = 1 << 15
-"""Records handled at a time: their words and intermediate arrays stay in cache."""
 
 RESEED_AFTER = 1 << 36
 """Bytes of one keystream before a fresh seed is taken."""
@@ -173,7 +162,7 @@ class KeyedRandomness(NotCopyable, Randomness):
 
     def fill(self, words: Words, ids: Ids, lane: Lane = 0) -> None:
         """Fill `words` (n,): each record's AES block holds its id and a counter, and yields two lanes."""
-        scheme = b"integer" if ids.ndim == 1 else b"text"
+        scheme = b"integer" if ids.ndim == 1 else b"text" if ids.dtype == np.uint8 else b"record"
         cipher = Cipher(algorithms.AES256(derive_key(self._key, b"words", scheme)), modes.ECB()).encryptor()
         for start in range(0, len(words), BLOCK):
             part = slice(start, start + BLOCK)
@@ -188,16 +177,14 @@ class KeyedRandomness(NotCopyable, Randomness):
         return f"{self.kind.name} {derive_key(self._key, b'fingerprint').hex()[:16]}"
 
     def record_ids(self, ids: Any, count: int) -> Ids:
-        """Return integer ids as they are, and texts as a 96-bit hash under the key.
+        """Return integer ids as they are, texts as a 96-bit hash under the key, and the blocks of `RecordIds`.
 
         Raises:
-            InputError: ids are repeated; the message does not say which.
+            InputError: ids are repeated; the message does not say which. `RecordIds` were checked by whoever made them.
         """
         words = record_words(ids, count, self._key)
-        keys = words if words.ndim == 1 else np.ascontiguousarray(words).view("V12")[:, 0]
-        ascending = ids is None or (words.ndim == 1 and bool((words[1:] > words[:-1]).all()))
-        if not ascending and len(np.unique(keys)) < count:
-            raise InputError("ids must be distinct: records with the same id would share their noise")
+        if ids is not None and not isinstance(ids, RecordIds):
+            refuse_repeats(words)
         return words
 
     def __repr__(self) -> str:
@@ -233,24 +220,6 @@ class KeyedStream(NotCopyable, Randomness):
 
     def __repr__(self) -> str:
         return "KeyedStream(key=<secret>)"
-
-
-def derive_key(key: bytes, *parts: bytes) -> bytes:
-    """Return a key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
-    message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
-    return hmac.digest(key, message, hashlib.sha256)
-
-
-def counter_blocks(ids: Ids, counter: int | NDArray[Any]) -> NDArray[np.generic]:
-    """AES inputs: 64 bits of id and 64 of counter, or 96 and 32; one counter for all, or one for each."""
-    if ids.ndim == 1:
-        blocks = np.empty((len(ids), 2), dtype="<u8")
-        blocks[:, 0], blocks[:, 1] = ids, counter
-        return blocks
-    texts = np.empty((len(ids), 16), dtype=np.uint8)
-    texts[:, :12] = ids
-    texts.view("<u4")[:, 3] = counter
-    return texts
 
 
 @final
@@ -326,58 +295,3 @@ def as_successive(rng: RandomSource) -> Randomness:
             "keyed randomness would repeat its words in every round"
         )
     return randomness
-
-
-def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
-    """Return integer record ids as unsigned words, shape (count,); the caller checks that they are distinct."""
-    array = np.asarray(ids)
-    if array.shape != (count,) or array.dtype.kind not in "iu":
-        raise InputError("ids must be one integer, or one text, for each record")
-    return array.astype(np.int64).view(np.uint64) if array.dtype.kind == "i" else array.astype(np.uint64)
-
-
-def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
-    """Return 96-bit keyed hashes of text ids, shape (count, 12)."""
-    if len(ids) != count:
-        raise InputError("ids must be one integer, or one text, for each record")
-    texts = (value if isinstance(value, bytes) else str(value).encode() for value in ids)
-    digests = b"".join(hashlib.blake2b(text, digest_size=12, key=key).digest() for text in texts)
-    return np.frombuffer(digests, dtype=np.uint8).reshape(-1, 12)
-
-
-def record_words(ids: Any, count: int, key: bytes) -> Ids:
-    """Return record ids as AES blocks take them: row numbers for None, integers, or hashes of texts under the key."""
-    if ids is None:
-        return np.arange(count, dtype=np.uint64)
-    if np.asarray(ids[:1]).dtype.kind in "iu":
-        return integer_ids(ids, count)
-    return text_ids(ids, count, derive_key(key, b"ids"))
-
-
-class LabelDigest:
-    """Sums a pseudo-random function of (id, label) over records, in any order and any split.
-
-    It tells whether the labels are the same as before. Under its key only: without the key it says
-    nothing, with it a label could be searched for, so key and digest stay in the ledger.
-    """
-
-    def __init__(self, key: bytes) -> None:
-        self._key = derive_key(key, b"label digest")
-        self._sum = np.zeros(2, dtype=np.uint64)
-        self._count = 0
-
-    def update(self, ids: Ids, codes: NDArray[Any]) -> None:
-        """Add records: ids (n,) or (n, 12), codes (n,)."""
-        cipher = Cipher(algorithms.AES256(self._key), modes.ECB()).encryptor()
-        for start in range(0, len(codes), BLOCK):
-            plain = counter_blocks(ids[start : start + BLOCK], codes[start : start + BLOCK])
-            secret = np.frombuffer(cipher.update(plain.tobytes()), dtype="<u8").reshape(-1, 2)
-            self._sum += secret.sum(axis=0, dtype=np.uint64)
-        self._count += len(codes)
-
-    def hexdigest(self) -> str:
-        """Return the digest so far: 128 bits and the number of records."""
-        return f"{int(self._sum[0]):016x}{int(self._sum[1]):016x}-{self._count}"
-
-    def __repr__(self) -> str:
-        return "LabelDigest(<secret>)"

@@ -1,8 +1,8 @@
 """Read cells of tables as texts, numbers and record ids."""
 
-import hashlib
 import secrets
 import tempfile
+from collections.abc import Iterator
 from types import TracebackType
 from typing import IO, Any, final
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError
+from labeldp.privacy import DomainError, InputError, RecordIds, Texts, refuse_repeats
 from labeldp.tables.reading import explain_full_disk, without_values
 
 
@@ -117,12 +117,12 @@ def _missing(column: str) -> str:
     return f"the label column {column!r} has a missing label; every record needs one"
 
 
-RecordIds = NDArray[np.int64] | NDArray[np.uint64] | list[bytes]
+RawIds = NDArray[np.int64] | NDArray[np.uint64] | Texts
 BUCKETS = 256
 HELD_IDS = 1 << 20
 
 
-def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
+def record_ids(batch: pa.RecordBatch, column: str) -> RawIds:
     """Return the record ids of a block, for `KeyedRandomness`.
 
     Args:
@@ -131,7 +131,7 @@ def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
             two records.
 
     Returns:
-        For integers int64 or uint64, shape (batch.num_rows,); for texts and bytes a list of as many `bytes`.
+        For integers int64 or uint64, shape (batch.num_rows,); for texts and bytes as many `Texts`.
 
     Raises:
         InputError: an id is missing, or the column holds something else.
@@ -148,16 +148,19 @@ def record_ids(batch: pa.RecordBatch, column: str) -> RecordIds:
         values = values.cast(pa.large_string())
     elif not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)):
         raise InputError(f"the id column {column!r} must hold integers or texts, and it holds {kind}")
-    texts: list[bytes] = values.cast(pa.large_binary()).to_pylist()
-    return texts
+    texts = values.cast(pa.large_binary())
+    _, edges, data = texts.buffers()
+    places = np.frombuffer(edges, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return Texts(np.frombuffer(data or b"", dtype=np.uint8), places)
 
 
 @final
 class DistinctIds:
     """Checks that no record id is repeated in a stream of blocks.
 
-    More than `held` ids are spilled by a hash to an anonymous temporary file with 256 buckets, each of which is checked
-    alone: memory holds `held` ids, or 1/256 of all. Texts are spilled as 128-bit keyed hashes, so the file shows none.
+    Integers that ascend from block to block are compared with the one before. Of all others more than `held` are
+    spilled by a hash to an anonymous temporary file with 256 buckets, each of which is sorted alone: memory holds
+    `held` ids, or 1/256 of all. Texts are spilled as keyed hashes, so the file shows none.
 
     Example:
         >>> with DistinctIds() as seen:
@@ -168,13 +171,8 @@ class DistinctIds:
     """
 
     def __init__(self, held: int = HELD_IDS) -> None:
-        self._limit = held
         self._key = secrets.token_bytes(32)
-        self._odd = np.uint64(secrets.randbits(64) | 1)
-        self._waiting: list[NDArray[np.uint64]] = []
-        self._count = 0
-        self._runs: list[NDArray[np.int64]] = []
-        self._file: IO[bytes] | None = None
+        self._integers, self._texts = _Integers(held), _Buckets(held, 2)
 
     def __enter__(self) -> "DistinctIds":
         return self
@@ -182,60 +180,129 @@ class DistinctIds:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Check the ids if the body ended without an error; remove the temporary file in any case."""
+        """Check the ids if the body ended without an error; remove the temporary files in any case."""
         try:
-            if kind is None:
-                self._check()
+            if kind is None and (self._integers.repeated() or self._texts.repeated()):
+                raise InputError("record ids must not be repeated: each id is one record's noise")
         finally:
-            if self._file is not None:
-                self._file.close()
+            self._integers.close()
+            self._texts.close()
 
-    def add(self, ids: RecordIds) -> None:
-        """Add the ids of one block; ids are integers in all blocks, or bytes in all blocks."""
-        words = self._hashed(ids) if isinstance(ids, list) else np.asarray(ids).astype(np.uint64).reshape(-1, 1)
-        if self._waiting and self._waiting[0].shape[1] != words.shape[1]:
-            raise InputError("record ids must be all integers or all texts")
+    def add(self, ids: Any) -> None:
+        """Add the ids of one block: integers, texts or `RecordIds`, those of one key in all blocks."""
+        records = RecordIds.of(ids, self._key)
+        texts = records.are_texts
+        if not texts.any():
+            self._integers.add(records.blocks[:, 0])
+        elif texts.all():
+            self._texts.add(records.blocks)
+        else:
+            self._integers.add(records.blocks[~texts, 0])
+            self._texts.add(records.blocks[texts])
+
+
+@final
+class _Integers:
+    """Words of which none may be repeated; as long as they ascend, only the last one is needed to tell."""
+
+    def __init__(self, held: int) -> None:
+        self._held = held
+        self._raw = _Buckets(held, 1, buckets=1)
+        self._spread: _Buckets | None = None
+        self._last = -1
+
+    def add(self, words: NDArray[np.uint64]) -> None:
+        if self._spread is None and len(words):
+            ascending = int(words[0]) > self._last and bool((words[1:] > words[:-1]).all())
+            if ascending:
+                self._last = int(words[-1])
+                self._raw.add(words)
+                return
+            self._spread = _Buckets(self._held, 1)
+        if self._spread is not None:
+            self._spread.add(words)
+
+    def repeated(self) -> bool:
+        if self._spread is None:
+            return False
+        for words in self._raw.runs():
+            self._spread.add(words)
+        return self._spread.repeated()
+
+    def close(self) -> None:
+        self._raw.close()
+        if self._spread is not None:
+            self._spread.close()
+
+
+@final
+class _Buckets:
+    """Rows of one or two words, kept in memory or, if they are many, by a hash in a temporary file."""
+
+    def __init__(self, held: int, width: int, buckets: int = BUCKETS) -> None:
+        self._limit, self._width, self._buckets = held, width, buckets
+        self._odd = np.uint64(secrets.randbits(64) | 1)
+        self._waiting: list[NDArray[np.uint64]] = []
+        self._count = 0
+        self._spilled: list[NDArray[np.int64]] = []
+        self._file: IO[bytes] | None = None
+
+    def add(self, words: NDArray[np.uint64]) -> None:
+        """Add rows, shape (n,) or (n, 2)."""
         self._waiting.append(words)
         self._count += len(words)
         if self._count > self._limit:
             self._spill()
 
-    def _hashed(self, ids: list[bytes]) -> NDArray[np.uint64]:
-        digests = b"".join(hashlib.blake2b(value, digest_size=16, key=self._key).digest() for value in ids)
-        return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+    def runs(self) -> Iterator[NDArray[np.uint64]]:
+        """Yield what was added, a bucket of a run, or a block in memory, at a time."""
+        for bucket in range(self._buckets):
+            for run in self._spilled:
+                yield self._read(run, bucket)
+        yield from self._waiting
 
-    def _spill(self) -> None:
-        """Write the waiting ids as one run, ordered by bucket, and remember where each bucket starts in it."""
-        words = np.concatenate(self._waiting)
-        bucket = ((words[:, 0] * self._odd) >> np.uint64(56)).astype(np.uint8)
-        order = np.argsort(bucket, kind="stable")
-        with explain_full_disk("the temporary file of record ids"):
-            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (__exit__ closes it)
-            start = self._file.seek(0, 2)
-            self._file.write(words[order].tobytes())
-            self._file.flush()
-        ends = np.cumsum(np.bincount(bucket, minlength=BUCKETS))
-        self._runs.append(start + np.concatenate([[0], ends]) * words.itemsize * words.shape[1])
-        self._waiting, self._count = [np.empty((0, words.shape[1]), dtype=np.uint64)], 0
-
-    def _check(self) -> None:
-        """Raise InputError if an id is repeated, one bucket of spilled ids at a time."""
+    def repeated(self) -> bool:
+        """Return whether a row was added twice, one bucket at a time."""
         if self._file is None:
-            refuse_repeated(np.concatenate(self._waiting or [np.empty((0, 1), dtype=np.uint64)]))
-            return
+            return bool(self._waiting) and _repeats(np.concatenate(self._waiting))
         if self._count:
             self._spill()
-        for bucket in range(BUCKETS):
-            parts = []
-            for run in self._runs:
-                self._file.seek(int(run[bucket]))
-                parts.append(self._file.read(int(run[bucket + 1] - run[bucket])))
-            ids = np.frombuffer(b"".join(parts), dtype=np.uint64)
-            refuse_repeated(ids.reshape(-1, self._waiting[0].shape[1]))
+        parts = ([self._read(run, bucket) for run in self._spilled] for bucket in range(self._buckets))
+        return any(_repeats(np.concatenate(part)) for part in parts)
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _spill(self) -> None:
+        """Write the waiting rows as one run, ordered by bucket, and remember where each bucket starts in it."""
+        words = np.concatenate(self._waiting)
+        ends = np.array([len(words)])
+        if self._buckets > 1:
+            first = words if self._width == 1 else words[:, 0]
+            bucket = ((first * self._odd) >> np.uint64(56)).astype(np.uint8)
+            words = words[np.argsort(bucket, kind="stable")]
+            ends = np.cumsum(np.bincount(bucket, minlength=self._buckets))
+        with explain_full_disk("the temporary file of record ids"):
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)
+            start = self._file.seek(0, 2)
+            self._file.write(words.tobytes())
+            self._file.flush()
+        self._spilled.append(start + np.concatenate([[0], ends]) * words.itemsize * self._width)
+        self._waiting, self._count = [], 0
+
+    def _read(self, run: NDArray[np.int64], bucket: int) -> NDArray[np.uint64]:
+        assert self._file is not None
+        self._file.seek(int(run[bucket]))
+        words = np.frombuffer(self._file.read(int(run[bucket + 1] - run[bucket])), dtype=np.uint64)
+        return words if self._width == 1 else words.reshape(-1, self._width)
 
 
-def refuse_repeated(words: NDArray[np.uint64]) -> None:
-    """Raise InputError if two rows, shape (n, 1 or 2), are equal."""
-    ordered = words[np.lexsort(words.T)]
-    if (ordered[1:] == ordered[:-1]).all(axis=1).any():
-        raise InputError("record ids must not be repeated: each id is one record's noise")
+def _repeats(words: NDArray[np.uint64]) -> bool:
+    """Return whether two rows, shape (n,) or (n, 2), are equal."""
+    try:
+        refuse_repeats(words)
+    except InputError:
+        return True
+    return False

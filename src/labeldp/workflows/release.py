@@ -1,6 +1,5 @@
 """Release the label column of a file: read it twice by blocks, charge it once, publish it whole or not at all."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,15 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp import mechanisms
-from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile
+from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
 from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism, public_seed
 from labeldp.privacy import (
     Budget,
     Certificate,
     Charge,
     DomainError,
+    IdDigest,
     InputError,
     LabelDPError,
+    RecordIds,
     Request,
     check_choice,
     float_above,
@@ -141,7 +142,7 @@ def release_file(
     stream.refuse_unwritable(target)
     account.afford(chosen)
     with release_writer(target, stream.columns, released=stream.released) as writer:
-        ids = stream.check_ids()
+        ids = stream.check_ids(account)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
         request, seen = stream.check(account, ids)
@@ -204,16 +205,22 @@ class Stream:
                     f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
                 )
 
-    def check_ids(self) -> str:
+    def check_ids(self, account: DatasetLedger) -> str:
         """Read every id once, before any label is compared with the domain; return a digest of them."""
-        digest = hashlib.sha256()
+        digest = IdDigest(account.digest_key)
         if self.id_column is not None:
             with DistinctIds() as seen:
                 for batch in self.table.blocks([self.id_column], block_rows=self.block_rows):
-                    ids = record_ids(batch, self.id_column)
+                    ids = self._ids(account, batch)
                     seen.add(ids)
-                    digest.update(_id_bytes(ids))
+                    digest.update(RecordIds.of(ids, account.digest_key).blocks)
         return digest.hexdigest()
+
+    def _ids(self, account: DatasetLedger, batch: pa.RecordBatch) -> Any:
+        """Return the ids of a block as the dataset names records; those of earlier versions are taken as they are."""
+        assert self.id_column is not None
+        ids, key = record_ids(batch, self.id_column), account.ids_key
+        return ids if key is None else RecordIds.of(ids, key)
 
     def check(self, account: DatasetLedger, ids: str) -> tuple[Request, "Seen"]:
         """Read every label, and count the rows: what is wrong is refused here, once all is read.
@@ -239,20 +246,21 @@ class Stream:
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
-        found, scheme, rows, digest = self._fingerprint(account), "row numbers", 0, hashlib.sha256()
+        found, scheme, rows = self._fingerprint(account), "row numbers", 0
+        seen = IdDigest(account.digest_key)
         digests: list[str] = []
         refused: DomainError | None = None
-        for batch, ids in self._raw("checked", self.table.rows):
+        for batch, ids in self._raw(account, "checked", self.table.rows):
             rows += batch.num_rows
             if self.id_column is not None:
-                scheme = "integers" if isinstance(ids, np.ndarray) else "texts"
-                digest.update(_id_bytes(ids))
+                scheme = kind_of_ids(ids)
+                seen.update(RecordIds.of(ids, account.digest_key).blocks)
             try:
                 found.update(ids, codes_of(batch, self.label, self.in_file))
             except DomainError as error:
                 refused = error.with_traceback(None)
             digests.append(found.labels)
-        if digest.hexdigest() != expected:
+        if seen.hexdigest() != expected:
             raise LabelDPError(f"{self.table.path} changed while it was being checked: nothing was charged")
         if refused is not None:
             raise refused
@@ -267,7 +275,7 @@ class Stream:
         found, known = self._fingerprint(account), iter(seen.digests)
         noise = account.randomness.bind(request.context())
         changed = LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
-        for batch, ids in self._raw("released", seen.rows):
+        for batch, ids in self._raw(account, "released", seen.rows):
             try:
                 codes = codes_of(batch, self.label, self.in_file)
             except DomainError:
@@ -284,14 +292,14 @@ class Stream:
         """Return the fingerprint of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
 
-    def _raw(self, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    def _raw(self, account: DatasetLedger, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, Any]]:
         """Yield blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
         needed = {self.label, self.id_column}
         columns = [name for name in self.table.columns if self.in_place or name in needed]
         start = 0
         for batch in self.table.blocks(columns, block_rows=self.block_rows):
             numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
-            yield batch, numbers if self.id_column is None else record_ids(batch, self.id_column)
+            yield batch, numbers if self.id_column is None else self._ids(account, batch)
             start += batch.num_rows
             if self.progress:
                 half = start / rows / 2 if rows else 0.0
@@ -309,13 +317,6 @@ class Seen:
 
     rows: int
     digests: tuple[str, ...] = field(repr=False)
-
-
-def _id_bytes(ids: Any) -> bytes:
-    """Return record ids as bytes that no other ids give."""
-    if isinstance(ids, np.ndarray):
-        return ids.tobytes()
-    return b"".join(len(each).to_bytes(8, "little") + each for each in ids)
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
@@ -343,7 +344,7 @@ def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Ce
         columns = open_table(target).columns
     except InputError:
         raise refusal from None
-    charge: Charge | None = account.find_stream(stream.check(account, stream.check_ids())[0])
+    charge: Charge | None = account.find_stream(stream.check(account, stream.check_ids(account))[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
     if not (same and content["column"] == stream.released and is_as_certified(target)):
         raise refusal

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Domain, Interval
-from labeldp.privacy import DomainError, InputError
+from labeldp.privacy import DomainError, InputError, Texts
 from labeldp.tables import (
     INDEX,
     DistinctIds,
@@ -204,7 +204,7 @@ def distinct_ids(content: pa.Table, column: str) -> Ids:
         for batch in content.select([column]).to_batches():
             found.append(record_ids(batch, column))
             seen.add(found[-1])
-    return [each for ids in found for each in ids] if isinstance(found[0], list) else np.concatenate(found)
+    return [each for ids in found for each in ids] if isinstance(found[0], Texts) else np.concatenate(found)
 
 
 def by_id(ids: Ids) -> NDArray[np.intp]:

@@ -1,0 +1,396 @@
+"""Record ids as noise and digests take them: hashed under a key, distinct; digests of labeled records."""
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Self, final, overload
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from numpy.typing import NDArray
+
+from labeldp.privacy.errors import InputError
+
+Words = NDArray[np.uint64]
+"""Uniform words of 64 bits."""
+
+Ids = NDArray[np.uint64] | NDArray[np.uint8]
+"""Record ids: 64-bit integers, shape (n,), 96-bit hashes, shape (n, 12), or blocks of `RecordIds`, shape (n, 2)."""
+
+BLOCK = 1 << 15
+"""Records handled at a time: their words and intermediate arrays stay in cache."""
+
+ONE_EACH = "ids must be one integer, or one text, for each record"
+
+
+def derive_key(key: bytes, *parts: bytes) -> bytes:
+    """Return a key of 32 bytes for one purpose: HMAC-SHA256 of length-prefixed parts."""
+    message = b"".join(len(part).to_bytes(8, "little") + part for part in (b"labeldp", *parts))
+    return hmac.digest(key, message, hashlib.sha256)
+
+
+def counter_blocks(ids: Ids, counter: int | NDArray[Any]) -> NDArray[np.generic]:
+    """AES inputs: 64 bits of id and 64 of counter, or 96 and 32; one counter for all, or one for each."""
+    if ids.ndim == 1:
+        blocks = np.empty((len(ids), 2), dtype="<u8")
+        blocks[:, 0], blocks[:, 1] = ids, counter
+        return blocks
+    if ids.dtype != np.uint8:
+        records = ids.astype("<u8")  # a copy
+        records.view("<u4")[:, 3] = counter
+        return records
+    texts = np.empty((len(ids), 16), dtype=np.uint8)
+    texts[:, :12] = ids
+    texts.view("<u4")[:, 3] = counter
+    return texts
+
+
+@final
+class Texts(Sequence[bytes]):
+    """Texts in one buffer, as Arrow keeps them.
+
+    Args:
+        data: their bytes one after another, uint8.
+        edges: where each begins in `data`, and where the last one ends, shape (n + 1,), ascending.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], edges: NDArray[np.int64]) -> None:
+        self._data, self._edges = data, edges
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> "Texts":
+        """Return texts or bytes in one buffer; anything else counts as it prints."""
+        found = [value if isinstance(value, bytes) else str(value).encode() for value in values]
+        edges = np.concatenate([[0], np.cumsum([len(each) for each in found], dtype=np.int64)])
+        return cls(np.frombuffer(b"".join(found), dtype=np.uint8), edges.astype(np.int64))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Number of bytes of each, shape (n,)."""
+        return np.diff(self._edges)
+
+    def __len__(self) -> int:
+        return len(self._edges) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Texts": ...
+    def __getitem__(self, place: int | slice) -> "bytes | Texts":
+        if isinstance(place, slice):
+            first, last, _ = place.indices(len(self))
+            return Texts(self._data, self._edges[first : max(first, last) + 1])
+        start, end = self._edges[place : place + 2] if place >= 0 else self._edges[len(self) + place :][:2]
+        return self._data[start:end].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        edges, data = self._edges.tolist(), self._data[self._edges[0] : self._edges[-1]].tobytes()
+        first = edges[0]
+        return (data[start - first : end - first] for start, end in pairwise(edges))
+
+    def take(self, rows: NDArray[np.intp]) -> "Texts":
+        """Return the texts of some rows."""
+        return Texts.of([self[row] for row in rows.tolist()])
+
+    def hashes(self, key: bytes) -> Words:
+        """Return a pseudo-random function of each text under a key, shape (n, 2): the CBC-MAC after its length."""
+        cipher = _cipher(derive_key(key, b"texts"))
+        lengths = self.lengths
+        counts = np.zeros((int(lengths.max(initial=0)) + 1, 2), dtype="<u8")
+        counts[:, 0] = np.arange(len(counts))
+        firsts = _encrypt(cipher, counts)
+        found = np.empty((len(self), 2), dtype="<u8")
+        for start in range(0, len(self), BLOCK):
+            part = slice(start, start + BLOCK)
+            words, begins = self[part]._padded()
+            sizes = lengths[part]
+            state, rows = firsts[sizes], np.arange(len(sizes))
+            for place in range(0, int(sizes.max(initial=0)), 16):
+                rows = rows[sizes[rows] > place]
+                whole = len(rows) == len(sizes)
+                starts, left = (begins, sizes) if whole else (begins[rows], sizes[rows])
+                left = np.minimum(left - place, 16)
+                block = np.empty((len(rows), 2), dtype="<u8")
+                np.bitwise_and(words[starts + place], _FIRST_BYTES[left], out=block[:, 0])
+                np.bitwise_and(words[starts + (place + 8)], _NEXT_BYTES[left], out=block[:, 1])
+                state[slice(None) if whole else rows] = _encrypt(cipher, block ^ (state if whole else state[rows]))
+            found[part] = state
+        return found
+
+    def integers(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the texts that an integer of 64 bits prints as, such as "7" and not "07", as integers, and which."""
+        found, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
+        for start in range(0, len(self), BLOCK):
+            part = slice(start, start + BLOCK)
+            found[part], whole[part] = self[part]._parsed()
+        return found, whole
+
+    def _padded(self) -> tuple[Words, NDArray[np.int64]]:
+        """The word that begins at each byte of the data, with zeros around it, and where the texts begin there."""
+        first, last = int(self._edges[0]), int(self._edges[-1])
+        padded = np.zeros(last - first + 2 * _PADDING, dtype=np.uint8)
+        padded[_PADDING : _PADDING + last - first] = self._data[first:last]
+        words: Words = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
+        return words, self._edges[:-1] - (first - _PADDING)
+
+    def _parsed(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        words, begins = self._padded()
+        sizes = self.lengths
+        leads = words[begins] & np.uint64(0xFF)
+        negative = leads == ord("-")
+        found, whole = np.zeros(len(self), dtype=np.int64), negative | ((leads >= ord("0")) & (leads <= ord("9")))
+        whole &= (sizes > negative) & (sizes <= 19 + negative)
+        if not whole.any():
+            return found, whole
+        rows: Any = slice(None) if whole.all() else np.flatnonzero(whole)
+        minus, ends = negative[rows], begins[rows] + sizes[rows]
+        digits = sizes[rows] - minus
+        leads = np.where(minus, words[begins[rows] + minus] & np.uint64(0xFF), leads[rows])
+        sound = (leads != ord("0")) | ((digits == 1) & ~minus)
+        value = np.zeros(len(digits), dtype=np.uint64)
+        for place, scale in ((0, 1), (8, 10**8), (16, 10**16)):
+            if place and int(digits.max()) <= place:
+                break
+            kept = _LAST_BYTES[np.clip(digits - place, 0, 8)]
+            eight = (words[ends - (place + 8)] & kept) | (_ZEROS & ~kept)
+            sound &= (((eight & _HIGH) ^ _ZEROS) | (((eight + _SIX) & _HIGH) ^ _ZEROS)) == 0
+            value += _eight_digits(eight) * np.uint64(scale)
+        sound &= value <= np.uint64(2**63 - 1) + minus.astype(np.uint64)
+        signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
+        found[rows], whole[rows] = np.where(sound, signed, 0), sound
+        return found, whole
+
+    def __repr__(self) -> str:
+        return f"Texts({len(self)})"
+
+
+_PADDING = 24
+
+_FIRST_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(17)], dtype=np.uint64)
+
+_NEXT_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(17)], dtype=np.uint64)
+
+_LAST_BYTES = np.array([((1 << 8 * size) - 1) << (64 - 8 * size) for size in range(9)], dtype=np.uint64)
+
+_ZEROS, _HIGH, _SIX = (np.uint64(int(digit * 8, 16)) for digit in ("30", "F0", "06"))
+
+
+def _eight_digits(words: Words) -> Words:
+    """Return the number that eight digits in a word spell, the first of them in its lowest byte."""
+    pairs = words - _ZEROS
+    pairs = pairs * np.uint64(10) + (pairs >> np.uint64(8))
+    low, one_byte = np.uint64(0x000F424000000064), np.uint64(0x000000FF000000FF)
+    high = ((pairs >> np.uint64(16)) & one_byte) * np.uint64(0x0000271000000001)
+    return np.asarray(((pairs & one_byte) * low + high) >> np.uint64(32))
+
+
+def _cipher(key: bytes) -> CipherContext:
+    return Cipher(algorithms.AES256(key), modes.ECB()).encryptor()
+
+
+def _encrypt(cipher: CipherContext, blocks: NDArray[Any]) -> Words:
+    """Encrypt blocks, shape (n, 2), one by one."""
+    return np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8").reshape(-1, 2)
+
+
+@final
+class RecordIds:
+    """Ids of records as a dataset's noise and digests take them, hashed once; get them from `RecordIds.of`.
+
+    Integers and the texts that they print as are one id: 7 in a Parquet file is "7" in a CSV file, and "07" another.
+    `blocks` hold 96 bits of each record and 32 zeros for a counter, shape (n, 2): an integer of 64 bits, or 95 bits of
+    a keyed hash of the text and a mark.
+
+    Guarantee: the block of a record depends on key and id alone, whatever the other records are.
+    """
+
+    def __init__(self, blocks: Words, texts: Texts | None, places: NDArray[np.intp] | None) -> None:
+        self.blocks = blocks
+        self._texts, self._places = texts, places
+
+    @classmethod
+    def of(cls, ids: Any, key: bytes) -> "RecordIds":
+        """Return record ids under a key.
+
+        Args:
+            ids: integers or texts, shape (n,), or `Texts`; `RecordIds` are returned as they are.
+            key: secret key of the hashes.
+
+        Raises:
+            InputError: ids are neither.
+        """
+        if isinstance(ids, RecordIds):
+            return ids
+        if isinstance(ids, Texts) or np.asarray(ids[:1]).dtype.kind not in "iu":
+            texts = ids if isinstance(ids, Texts) else Texts.of(ids)
+            return cls._of_texts(texts, *texts.integers(), key)
+        array = np.asarray(ids)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise InputError(ONE_EACH)
+        if array.dtype.kind == "u" and array.max(initial=0) >= 1 << 63:
+            return cls.of(Texts.of(array.tolist()), key)
+        blocks = np.zeros((len(array), 2), dtype="<u8")
+        blocks[:, 0] = array.astype(np.int64, copy=False).view(np.uint64)
+        return cls(blocks, None, None)
+
+    @classmethod
+    def _of_texts(cls, texts: Texts, integers: NDArray[np.int64], whole: NDArray[np.bool_], key: bytes) -> "RecordIds":
+        rows = np.flatnonzero(~whole)
+        if len(rows) == len(texts):
+            return cls(_marked(texts.hashes(key)), texts, np.arange(len(texts)))
+        blocks = np.zeros((len(texts), 2), dtype="<u8")
+        blocks[:, 0] = integers.view(np.uint64)
+        if not len(rows):
+            return cls(blocks, None, None)
+        hashed = texts.take(rows)
+        blocks[rows] = _marked(hashed.hashes(key))
+        places = np.full(len(texts), -1, dtype=np.intp)
+        places[rows] = np.arange(len(rows))
+        return cls(blocks, hashed, places)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __getitem__(self, rows: Any) -> "RecordIds":
+        return RecordIds(self.blocks[rows], self._texts, None if self._places is None else self._places[rows])
+
+    @property
+    def are_texts(self) -> NDArray[np.bool_]:
+        """Which of them are texts that no integer prints as, shape (n,)."""
+        return np.asarray(self.blocks[:, 1] != 0)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Row numbers in an order that depends on the ids alone, shape (n,)."""
+        if self._places is None:
+            return np.argsort(self.blocks[:, 0], kind="stable")
+        return np.lexsort((self.blocks[:, 0], self.blocks[:, 1]))
+
+    def texts(self) -> list[bytes]:
+        """Return the ids that are texts, in order."""
+        if self._places is None or self._texts is None:
+            return []
+        return [self._texts[place] for place in self._places[self._places >= 0].tolist()]
+
+    def __repr__(self) -> str:
+        return f"RecordIds({len(self)})"
+
+
+_MARK = 1 << 31
+
+
+def _marked(hashes: Words) -> Words:
+    """Return 95 bits of each hash, and the mark of a text."""
+    hashes[:, 1] &= np.uint64(_MARK - 1)
+    hashes[:, 1] |= np.uint64(_MARK)
+    return hashes
+
+
+def refuse_repeats(ids: Ids) -> None:
+    """Raise InputError if an id occurs twice; the message does not say which."""
+    ascending = ids.ndim == 1 and bool((ids[1:] > ids[:-1]).all())
+    if not ascending and _repeats(ids):
+        raise InputError("ids must be distinct: records with the same id would share their noise")
+
+
+def _repeats(ids: Ids) -> bool:
+    """Return whether an id occurs twice: they are sorted, and each is compared with the next."""
+    if ids.ndim == 1:
+        ordered = np.sort(ids)
+        return bool((ordered[1:] == ordered[:-1]).any())
+    if ids.dtype == np.uint8:
+        padded = np.zeros((len(ids), 16), dtype=np.uint8)
+        padded[:, :12] = ids
+        return _repeats(padded.view("<u8"))
+    if not _repeats(ids[:, 0]):
+        return False
+    pairs = ids[np.lexsort((ids[:, 0], ids[:, 1]))]
+    return bool((pairs[1:] == pairs[:-1]).all(axis=1).any())
+
+
+def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
+    """Return integer record ids as unsigned words, shape (count,); the caller checks that they are distinct."""
+    array = np.asarray(ids)
+    if array.shape != (count,) or array.dtype.kind not in "iu":
+        raise InputError(ONE_EACH)
+    return array.astype(np.int64).view(np.uint64) if array.dtype.kind == "i" else array.astype(np.uint64)
+
+
+def text_ids(ids: Sequence[Any], count: int, key: bytes) -> NDArray[np.uint8]:
+    """Return 96-bit keyed hashes of text ids, shape (count, 12)."""
+    if len(ids) != count:
+        raise InputError(ONE_EACH)
+    texts = (value if isinstance(value, bytes) else str(value).encode() for value in ids)
+    digests = b"".join(hashlib.blake2b(text, digest_size=12, key=key).digest() for text in texts)
+    return np.frombuffer(digests, dtype=np.uint8).reshape(-1, 12)
+
+
+def record_words(ids: Any, count: int, key: bytes) -> Ids:
+    """Return record ids as AES blocks take them: row numbers for None, integers, or hashes of texts under the key."""
+    if ids is None:
+        return np.arange(count, dtype=np.uint64)
+    if isinstance(ids, RecordIds):
+        if len(ids) != count:
+            raise InputError(ONE_EACH)
+        return ids.blocks
+    if not isinstance(ids, Texts) and np.asarray(ids[:1]).dtype.kind in "iu":
+        return integer_ids(ids, count)
+    return text_ids(ids, count, derive_key(key, b"ids"))
+
+
+class RecordDigest:
+    """Sums a pseudo-random function of (id, code) over records, in any order and any split; digests of parts add up.
+
+    It tells whether records, and their labels where codes are given, are the same as before. Under its key only:
+    without the key it says nothing, with it a label could be searched for, so key and digest stay in the ledger.
+    """
+
+    purpose: ClassVar[bytes]
+
+    def __init__(self, key: bytes) -> None:
+        self._key = derive_key(key, self.purpose)
+        self._sum = np.zeros(2, dtype=np.uint64)
+        self._count = 0
+
+    def update(self, ids: Ids, codes: NDArray[Any] | None = None) -> None:
+        """Add records: ids (n,), (n, 12) or (n, 2), codes (n,) or none."""
+        cipher = _cipher(self._key)
+        for start in range(0, len(ids), BLOCK):
+            part = slice(start, start + BLOCK)
+            secret = _encrypt(cipher, counter_blocks(ids[part], 0 if codes is None else codes[part]))
+            self._sum += secret.sum(axis=0, dtype=np.uint64)
+        self._count += len(ids)
+
+    def merge(self, other: Self) -> None:
+        """Add the records of another digest under the same key."""
+        if type(other) is not type(self) or other._key != self._key:
+            raise InputError("must be under the same key, and of the same kind", argument="other")
+        self._sum += other._sum
+        self._count += other._count
+
+    def hexdigest(self) -> str:
+        """Return the digest so far: 128 bits and the number of records."""
+        return f"{int(self._sum[0]):016x}{int(self._sum[1]):016x}-{self._count}"
+
+    @property
+    def records(self) -> int:
+        """Number of records so far."""
+        return self._count
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(<secret>)"
+
+
+@final
+class LabelDigest(RecordDigest):
+    """Tells whether records and their labels are the same as before; see `RecordDigest`."""
+
+    purpose = b"label digest"
+
+
+@final
+class IdDigest(RecordDigest):
+    """Tells whether records are the same as before, whatever their labels; see `RecordDigest`."""
+
+    purpose = b"id digest"
