@@ -24,11 +24,11 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from scipy.stats import t as student
 
 import labeldp as ldp
-from labeldp.learners import SoftmaxRegression, UnitVectorLoss, normal_moment, response_moment
+from labeldp.learners import SoftmaxRegression, UnitVectorLoss, best_gradient_groups, normal_moment, response_moment
 from labeldp.theory import last_iterate_bound
 
 DELTA = 1e-6
@@ -82,14 +82,16 @@ def regression() -> Problem:
     return Problem(SoftmaxRegression(3), 2 * float(np.linalg.norm(inner)), labels, excess)
 
 
-def measured(problem: Problem, algorithm: str, count: int, width: int, epsilon: float, noise: int) -> float:
+def measured(
+    problem: Problem, algorithm: str, count: int, width: int, epsilon: float, noise: int, **options: Any
+) -> float:
     """The excess risk of one run on fresh records."""
     rng = np.random.default_rng([noise, count, width])
     rows = features(count, width, rng)
     labels = problem.labels(rows, rng)
     budget = ldp.Budget(epsilon=epsilon, delta=DELTA)
     curator = ldp.Curator(labels, domain=ldp.Classes(problem.loss.classes), budget=budget)
-    given = {"loss": problem.loss, "epsilon": epsilon, "diameter": problem.diameter, "order_seed": noise}
+    given = {"loss": problem.loss, "epsilon": epsilon, "diameter": problem.diameter, "order_seed": noise} | options
     if algorithm == "lp_normal_sgd":
         given["delta"] = DELTA
     release = getattr(ldp, algorithm)(rows, curator, rng=rng, **given)
@@ -104,6 +106,45 @@ def bound(problem: Problem, algorithm: str, count: int, epsilon: float) -> float
         domain = ldp.Classes(problem.loss.classes)
         moment = normal_moment(problem.loss, ldp.mechanisms.GaussianOneHot(domain=domain, epsilon=epsilon, delta=DELTA))
     return last_iterate_bound(count, diameter=problem.diameter, moment=moment)
+
+
+def many_classes(classes: int) -> Problem:
+    """Labels follow a softmax of random weights in the dimensions that matter."""
+    inner = 8 * np.random.default_rng(classes).normal(size=(MATTER, classes))
+    inner -= inner.mean(axis=1, keepdims=True)
+
+    def labels(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        chances = softmax(rows[:, :MATTER] @ inner, axis=1).cumsum(axis=1)
+        return (rng.random((len(rows), 1)) > chances[:, :-1]).sum(axis=1).astype(np.uint8)
+
+    def excess(weights: np.ndarray) -> float:
+        rows = features(20_000, len(weights), np.random.default_rng(99))
+        truth, scores = softmax(rows[:, :MATTER] @ inner, axis=1), rows @ weights
+        found = log_softmax(scores, axis=1)
+        return float(np.mean(np.sum(truth * (np.log(truth) - found), axis=1)))
+
+    return Problem(SoftmaxRegression(classes), 2 * float(np.linalg.norm(inner)), labels, excess)
+
+
+def by_classes(noises: int) -> list[str]:
+    """Excess risk for many classes: randomized response, groups of classes with the same steps, Gaussian noise."""
+    lines = [
+        "| K | ε | Algorithm 5 | groups of classes | of them | Algorithm 6 |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for classes in (10, 50):
+        problem = many_classes(classes)
+        for epsilon in EPSILONS:
+            ways = [("lp_rr_sgd", {}), ("lp_rr_sgd", {"response": "best"}), ("lp_normal_sgd", {})]
+            cells = [
+                mean_and_spread(
+                    np.array([measured(problem, name, 1 << 14, 16, epsilon, i, **options) for i in range(noises)])
+                )
+                for name, options in ways
+            ]
+            groups = best_gradient_groups(problem.loss, epsilon)
+            lines.append(f"| {classes} | {epsilon:g} | {cells[0]} | {cells[1]} | {groups} | {cells[2]} |")
+    return lines
 
 
 def mean_and_spread(values: np.ndarray) -> str:
@@ -162,7 +203,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=8)
     parser.add_argument("--write", type=Path)
+    parser.add_argument("--classes", action="store_true", help="print the table of many classes alone")
     given, started = parser.parse_args(), time.perf_counter()
+    if given.classes:
+        print("\n".join(by_classes(given.noises)))
+        return
     _, command, text = (__doc__ or "").strip().split("\n\n", 2)
     lines = ["# Label-private gradient descent", "", command, "", text, ""]
     for name, problem in {"Linear": linear(), "Softmax": regression()}.items():

@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
-from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.mechanisms import Classes, RandomizedResponse, UnaryEncoding
 from labeldp.workflows.fit.bundle import Bundle
 from labeldp.workflows.fit.data import PrivateRows
 from labeldp.workflows.fit.recipe import StageRecipe
@@ -329,3 +329,43 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
     release = labeldp("release", "kinds.csv", *KINDS, "--mechanism", "partition-response", "--out", "groups.csv")
     assert release.status == 0, release.err  # the groups that the model learned from cost nothing more
     assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == charges
+
+
+@pytest.mark.parametrize("classes", [5, 12], ids=["one class", "bits"])
+@pytest.mark.parametrize("with_auto", [False, True], ids=["alone", "beside the release of auto"])
+def test_cells_of_an_earlier_version_find_their_release(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, classes: int, with_auto: bool
+) -> None:
+    """Version 0.1 answered records by one class or by bits: the same command costs nothing again, and says the same."""
+    kinds = np.arange(300) % classes
+    pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
+    names = ",".join(map(str, range(classes)))
+    asked = tuple(names if each == "0,1,2,3,4" else each for each in KINDS)
+    fit = ("fit", "kinds.csv", *asked, "--model", "cells", "--cells", "4")
+    with monkeypatch.context() as older:
+        kind = RandomizedResponse if classes == 5 else UnaryEncoding
+        domain = Classes(tuple(map(str, range(classes))))
+        older.setattr("labeldp.workflows.fit.local.first_response", lambda *_: kind(domain=domain, epsilon=1))
+        first = labeldp(*fit, "--out", "first")
+        assert first.status == 0, first.err
+    if with_auto:
+        more = ("--dataset", "kinds", "--epsilon", "2", "--change", "--reason", "two releases")
+        assert labeldp("ledger", "add", "kinds.ledger", *more).status == 0
+        assert labeldp("fit", "kinds.csv", *asked, "--model", "logistic", "--out", "groups").status == 0
+    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
+    again = labeldp(*fit, "--out", "again")
+    assert again.status == 0, again.err
+    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
+    assert kind.__name__ in again.out and "PartitionResponse" not in again.out
+    assert with_auto or again.out.replace("again", "first") == first.out
+
+
+def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callable[..., Ran], people: Path) -> None:
+    kinds = np.arange(300) % 5
+    pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
+    for model in ("cells", "logistic", "neighbors"):
+        done = labeldp("fit", "kinds.csv", *KINDS, "--model", model, "--out", model)
+        assert done.status == 0, done.err
+        assert "one of 3 groups of classes for each record" in done.out
+    [charge] = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
+    assert charge.mechanism["mechanism"] == "PartitionResponse"

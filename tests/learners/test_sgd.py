@@ -2,10 +2,12 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import labeldp as ldp
@@ -13,12 +15,20 @@ from labeldp.learners import (
     LossClassifier,
     SoftmaxRegression,
     UnitVectorLoss,
+    best_gradient_groups,
     normal_moment,
+    partition_moment,
     printed_moment,
     response_moment,
 )
 from labeldp.learners.sgd import ConvexLoss, _Descent, clipped_rows
-from labeldp.mechanisms import CandidateSets, Classes, GaussianOneHot, RandomizedResponseWithPrior
+from labeldp.mechanisms import (
+    CandidateSets,
+    Classes,
+    GaussianOneHot,
+    PartitionResponse,
+    RandomizedResponseWithPrior,
+)
 from labeldp.privacy import InputError, Public, Trust
 from learners.data import blobs, curator
 
@@ -95,6 +105,99 @@ def test_the_length_of_a_gradient_by_hand() -> None:
     assert response_moment(SoftmaxRegression(4), 1, top_k=1) == pytest.approx(math.sqrt(2))
     assert response_moment(UnitVectorLoss(), "1.0986122886681098") == pytest.approx(2.0)  # (e^ε + 1)/(e^ε - 1)
     assert printed_moment(SoftmaxRegression(4), 0.5) == pytest.approx(6 * 4 * math.sqrt(2) / 0.5)
+
+
+def over_all_partitions(mechanism: PartitionResponse, noisy_row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Every answer to a label of one class, over all orders of the classes, packed, and the chance of each."""
+    classes, groups = mechanism.domain.size, int(mechanism.groups)
+    answers, chances = [], []
+    for order in itertools.permutations(range(classes)):
+        group = np.empty(classes, dtype=int)
+        group[list(order)] = np.arange(classes) % groups
+        law = mechanism.matrix()[group[noisy_row]]
+        answers += [group == answer for answer in range(groups)]
+        chances += (law / math.factorial(classes)).tolist()
+    return np.packbits(np.array(answers), axis=1), np.array(chances)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 2.0])
+@pytest.mark.parametrize("groups", [2, 3, 4, 5])
+@pytest.mark.parametrize("loss", [SoftmaxRegression(5, clip=2.0), UnitVectorLoss(5, lipschitz=1.5)])
+def test_a_gradient_from_groups_is_right_on_average_and_as_long_as_said(
+    loss: ConvexLoss, groups: int, epsilon: float
+) -> None:
+    """Exactly, over all partitions of five classes and all answers."""
+    mechanism = PartitionResponse(domain=Classes(5), epsilon=epsilon, groups=groups)
+    each = gradients(loss)
+    for label in range(5):
+        answers, chances = over_all_partitions(mechanism, label)
+        weights = mechanism.gradient_weights(answers)
+        assert np.allclose(weights.sum(axis=1), 1)
+        assert np.allclose(chances @ weights, np.eye(5)[label], atol=1e-12)
+        assert np.allclose(chances @ mechanism.unbiased(answers).values, np.eye(5)[label], atol=1e-12)
+        found = np.tensordot(weights, each, 1)
+        assert np.allclose(np.tensordot(chances, found, 1), each[label])
+        assert chances @ lengths(found) <= partition_moment(loss, epsilon, groups) ** 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("classes", "groups", "epsilon"), [(5, 2, 0.5), (5, 3, 1.0), (6, 3, 0.5), (6, 4, 2.0)])
+def test_the_variance_of_a_gradient_from_groups_is_what_the_proof_says(
+    classes: int, groups: int, epsilon: float
+) -> None:
+    """The bound is reached where the label's own gradient is the mean, or as far from it as it can be."""
+    mechanism = PartitionResponse(domain=Classes(classes), epsilon=epsilon, groups=groups)
+    answers, chances = over_all_partitions(mechanism, 0)
+    own, others = np.eye(classes)[0] - 1 / classes, np.eye(classes)[1] - np.eye(classes)[2]
+    found = []
+    for direction in (own, others):
+        values = mechanism.gradient_weights(answers) @ direction
+        found.append((chances @ values**2 - (chances @ values) ** 2) / (direction @ direction))
+    # A loss with spread 1, and gradients so long that the other bound is not taken.
+    loss = SimpleNamespace(classes=classes, lipschitz=1e3, spread=lambda count: 1.0)
+    assert partition_moment(loss, epsilon, groups) ** 2 - 1e6 == pytest.approx(max(found), rel=1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("classes", [2, 3, 10, 100])
+def test_single_classes_as_groups_have_the_length_of_randomized_response(classes: int, epsilon: float) -> None:
+    opposite, softmax = UnitVectorLoss(classes), SoftmaxRegression(classes)
+    assert partition_moment(opposite, epsilon, classes) == pytest.approx(response_moment(opposite, epsilon))
+    assert partition_moment(softmax, epsilon, classes) <= response_moment(softmax, epsilon) * (1 + 1e-12)
+
+
+def test_the_length_of_a_gradient_from_groups_grows_with_the_root_of_the_classes() -> None:
+    found = {}
+    for classes in (100, 400):
+        loss = SoftmaxRegression(classes)
+        found[classes] = partition_moment(loss, 1, best_gradient_groups(loss, 1))
+        assert found[classes] < response_moment(loss, 1) / 4
+    assert 1.8 < found[400] / found[100] < 2.1
+    assert response_moment(SoftmaxRegression(400), 1) > 3.9 * response_moment(SoftmaxRegression(100), 1)
+    assert [best_gradient_groups(SoftmaxRegression(10), epsilon) for epsilon in (0.5, 1, 2, 3)] == [3, 3, 5, 10]
+    assert best_gradient_groups(SoftmaxRegression(3), 0.1) == 3
+    assert best_gradient_groups(SoftmaxRegression(70_000), 0.1) == 70_000
+    with pytest.raises(InputError, match="groups must be an integer from 2 to 10"):
+        partition_moment(SoftmaxRegression(10), 1, 11)
+
+
+def test_many_classes_are_learned_better_from_groups() -> None:
+    """The same steps on gradients with less noise."""
+    rng = SIMULATED(0)
+    features, weights = rng.normal(size=(6000, 8)), 3 * rng.normal(size=(8, 20))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    chances = softmax(features @ weights, axis=1)
+    labels = (rng.random((6000, 1)) > chances.cumsum(axis=1)[:, :-1]).sum(axis=1)
+    arguments = {"loss": SoftmaxRegression(20), "epsilon": 1, "diameter": 70, "rng": SIMULATED(1)}
+    single = ldp.lp_rr_sgd(features, curator(labels, 20), **arguments)
+    holder = curator(labels, 20, epsilon=1)
+    groups = ldp.lp_rr_sgd(features, holder, response="best", **arguments)
+    losses = [-(chances * np.log(each.value.predict_proba(features))).sum(axis=1).mean() for each in (single, groups)]
+    assert losses[1] < losses[0] - 0.4, losses
+    [charge] = holder.ledger.charges
+    assert charge.mechanism["number_of_groups"] == 4 and holder.ledger.spent.epsilon(0) == 1
+    few = curator(labels % 3, 3, epsilon=1)
+    ldp.lp_rr_sgd(features, few, **{**arguments, "loss": SoftmaxRegression(3)}, response="best")
+    assert few.ledger.charges[0].mechanism["mechanism"] == "RandomizedResponse"
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 0.999])
@@ -295,6 +398,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "top_k alone": ({"top_k": 2}, "prior and top_k must be given together"),
     "a bare prior": ({"prior": PRIOR, "top_k": 2}, "prior must be a Release or Public"),
     "too many": ({"prior": Public(PRIOR, why="flat"), "top_k": 4}, "top_k must be an integer from 1 to 3"),
+    "another response": ({"response": "groups"}, "response must be"),
+    "groups with a prior": (
+        {"prior": Public(PRIOR, why="flat"), "top_k": 2, "response": "best"},
+        'response must be "randomized-response" with a prior',
+    ),
+    "groups as printed": (
+        {"steps": "printed", "epsilon": 0.5, "response": "best"},
+        'response must be "randomized-response" with a prior or steps="printed"',
+    ),
+    "a seed of groups": (
+        {"loss": SoftmaxRegression(3), "response": "best", "partition_seed": -1},
+        "partition_seed must be an integer, at least 0",
+    ),
     "order": ({"order_seed": -1}, "order_seed must be an integer"),
     "an order of its own": ({"order_seed": None}, "order_seed must be an integer"),
     "a generator": ({"rng": 3}, "rng must be"),

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy.stats import chi2
 
 import labeldp as ldp
+from labeldp.curator import LedgerFile
 from labeldp.learners import first_response
 from labeldp.mechanisms import Classes, PartitionResponse, RandomizedResponse, SubsetResponse, debias
-from labeldp.mechanisms.partition import public_ids
+from labeldp.mechanisms.partition import public_ids, public_seed
 from labeldp.mechanisms.randomized_response import ResponseLaw, respond
 from labeldp.privacy import WORD, InputError, exp_bounds, positive_epsilon
 from labeldp.testing import ContractViolation, check_mechanism
@@ -110,7 +112,7 @@ def test_the_best_number_of_groups_is_taken_and_written_down() -> None:
     assert [ten(epsilon=epsilon).groups for epsilon in (0.5, 1, 2, 3)] == [2, 3, 5, 10]
     assert ten().specification()["number_of_groups"] == 3 and ten().specification()["seed"] == SEED.hex()
     assert ten(seed=SEED.hex()) == ten()
-    assert ten(seed=None).seed != ten(seed=None).seed
+    assert ten(seed=None).seed == public_seed().hex() == "827afdeb524fcce903e0569efc576f98"
 
 
 def test_noise_does_not_derive_from_the_seed_and_partitions_not_from_the_key() -> None:
@@ -263,6 +265,61 @@ def test_another_epsilon_keeps_partition_and_seed() -> None:
     other = ten().with_epsilon(2.0)
     assert (other.groups, other.seed) == (3, SEED.hex())
     assert replace(ten(), epsilon=2.0, groups="best").groups == 5
+
+
+def test_a_seed_of_ones_own_is_a_condition_of_the_certificate() -> None:
+    """Whoever chose a seed could have looked at the labels; that of everybody was fixed before any label was."""
+    labels = np.arange(20) % 10
+    for mechanism, conditions in (
+        (ten(), (f"the seed of the partitions, {SEED.hex()}, was chosen without a look",)),
+        (ten(seed=None), ()),
+    ):
+        curator = ldp.Curator(labels, domain=Classes(10), budget=ldp.Budget(epsilon=1))
+        certificate = curator.release(mechanism, rng=ldp.SystemRandomness()).certificate
+        assert len(certificate.assumptions) == len(conditions)
+        assert all(condition in certificate.at() for condition in conditions)
+        assert ("condition" in certificate.at()) == bool(conditions)
+    own, every = first_response(Classes(10), 1.0, partition_seed=7), first_response(Classes(10), 1.0)
+    assert own.assumptions and not every.assumptions
+
+
+def test_the_same_request_finds_its_partitions_in_a_ledger_and_a_new_ledger_has_other_noise(tmp_path: Path) -> None:
+    """No seed is drawn that a second run would not know; noise is the ledger's own."""
+    labels, answers = np.arange(400) % 10, []
+    for name in ("one", "two"):
+        for _ in range(2):
+            account = LedgerFile(tmp_path / name).dataset("labels", budget=ldp.Budget(epsilon=1))
+            curator = ldp.Curator(labels, domain=Classes(10), ledger=account)
+            release = curator.release(ten(seed=None), rng=account.randomness)
+            answers.append(release.value)
+        [charge] = account.charges
+        assert charge.mechanism["seed"] == public_seed().hex()
+    assert (answers[0] == answers[1]).all() and (answers[2] == answers[3]).all()
+    assert (answers[0] != answers[2]).any()
+
+
+@pytest.mark.parametrize("ids", [[1, 1, 2], ["a", "b", "a"], np.array(["a", "a", "b"]), [b"a", "a", "b"]])
+def test_repeated_ids_are_refused_since_their_records_would_share_a_partition(ids: Any) -> None:
+    with pytest.raises(InputError, match="ids must be distinct"):
+        ten().randomize(np.zeros(3, dtype=int), rng=ldp.SystemRandomness(), ids=ids)
+
+
+@pytest.mark.parametrize("ids", [{1, 2}, {"a": 1, "b": 2}, 7, iter("ab"), np.zeros((2, 2), dtype=int), [1, "a"], [1]])
+@pytest.mark.parametrize("rng", [ldp.SystemRandomness(), ldp.KeyedRandomness(b"k" * 32)])
+def test_ids_of_another_kind_are_refused_in_one_sentence(ids: Any, rng: Any) -> None:
+    with pytest.raises(InputError, match="ids must be one integer, or one text, for each record"):
+        ten().randomize(np.zeros(2, dtype=int), rng=rng, ids=ids)
+
+
+def test_partitions_need_ids_or_a_count() -> None:
+    for count in (None, -1, 2.0):
+        with pytest.raises(InputError, match="count must be an integer"):
+            ten().partition(None, count)  # type: ignore[arg-type]
+
+
+def test_a_table_of_too_many_groups_is_refused_and_not_made() -> None:
+    with pytest.raises(InputError, match=r"2\*\*24"):
+        ten(domain=Classes(5000), groups=5000).weights()
 
 
 def one_for_all(self: PartitionResponse, names: Any) -> Any:

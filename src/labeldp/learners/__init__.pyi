@@ -75,9 +75,11 @@ from .sgd import ConvexLoss as ConvexLoss
 from .sgd import LossClassifier as LossClassifier
 from .sgd import SoftmaxRegression as SoftmaxRegression
 from .sgd import UnitVectorLoss as UnitVectorLoss
+from .sgd import best_gradient_groups as best_gradient_groups
 from .sgd import lp_normal_sgd as lp_normal_sgd
 from .sgd import lp_rr_sgd as lp_rr_sgd
 from .sgd import normal_moment as normal_moment
+from .sgd import partition_moment as partition_moment
 from .sgd import printed_moment as printed_moment
 from .sgd import response_moment as response_moment
 from .training import Training as Training

@@ -127,8 +127,8 @@ class NeighborsRegressor(RegressorMixin, _Neighbors):  # type: ignore[misc]
 class NeighborsClassifier(ClassifierMixin, _Neighbors):  # type: ignore[misc]
     """A classifier on released classes that predicts their shares among the k nearest records.
 
-    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Scale features
-    first if their units differ.
+    Use it on a release of what `first_response` returns, or of `UnaryEncoding`: the likeliest class is the one with the
+    largest sum of unbiased indicators. Scale features first if their units differ.
 
     Args:
         neighbors, metric, metric_params, algorithm, n_jobs, constant, beta: as in `NeighborsRegressor`.

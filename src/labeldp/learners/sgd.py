@@ -11,14 +11,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from labeldp.learners.features import check_columns, check_rows, number_table, row_table
 from labeldp.learners.model import Model
+from labeldp.learners.multistage import Response
 from labeldp.learners.training import prior_rows
 from labeldp.mechanisms import (
     CandidateSets,
     Classes,
     GaussianOneHot,
+    PartitionResponse,
     RandomizedResponse,
     RandomizedResponseWithPrior,
+    best_groups,
     debias,
+    public_seed,
 )
 from labeldp.privacy import (
     CuratorLike,
@@ -75,6 +79,8 @@ def lp_rr_sgd(
     rng: RandomSource,
     prior: Any = None,
     top_k: int | None = None,
+    response: Response = "randomized-response",
+    partition_seed: int = 0,
     steps: Steps = "sharp",
     passes: int = 1,
     order_seed: int = 0,
@@ -96,6 +102,10 @@ def lp_rr_sgd(
         prior: class probabilities of each record, shape (n, K), a `Release` or `Public(array, why="…")`; with `top_k`.
         top_k: answer each record with one of its k likeliest classes by the prior. This adds to the excess risk at most
             2 · diameter · L · P(label is none of them), and k takes the place of K in the noise.
+        response: "randomized-response" as in the paper. "best": by `PartitionResponse` with the number of groups of
+            classes that makes gradients shortest, which is randomized response for few classes: their length grows with
+            √K in place of K. Steps are the same, and so is the bound.
+        partition_seed: number that the public seed of the partitions follows from.
         steps: "sharp" for diameter / (G √t) with G from `response_moment`, for any epsilon; "printed" for the smaller
             steps of the paper, for epsilon below 1.
         passes: number of passes over the records, each in another order.
@@ -112,11 +122,18 @@ def lp_rr_sgd(
     check_choice(steps, "steps", ("sharp", "printed"))
     if (prior is None) != (top_k is None):
         raise InputError("prior and top_k must be given together")
-    if top_k is None:
-        mechanism: Any = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
-    else:
+    check_choice(response, "response", ("best", "randomized-response"))
+    if response == "best" and (prior is not None or steps == "printed"):
+        raise InputError('must be "randomized-response" with a prior or steps="printed"', argument="response")
+    seed = public_seed(check_integer(partition_seed, "partition_seed", 0))
+    groups = best_gradient_groups(loss, epsilon) if response == "best" else loss.classes
+    mechanism: Any = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
+    if top_k is not None:
         sets = _top_sets(prior, curator, top_k)
         mechanism = RandomizedResponseWithPrior(domain=curator.domain, epsilon=epsilon, prior=sets)
+    elif groups < loss.classes:
+        mechanism = PartitionResponse(domain=curator.domain, epsilon=epsilon, groups=groups, seed=seed)
+    # Gradients from groups are shorter, and yet best with the steps of randomized response: docs/results/sgd.md.
     moment = (response_moment if steps == "sharp" else printed_moment)(loss, epsilon, top_k)
     release = curator.release(mechanism, rng=rng, step="lp_rr_sgd")
     return release.map(lambda noisy: descent.model(release.mechanism.gradient_weights(noisy), moment))
@@ -177,6 +194,50 @@ def response_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) ->
     if size == 1:
         return loss.lipschitz
     return min(worst, math.sqrt(loss.lipschitz**2 + loss.spread(size) * size * decay / lost**2))
+
+
+def partition_moment(loss: ConvexLoss, epsilon: Any, groups: int) -> float:
+    """Return G with E|ĝ|² at most G², for gradients from groups of classes: the smaller of two bounds.
+
+    Args:
+        loss: a loss with Lipschitz constant L and spread S.
+        epsilon: epsilon of `PartitionResponse`.
+        groups: its number of groups; with one for each class it is at most `response_moment`.
+
+    Source: `docs/proofs/label_sgd.md`.
+    """
+    classes, exact = loss.classes, float(positive_epsilon(epsilon))
+    count = check_integer(groups, "groups", 2, classes)
+    small, more = divmod(classes, count)
+    sizes = [small + 1] * (more > 0) + [small]
+    two = (more * (small + 1) * small + (count - more) * small * (small - 1)) / (classes * (classes - 1))
+    three = (more * (small + 1) * small * (small - 1) + (count - more) * small * (small - 1) * (small - 2)) / max(
+        classes * (classes - 1) * (classes - 2), 1
+    )
+    decay = math.exp(-exact)
+    own = 1 / (1 + (count - 1) * decay)
+    other = own * (two + (1 - two) * decay)
+    gap = own * (1 - two) * -math.expm1(-exact)
+    both = own * (three + (two - three) * decay) - other**2  # covariance of two other classes
+    each = other * (1 - other) - both
+    label = own * (1 - own) - 2 * own * (two - other) + both - each
+    rest = (classes - 1) / classes
+    farthest = min(rest * loss.spread(classes), 2 * rest**2 * loss.spread(2))  # of the label's gradient from the mean
+    variance = (each * loss.spread(classes) + max(label, 0.0) * farthest) / gap**2
+    weights = [(1 / classes + (1 - size / classes) / gap, 1 / classes - size / classes / gap, size) for size in sizes]
+    worst = max(size * abs(inside) + (classes - size) * abs(outside) for inside, outside, size in weights)
+    return min(loss.lipschitz * worst, math.sqrt(loss.lipschitz**2 + variance))
+
+
+def best_gradient_groups(loss: ConvexLoss, epsilon: Any) -> int:
+    """Return the number of groups for which `partition_moment` is smallest; the number of classes where none is less.
+
+    It may be another one than that of `best_groups`: a gradient reads how often each class is named, and not the
+    likelihood of the group.
+    """
+    if best_groups(loss.classes, epsilon) == loss.classes:
+        return loss.classes
+    return min(range(loss.classes, 1, -1), key=lambda count: partition_moment(loss, epsilon, count))
 
 
 def printed_moment(loss: ConvexLoss, epsilon: Any, top_k: int | None = None) -> float:

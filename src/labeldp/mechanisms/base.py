@@ -333,6 +333,17 @@ class SetMechanism(FiniteMechanism):
         worst = (self._sizes * (1 - other) + (self.domain.size - self._sizes) * other).max()
         return Debiased(np.asarray((named - other) / (own - other), dtype=np.float64), float(worst / (own - other)))
 
+    def gradient_weights(self, noisy: Any) -> Floats:
+        """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
+
+        These are the unbiased indicators, moved by what a row lacks to the sum 1, which is 0 on average.
+
+        Source: `docs/proofs/label_sgd.md`.
+        """
+        named, (own, other) = self.named(noisy), self.hit_rates
+        centered = named - named.mean(axis=1, keepdims=True)
+        return np.asarray(1 / self.domain.size + centered / (own - other), dtype=np.float64)
+
 
 def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:
     """Return one fresh word for each of the records `ids`, shape (n,)."""

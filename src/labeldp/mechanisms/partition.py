@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, words_for
+from labeldp.mechanisms.base import MAX_EXPANDED, SetMechanism, Table, Weights, refuse_large, words_for
 from labeldp.mechanisms.domains import Codes
 from labeldp.mechanisms.information import MAX_CLASSES, best_groups, best_size, partition_bits
 from labeldp.mechanisms.randomized_response import ResponseLaw, require_classes, respond
@@ -25,10 +24,13 @@ from labeldp.privacy import (
     PrivacyLoss,
     Randomness,
     RecordIds,
+    are_integers,
+    check_integer,
     counter_blocks,
     exp_bounds,
     integer_ids,
     positive_epsilon,
+    refuse_repeats,
     set_fields,
     text_ids,
 )
@@ -50,8 +52,9 @@ class PartitionResponse(SetMechanism):
         domain: `Classes`, K = its size, at most 65,536.
         epsilon: privacy parameter, positive.
         groups: g, 2 to K; "best" takes the number whose answers carry most bits for K and epsilon.
-        seed: of the partitions, 16 bytes or their hexadecimal text: public, and independent of the labels. By default
-            a fresh one. Noise never derives from it.
+        seed: of the partitions, 16 bytes or their hexadecimal text: public, and chosen without the labels, which the
+            certificate then states as a condition. By default `public_seed()`, which is the same for everybody, so that
+            a ledger finds the release again. Noise never derives from it.
 
     An answer is the set of the classes in the answered group, packed eight to a byte, shape (n, ceil(K / 8)): see
     `named`, `likelihood` and `debias`.
@@ -117,6 +120,13 @@ class PartitionResponse(SetMechanism):
         return {**super().parameters(), "number_of_groups": self.groups, "seed": self.seed}
 
     @property
+    def assumptions(self) -> tuple[str, ...]:
+        """A seed that somebody chose may not have been chosen by the labels."""
+        if self._public_seed == _seed(None):
+            return ()
+        return (f"the seed of the partitions, {self._public_seed}, was chosen without a look at the labels",)
+
+    @property
     def published(self) -> str:
         """What leaves, in words."""
         return (
@@ -139,6 +149,7 @@ class PartitionResponse(SetMechanism):
 
     def weights(self) -> Weights:
         """Exact weights, shape (g, g): of the answered group, for each group of the label."""
+        refuse_large(self._count**2)
         return np.array(self.law.rows()[:-1], dtype=object)
 
     @property
@@ -171,8 +182,13 @@ class PartitionResponse(SetMechanism):
                 Where a ledger file named the records, a text that an integer prints as was taken for the integer:
                 `RecordIds.of(ids, key)` under any key says so here.
             count: how many records there are, where ids are None.
+
+        Raises:
+            InputError: neither ids nor a count, or ids of another kind.
         """
-        named = ids if isinstance(ids, RecordIds) else public_ids(ids, len(ids) if count is None else count)
+        if ids is None:
+            return self._partition(public_ids(None, check_integer(count, "count", 0)))
+        named = ids if isinstance(ids, RecordIds) else public_ids(ids, len(ids))
         return self._of_records(named, len(named))
 
     def _of_records(self, ids: Ids | RecordIds, count: int) -> NDArray[Any]:
@@ -209,6 +225,8 @@ class PartitionResponse(SetMechanism):
         randomness = self.bound(rng, ids)
         noise_names = randomness.record_ids(ids, len(codes))
         names = ids if isinstance(ids, RecordIds) else public_ids(ids, len(codes))
+        if isinstance(names, np.ndarray):
+            refuse_repeats(names)
         answers = np.empty((len(codes), -(-self.domain.size // 8)), dtype=np.uint8)
         for start in range(0, len(codes), self.block):
             part = slice(start, start + self.block)
@@ -236,15 +254,13 @@ def public_ids(ids: Any, count: int) -> Ids:
     """
     if ids is None:
         return np.arange(count, dtype=np.uint64)
-    if np.asarray(ids[:1]).dtype.kind in "iu":
-        return integer_ids(ids, count)
-    return text_ids(ids, count, key=b"")
+    return integer_ids(ids, count) if are_integers(ids) else text_ids(ids, count, key=b"")
 
 
 def _seed(seed: Any) -> str:
-    """A seed as hexadecimal text; a fresh one for None."""
+    """A seed as hexadecimal text; that of everybody for None."""
     if seed is None:
-        return secrets.token_hex(SEED_BYTES)
+        return public_seed().hex()
     try:
         raw = bytes.fromhex(seed) if isinstance(seed, str) else seed
     except ValueError:

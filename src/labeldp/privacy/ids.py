@@ -222,7 +222,7 @@ class RecordIds:
         """
         if isinstance(ids, RecordIds):
             return ids
-        if isinstance(ids, Texts) or np.asarray(ids[:1]).dtype.kind not in "iu":
+        if isinstance(ids, Texts) or not are_integers(ids):
             texts = ids if isinstance(ids, Texts) else Texts.of(ids)
             return cls._of_texts(texts, *texts.integers(), key)
         array = np.asarray(ids)
@@ -309,6 +309,18 @@ def _repeats(ids: Ids) -> bool:
     return bool((pairs[1:] == pairs[:-1]).all(axis=1).any())
 
 
+def are_integers(ids: Any) -> bool:
+    """Return whether record ids are integers, by the first of them; else they are texts.
+
+    Raises:
+        InputError: they are no sequence.
+    """
+    try:
+        return np.asarray(ids[:1]).dtype.kind in "iu"
+    except (TypeError, KeyError):
+        raise InputError(ONE_EACH) from None
+
+
 def integer_ids(ids: Any, count: int) -> NDArray[np.uint64]:
     """Return integer record ids as unsigned words, shape (count,); the caller checks that they are distinct."""
     array = np.asarray(ids)
@@ -334,7 +346,7 @@ def record_words(ids: Any, count: int, key: bytes) -> Ids:
         if len(ids) != count:
             raise InputError(ONE_EACH)
         return ids.blocks
-    if not isinstance(ids, Texts) and np.asarray(ids[:1]).dtype.kind in "iu":
+    if not isinstance(ids, Texts) and are_integers(ids):
         return integer_ids(ids, count)
     return text_ids(ids, count, derive_key(key, b"ids"))
 

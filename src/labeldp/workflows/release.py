@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism, public_seed
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -129,8 +129,7 @@ def release_file(
     """
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
-    seed = {"seed": public_seed()} if row.output == "group" else {}
-    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon, **seed)
+    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
     stream = Stream.of(open_table(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)

@@ -180,13 +180,21 @@ def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, mod
     assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (1, 2)
 
 
-def test_many_classes_are_released_as_bits_and_few_as_one_answer() -> None:
-    """The noise of a debiased class is less with one answer up to e^(eps/2) (e^(eps/2) + 1)^2 - e^eps + 2 classes."""
-    for classes, epsilon, name in [(2, 1.0, "Response"), (10, 1.0, "Response"), (11, 1.0, "Unary"), (40, 1.0, "Unary")]:
-        settings = replace(LOCAL, domain=ldp.Classes(classes), epsilon=epsilon, model="cells")
-        mechanism = recipe_of(settings).mechanism  # type: ignore[attr-defined]
-        assert name in type(mechanism).__name__
-        assert mechanism.privacy_loss().within(epsilon, 0)
+@pytest.mark.parametrize("model", ["cells", "neighbors"])
+@pytest.mark.parametrize("classes", [2, 3, 10, 11, 40])
+def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int) -> None:
+    settings = replace(LOCAL, domain=ldp.Classes(classes), epsilon=1.0)
+    recipe, auto = recipe_of(replace(settings, model=model)), recipe_of(settings)
+    assert recipe.steps(100)[0].mechanism == auto.steps(100)[0].mechanism
+    assert recipe.steps(100)[0].loss.within(1.0, 0)
+    older = recipe.earlier()
+    if classes <= 3:
+        assert older is None
+        return
+    # The noise of a debiased class is less with one answer up to e^(eps/2) (e^(eps/2) + 1)^2 - e^eps + 2 classes.
+    assert older is not None and older.earlier() is None
+    assert older.answers == ("RandomizedResponse" if classes <= 10 else "UnaryEncoding")
+    assert older.steps(100)[0].loss.within(1.0, 0)
 
 
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
@@ -194,8 +202,11 @@ def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in recipe_of(
         replace(NUMBERS, trust="central")
     ).describe_noise(100)
-    many = replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0)
-    assert "turned over with a probability of 0.378" in recipe_of(many).describe_noise(100)  # 1 / (e^0.5 + 1)
+    many = recipe_of(replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0))
+    assert "one of 3 groups of classes was released" in many.describe_noise(100)
+    older = many.earlier()
+    assert older is not None
+    assert "turned over with a probability of 0.378" in older.describe_noise(100)  # 1 / (e^0.5 + 1)
 
 
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:

@@ -151,9 +151,10 @@ class CellRegressor(RegressorMixin, _Cells):  # type: ignore[misc]
 class CellClassifier(ClassifierMixin, _Cells):  # type: ignore[misc]
     """A classifier on released classes that predicts the class shares of each cell of a partition.
 
-    Use it on a release of `UnaryEncoding`: the likeliest class is the one with the largest sum of bits. Where the noise
-    has no inverse, as in `RandomizedResponseWithPrior`, the shares are those that best explain the released codes. For
-    a record in an empty cell the nearest non-empty cell answers; a forest answers with the mean over its trees.
+    Use it on a release of what `first_response` returns, or of `UnaryEncoding`: the likeliest class is the one with the
+    largest sum of unbiased indicators. Where the noise has no inverse, as in `RandomizedResponseWithPrior`, the shares
+    are those that best explain the released codes. For a record in an empty cell the nearest non-empty cell answers; a
+    forest answers with the mean over its trees.
 
     Args:
         partition: as in `CellRegressor`.

@@ -91,12 +91,11 @@ class FitJob:
         if earlier is None:
             return self
         before = replace(self, recipe=earlier)
-        released = before._answered_by("RandomizedResponse") and not self._answered_by("PartitionResponse")
-        return before if released else self
+        return before if before._was_answered() and not self._was_answered() else self
 
-    def _answered_by(self, mechanism: str) -> bool:
-        """Return whether labels of this fit were released by a mechanism already."""
-        return any(charge.mechanism.get("mechanism") == mechanism for charge in self.charged().values())
+    def _was_answered(self) -> bool:
+        """Return whether labels of this fit were released by its mechanism already."""
+        return any(charge.mechanism.get("mechanism") == self.recipe.answers for charge in self.charged().values())
 
     @property
     def settings(self) -> FitSettings:
@@ -145,7 +144,7 @@ class FitJob:
         for step in self.recipe.steps(len(self.rows.features)):
             same = [charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism]
             if same:
-                found[step.name] = same[0]
+                found.setdefault(step.name, same[0])
         return found
 
     def require_budget(self) -> None:

@@ -63,8 +63,12 @@ class ReleasedLabels(Recipe):
     """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best.
 
     For numbers, `auto` chooses among trees and cells of all sizes, of which one cell is the mean of all labels.
+
+    Args:
+        older: classes are answered as version 0.1 did: by the less noisy of one class and K bits.
     """
 
+    older: bool = False
     secret: ClassVar[tuple[str, ...]] = ("Which of the released labels are true.",)
     notes: ClassVar[tuple[str, ...]] = (
         "Results at other values of ε are not simulated: sizes would have to be chosen anew for each.",
@@ -77,14 +81,26 @@ class ReleasedLabels(Recipe):
 
     @property
     def mechanism(self) -> Mechanism:
-        """What answers every record: noise on the grid, or for classes the less noisy of one answer and K bits."""
+        """What answers every record: noise on the grid, or for classes what `--model auto` takes, too."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
         if isinstance(domain, Interval):
             return evaluation_mechanism(domain, epsilon)
+        if not self.older:
+            return first_response(domain, epsilon)
         half = float(np.exp(epsilon / 2))
         # The variance of a debiased class: of one answer, and of K bits.
         one, bits = (domain.size - 2 + half**2) / (half**2 - 1) ** 2, half / (half - 1) ** 2
         return (RandomizedResponse if one <= bits else UnaryEncoding)(domain=domain, epsilon=epsilon)
+
+    @property
+    def answers(self) -> str:
+        """The name of that mechanism."""
+        return type(self.mechanism).__name__
+
+    def earlier(self) -> "ReleasedLabels | None":
+        """Return the recipe of version 0.1, which took one class or K bits; None where this one asks for the same."""
+        before = replace(self, older=True)
+        return None if self.older or before.mechanism == self.mechanism else before
 
     def steps(self, records: int) -> tuple[Step, ...]:
         """Return one release of all labels, which every fit that asks for the same one shares."""

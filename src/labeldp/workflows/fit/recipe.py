@@ -150,6 +150,11 @@ class Recipe(ABC):
         """Return the recipe of an earlier version, where it asked for other releases."""
         return None
 
+    @property
+    def answers(self) -> str:
+        """The name of the mechanism that answers records of which nothing is known, where an earlier one did not."""
+        return ""
+
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
         """Return the most that the steps that are not charged yet can come to.
 
@@ -238,6 +243,11 @@ class StageRecipe(Recipe):
         """Return what answers records of which nothing is known."""
         assert isinstance(self.settings.domain, Classes)
         return first_response(self.settings.domain, epsilon, response=self.response)
+
+    @property
+    def answers(self) -> str:
+        """Partitions, also where their groups are single classes, so that randomized response asks for the same."""
+        return "PartitionResponse" if self.response == "best" else "RandomizedResponse"
 
     def earlier(self) -> "StageRecipe | None":
         """Return the recipe of version 0.1, which always took randomized response; None where this one does."""
