@@ -127,6 +127,10 @@ def test_sets_are_taken_joined_and_refused_for_true() -> None:
         Evidence.made_by(ldp.RandomizedResponse(domain=ldp.Classes(4), epsilon=1.0), np.array([0, 1]))
     )
     assert mixed.codes is None and mixed.unbiased() is None and len(mixed) == 42
+    for one in range(4):
+        asked = np.full(42, one)
+        assert (mixed.names(asked)[:40] == evidence.names(asked[:40])).all()
+        assert mixed.names(asked)[40:].tolist() == [one == 0, one == 1]
     with pytest.raises(InputError, match='training="plain" takes one released class'):
         evidence.codes_for('training="plain"')
 

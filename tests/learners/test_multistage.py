@@ -431,7 +431,7 @@ def test_more_classes_than_a_rehearsal_has_records_for() -> None:
         fit_multistage(features, Refusing(curator(labels, 500)), classifier=trees, epsilon=1, rng=SIMULATED(0))
 
 
-@pytest.mark.parametrize("training", ["posterior", "plain", "debiased", "reweighted"])
+@pytest.mark.parametrize("training", ["posterior", "plain", "debiased", "reweighted", "consensus"])
 @pytest.mark.parametrize("classes", [2, 4, 10])
 @pytest.mark.parametrize("epsilon", ["1e-30", "3e-18", "1e-15", "1e-12"])
 def test_no_epsilon_is_charged_and_then_of_no_use(epsilon: str, classes: int, training: Any) -> None:

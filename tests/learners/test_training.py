@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ import labeldp as ldp
 from labeldp.learners import KernelClassifier, Training, default_classifiers, fit_multistage, fit_noisy, posterior
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.training import calibrated, cross_fit, fit_codes, fit_soft, out_of_fold
+from labeldp.learners.training import CrossFit, calibrated, cross_fit, fit_codes, fit_soft, learn, out_of_fold
+from labeldp.mechanisms import PartitionResponse
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
 from learners.data import blobs, curator, released, with_prior
@@ -42,7 +44,7 @@ def test_any_classifier_learns_from_released_labels(classifier: object) -> None:
     np.testing.assert_allclose(rows.sum(axis=1), 1)
 
 
-@pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased"])
+@pytest.mark.parametrize("method", ["posterior", "plain", "reweighted", "debiased", "consensus"])
 def test_every_method_learns(method: str) -> None:
     features, labels = blobs(2000, 3)
     classifier = KernelClassifier(components=30) if method == "debiased" else LogisticRegression()
@@ -109,6 +111,51 @@ def test_the_better_classifier_is_chosen_from_released_labels() -> None:
     candidates = [LogisticRegression(), HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=50)]
     model = fit_noisy(features, released(labels, 2, 2.0), classifier=candidates).value
     assert isinstance(model.estimator, HistGradientBoostingClassifier)
+
+
+class Remembered(LogisticRegression):
+    """Remembers the rows and the classes that it was fitted to last."""
+
+    seen: ClassVar[list[tuple[np.ndarray, np.ndarray]]] = []
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        Remembered.seen.append((np.asarray(X), np.asarray(y)))
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("groups", [None, 2], ids=["classes", "sets"])
+def test_consensus_learns_from_the_records_whose_answer_holds_what_others_predict(groups: int | None) -> None:
+    features, labels = blobs(800, 4)
+    domain = ldp.Classes(4)
+    mechanism = (
+        ldp.RandomizedResponse(domain=domain, epsilon=1.0)
+        if groups is None
+        else PartitionResponse(domain=domain, epsilon=1.0, groups=groups)
+    )
+    holder = ldp.Curator(labels, domain=domain, budget=ldp.Budget(epsilon=1.0))
+    release = holder.release(mechanism, rng=np.random.default_rng(0))
+    Remembered.seen.clear()
+    model = fit_noisy(features, release, classifier=Remembered(), training="consensus").value
+    evidence = Evidence.of(release)
+    guess = cross_fit(features, evidence, [LogisticRegression()], Training("consensus"))
+    assert guess.probabilities is not None
+    predicted = guess.probabilities.argmax(axis=1)
+    named = mechanism.named(release.value)
+    kept = named[np.arange(800), predicted]
+    assert (evidence.names(predicted) == kept).all() and 0.2 < kept.mean() < 0.9
+    rows, classes = Remembered.seen[-1]
+    np.testing.assert_array_equal(rows, features[kept])
+    np.testing.assert_array_equal(classes, predicted[kept])
+    assert np.mean(model.predict(features) == labels) > 0.85
+
+
+def test_consensus_of_no_record_takes_all_of_them() -> None:
+    features = np.array([[0.0], [1.0], [2.0], [3.0]])
+    evidence = Evidence.of(released([0, 0, 0, 0], epsilon=40.0))
+    guess = CrossFit(LogisticRegression(), np.tile([0.1, 0.9], (4, 1)))
+    assert not evidence.names(np.ones(4, dtype=int)).any()
+    model = learn(features, evidence, guess, Training("consensus"), ldp.Classes(2))
+    assert model.predict(features).tolist() == [1, 1, 1, 1]
 
 
 def test_calibration_never_explains_the_released_labels_worse() -> None:

@@ -91,6 +91,14 @@ class Evidence:
             _both(self.indicators, other.indicators),
         )
 
+    def names(self, classes: NDArray[Any]) -> Flags:
+        """Return of which records the answer names a class, one for each record, both of shape (n,)."""
+        if self.codes is not None:
+            return np.asarray(self.codes == classes)
+        if self.named is None:
+            return self.likelihood[np.arange(len(self)), classes] >= self.likelihood.max(axis=1)
+        return self.named[np.arange(len(self)), classes]
+
     def codes_for(self, method: str) -> NDArray[Any]:
         """Return the released classes, shape (n,), which a method of training takes for the true ones.
 

@@ -105,8 +105,8 @@ def fit_multistage(
             the one that best explains the released labels of a tenth of the stage's records, before they are used.
         prior: prior of the first stage, shape (n, K), such as `cluster_prior`.
         training: "posterior", "plain" (which drops earlier labels outside a stage's top candidates, as in the paper),
-            "reweighted", or `Training(...)`. The posterior drops none, but weighs every label; stages after the first
-            take one more round. A noise-aware classifier has its own `loss` instead.
+            "reweighted", "consensus", or `Training(...)`. The posterior drops none, but weighs every label; stages
+            after the first take one more round. A noise-aware classifier has its own `loss` instead.
         response: how records are answered of which nothing is known. "best": by `PartitionResponse` where its answers
             tell more bits than those of randomized response, and training takes sets of classes.
         partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee

@@ -33,7 +33,7 @@ from labeldp.learners.model import Model
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
-Method = Literal["posterior", "plain", "reweighted", "debiased"]
+Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
 
 MIN_WEIGHT = 0.002
 """Copies of a record with a smaller weight are left out."""
@@ -59,12 +59,15 @@ class Training:
         method: "posterior" trains on P(true class | released label, features) under an out-of-fold model, as soft
             labels: expectation-maximization of a noisy-label model. "plain" treats released labels as true.
             "reweighted" weights each record by the posterior probability that its released label is true. "debiased"
-            minimizes the unbiased loss, with negative weights: only for classifiers that accept them.
+            minimizes the unbiased loss, with negative weights: only for classifiers that accept them. "consensus"
+            trains on the classes that the out-of-fold model answers, of those records alone whose released answer
+            names them.
         rounds: how often the posterior is computed, each time under the model of the round before; at least 1.
         folds: number of parts for cross-fitting: no posterior comes from a model that saw the record's label.
         seed: public seed of the folds and of drawn labels.
 
-    Source: "debiased": Ghazi et al., Deep Learning with Label Differential Privacy, eq. (17).
+    Source: "debiased": Ghazi et al., Deep Learning with Label Differential Privacy, eq. (17). "consensus":
+    Das, with models that did not see the record's own answer.
     """
 
     method: Method = "posterior"
@@ -205,6 +208,8 @@ def learn(
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed))
     for _ in range(recipe.rounds - 1):
         probabilities = _soft_out_of_fold(features, classifier, evidence.posterior(probabilities), recipe)
+    if recipe.method == "consensus":
+        return Model(domain, _fit_agreed(classifier, features, evidence, probabilities))
     soft = evidence.posterior(probabilities)
     if recipe.method == "reweighted":
         codes = evidence.codes_for('training="reweighted"')
@@ -240,6 +245,14 @@ def _fit_answers(classifier: Any, features: Any, evidence: Evidence, recipe: Tra
     if not hasattr(classifier, "fit_soft") and _weight_name(classifier) is None:  # one class is drawn from each set
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1.0)
     return fit_soft(classifier, features, weights, recipe.seed)
+
+
+def _fit_agreed(classifier: Any, features: Any, evidence: Evidence, probabilities: Any) -> Any:
+    """Return a fresh classifier of the likeliest classes, from records whose answers name them; from all if none do."""
+    likeliest = np.asarray(probabilities).argmax(axis=1)
+    rows = np.flatnonzero(evidence.names(likeliest))
+    rows = rows if len(rows) else np.arange(len(likeliest))
+    return fit_codes(classifier, take_rows(features, rows), likeliest[rows])
 
 
 def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: int) -> Any:
