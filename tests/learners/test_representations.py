@@ -4,10 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
 
-from labeldp.learners import PatchFilters, RandomFourier, TableMap
+import labeldp as ldp
+from labeldp.learners import PatchFilters, RandomFourier, SoftmaxClassifier, TableMap
 from labeldp.privacy import InputError
+from learners.data import blobs, curator
 
 RNG = np.random.default_rng(0)
 
@@ -101,3 +105,60 @@ def test_images_are_finite_numbers_of_more_than_one_value_in_a_patch() -> None:
 def test_images_without_their_colors_are_refused(images: np.ndarray) -> None:
     with pytest.raises(InputError, match=r"images must be numbers, shape \(n, 12, 12, 3\) or \(n, 432\)"):
         PatchFilters(side=12, channels=3).fit(images)
+
+
+def test_a_fitted_representation_is_taken_as_it_is_and_certified_with_its_reason() -> None:
+    features, labels = blobs(400, 3)
+    encoder = FixedScale().fit(features[:10])
+    holder = curator(labels, 3, epsilon=2)
+    arguments = {"epsilon": 1, "rng": np.random.default_rng(0)}
+    release = ldp.fit_linear(features, holder, representation=ldp.Public(encoder, why="it was published"), **arguments)
+    assert encoder.fits == 1 and release.value.estimator.representation is encoder
+    assert np.mean(release.value.predict(features) == labels) > 0.6
+    assert "an encoder of which is said: it was published" in release.certificate.at()
+    head = SoftmaxClassifier(representation=ldp.Public(encoder, why="it was published"))
+    for classifier in (head, SoftmaxClassifier(representation=FixedScale())):
+        local = curator(labels, 3, epsilon=1)
+        model = ldp.fit_multistage(features, local, classifier=classifier, stages=1, **arguments)
+        said = "the representation does not depend on the private labels (it was published)" in model.certificate.at()
+        assert said == (classifier is head)
+    assert encoder.fits == 1
+
+
+@pytest.mark.parametrize(
+    ("representation", "words"),
+    [
+        (FrozenEstimator(StandardScaler().fit([[0.0], [1.0]])), r"must be Public\(encoder"),
+        (ldp.Public(np.zeros(3), why="none"), "representation must hold a fitted transformer"),
+        (ldp.Public(StandardScaler(), why="none"), "StandardScaler cannot take these features"),
+    ],
+)
+def test_a_representation_that_is_no_encoder_is_refused_and_nothing_is_charged(representation: Any, words: str) -> None:
+    features, labels = blobs(40, 3)
+    holder = curator(labels, 3)
+    with pytest.raises(InputError, match=words):
+        ldp.fit_linear(features, holder, epsilon=1, rng=np.random.default_rng(0), representation=representation)
+    released = curator(labels, 3, epsilon=2)
+    rows = released.release(ldp.RandomizedResponse(domain=released.domain, epsilon=1), rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="representation must be unfitted where features are a Release"):
+        ldp.fit_linear(
+            rows.map(lambda codes: np.eye(3)[codes]),
+            released,
+            epsilon=1,
+            rng=np.random.default_rng(0),
+            representation=ldp.Public(FixedScale().fit(features), why="none"),
+        )
+    assert not holder.ledger.charges
+
+
+class FixedScale(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Counts how often it was fitted."""
+
+    fits = 0
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.fits += 1
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        return np.asarray(X) / 3

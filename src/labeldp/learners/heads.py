@@ -53,8 +53,7 @@ def label_head(
     Args:
         features: public features of n records: images or a table, as the representation takes them.
         evidence: what was released of each record.
-        representation: unfitted transformer that is fitted on the features alone; by default
-            `default_representation(features)`.
+        representation: as in `fit_linear`.
         dimension: largest number of principal directions.
         ridge: precision of the Gaussian prior of scores, see `RIDGE`.
         prior: class probabilities of each record from another source, shape (n, K): the head is then fitted to the
@@ -108,7 +107,8 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
     every mechanism answered, classes and sets of classes, at the chances that the mechanism gave them.
 
     Args:
-        representation: unfitted transformer, which sees the features alone; by default `default_representation`.
+        representation: unfitted transformer, which sees the features alone; by default `default_representation`. Or a
+            fitted one as `Public(encoder, why="…")`, whose reason the certificates of fits quote.
         dimension: largest number of principal directions.
         ridge: precision of the Gaussian prior: without labels, the scores of a class would vary by 1 / ridge.
     """

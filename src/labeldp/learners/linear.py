@@ -231,7 +231,8 @@ def fit_linear(
         epsilon, delta: cost of the release; delta 0 asks for a pure guarantee, which allows fewer dimensions.
         rng: randomness of the noise.
         representation: unfitted scikit-learn transformer that is fitted on the features alone; by default
-            `default_representation(features)`.
+            `default_representation(features)`. Or a fitted one, such as a published encoder of texts or images, as
+            `Public(encoder, why="…")`: it is taken as it is, and the certificate quotes your reason.
         refine: for each round after the first, a function from the released model of the round before to a released
             fitted transformer of the features, such as the embedding of a network that was distilled from it. All
             rounds have the same noise, and together cost epsilon.

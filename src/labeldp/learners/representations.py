@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.ensemble import RandomTreesEmbedding
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of
@@ -235,14 +236,22 @@ WHY = "rows computed from public features alone, by a rule that was fixed withou
 
 @dataclass(frozen=True)
 class EncodedFeatures:
-    """Features as a fitted transformer encodes them, shape (n, p), and the release that they come from, if any."""
+    """Features as a fitted transformer encodes them.
+
+    Args:
+        transformer: the fitted transformer.
+        table: the encoded features, shape (n, p).
+        source: the release that they come from, if any.
+        why: why they may be taken for public, where they come from none.
+    """
 
     transformer: Any
     table: AnyFloats = field(repr=False)
     source: Release[Any] | None = None
+    why: str = WHY
 
     def take(self, rows: Any) -> "EncodedFeatures":
-        return EncodedFeatures(self.transformer, self.table[rows], self.source)
+        return EncodedFeatures(self.transformer, self.table[rows], self.source, self.why)
 
     def refined(self, transformer: Release[Any], features: Any) -> "EncodedFeatures":
         """Return the features as another fitted transformer, which was released, encodes them.
@@ -253,19 +262,32 @@ class EncodedFeatures:
         if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
             raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
         source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
-        return EncodedFeatures(transformer.value, _table(transformer.value, features, "refine"), source)
+        return EncodedFeatures(transformer.value, _table(transformer.value, features, "refine"), source, self.why)
 
     def wrapped(self, rows: AnyFloats) -> Public[AnyFloats] | Release[AnyFloats]:
         """Return rows that were computed from the table, public or released as it is."""
-        return Public(rows, why=WHY) if self.source is None else self.source.map(lambda _: rows)
+        return Public(rows, why=self.why) if self.source is None else self.source.map(lambda _: rows)
 
 
 def encode(representation: Any, features: Any, source: Release[Any] | None) -> EncodedFeatures:
-    """Fit a clone of a transformer to features alone.
+    """Fit a clone of a transformer to features alone; take one that is fitted and public as it is.
 
     Raises:
-        InputError: it cannot take them, or does not make a finite matrix.
+        InputError: it cannot take them, or does not make a finite matrix; or it is fitted, and nothing says to what.
     """
+    if isinstance(representation, Public):
+        known = representation.value
+        if not hasattr(known, "transform"):
+            raise InputError("must hold a fitted transformer where it is Public", argument="representation")
+        if source is not None:
+            raise InputError("must be unfitted where features are a Release", argument="representation")
+        why = f"rows computed from public features by an encoder of which is said: {representation.why}"
+        return EncodedFeatures(known, _table(known, features, "representation"), why=why)
+    if isinstance(representation, FrozenEstimator):
+        raise InputError(
+            'must be Public(encoder, why="…") where it is fitted: it may not have seen the private labels',
+            argument="representation",
+        )
     if not hasattr(representation, "fit") or not hasattr(representation, "transform"):
         raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
     with _taking(representation):

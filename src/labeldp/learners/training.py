@@ -171,15 +171,18 @@ def is_noise_aware(classifier: Any) -> bool:
 
 
 def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[Model]:
-    """Return a model whose certificate also covers the first weights of its classifier."""
-    first = getattr(classifier, "init", None) if is_noise_aware(classifier) else None
-    if isinstance(first, Release):
-        return gather([model, first], lambda model, _: model)
-    if not isinstance(first, Public):
+    """Return a model whose certificate also covers the first weights of its classifier, and a fitted representation."""
+    if not is_noise_aware(classifier):
         return model
-    condition = f"the first weights do not depend on the private labels ({first.why})"
-    assumptions = (*model.certificate.assumptions, condition)
-    return replace(model, certificate=replace(model.certificate, assumptions=assumptions))
+    for name, words in (("init", "first weights do"), ("representation", "representation does")):
+        given = getattr(classifier, name, None)
+        if isinstance(given, Release):
+            model = gather([model, given], lambda model, _: model)
+        if isinstance(given, Public):
+            condition = f"the {words} not depend on the private labels ({given.why})"
+            assumptions = (*model.certificate.assumptions, condition)
+            model = replace(model, certificate=replace(model.certificate, assumptions=assumptions))
+    return model
 
 
 def learn(
