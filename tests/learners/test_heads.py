@@ -74,6 +74,24 @@ def test_sets_of_classes_are_learned_from(epsilon: float) -> None:
     assert np.mean(head.classifier.predict(FEATURES) == LABELS) > most - {0.5: 0.1, 1.0: 0.05, 3.0: 0.02}[epsilon]
 
 
+def test_records_are_held_out_of_heads() -> None:
+    """Each record is predicted by the head of the others, whatever was released of it."""
+    evidence, every = released(1.0), np.arange(3000)
+    parts = [(every[every % 3 != fold], every[every % 3 == fold]) for fold in range(3)]
+    classifier = SoftmaxClassifier(AS_THEY_ARE)
+    found = classifier.held_out(FEATURES, evidence, parts)
+    assert np.mean(found.argmax(axis=1) == LABELS) > 0.75
+    other = evidence.likelihood.copy()
+    other[parts[0][1]] = np.roll(other[parts[0][1]], 1, axis=1)
+    again = classifier.held_out(FEATURES, Evidence(None, other, None), parts)
+    assert np.array_equal(found[parts[0][1]], again[parts[0][1]])
+    assert not np.array_equal(found[parts[1][1]], again[parts[1][1]])
+    prior = np.full((3000, 6), 0.02)
+    prior[every, LABELS] = 0.9
+    helped = classifier.held_out(FEATURES, evidence, parts, prior=prior)
+    assert np.mean(helped.argmax(axis=1) == LABELS) > np.mean(found.argmax(axis=1) == LABELS)
+
+
 def test_a_prior_of_each_record_counts() -> None:
     evidence = released(0.1)
     prior = np.full((3000, 6), 0.02)

@@ -65,6 +65,7 @@ from .multistage import first_response as first_response
 from .multistage import fit_multistage as fit_multistage
 from .nearest import NeighborsClassifier as NeighborsClassifier
 from .nearest import NeighborsRegressor as NeighborsRegressor
+from .pooling import GeometricMean as GeometricMean
 from .representations import PatchFilters as PatchFilters
 from .representations import RandomFourier as RandomFourier
 from .representations import TableMap as TableMap

@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import MIN_PROBABILITY, TEMPERATURES, Probabilities, normalized, tempered
 from labeldp.learners.features import GapTags, check_numbers, means_and_spreads, number_table, rows_of, sample_weights
+from labeldp.learners.heads import SoftmaxClassifier
+from labeldp.learners.representations import TableMap
 from labeldp.privacy import InputError
 
 STOPPING_RECORDS = 50
@@ -27,8 +29,14 @@ STOPPING_RECORDS = 50
 STOPPING_NUMBERS = 1000
 """Records from which on trees of numbers stop early."""
 
-MAX_KERNEL_RECORDS = 100_000
-"""The largest number of records for which a kernel is tried: beyond, trees win and take less memory."""
+MAX_KERNEL_RECORDS = 20_000
+"""The largest number of records for which a kernel is tried: beyond, a pool of trees and head gives it no weight."""
+
+MAX_HEAD_RECORDS, MAX_HEAD_SIZE = 100_000, 1_000_000
+"""The largest number of records, and of records times classes, for which a linear head is tried, for its memory."""
+
+HEAD_RIDGE = 1.0
+"""The ridge of linear heads of tables (`docs/results/defaults.md`)."""
 
 
 def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str = "classifier") -> list[Any]:
@@ -43,7 +51,7 @@ def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str
 
 
 def default_classifiers(features: Any, categorical: Any = None, classes: int = 10) -> list[Any]:
-    """Return gradient-boosted trees and a kernel classifier, both unfitted and set for noisy labels.
+    """Return gradient-boosted trees, a kernel classifier and a linear head, all unfitted and set for noisy labels.
 
     Args:
         features: float matrix, shape (n, d), NaN where a value is missing.
@@ -52,8 +60,12 @@ def default_classifiers(features: Any, categorical: Any = None, classes: int = 1
     """
     mask = None if categorical is None else np.asarray(categorical, dtype=bool)
     count = rows_of(features)
-    trees = boosted_trees(count, mask, classes)
-    return [trees] if count > MAX_KERNEL_RECORDS else [trees, KernelClassifier(categorical=mask)]
+    candidates: list[Any] = [boosted_trees(count, mask, classes)]
+    if count <= MAX_KERNEL_RECORDS:
+        candidates.append(KernelClassifier(categorical=mask))
+    if count <= min(MAX_HEAD_RECORDS, MAX_HEAD_SIZE // classes):
+        candidates.append(SoftmaxClassifier(TableMap(categorical=mask), ridge=HEAD_RIDGE))
+    return candidates
 
 
 def boosted_trees(count: int, categorical: Any = None, classes: int = 10) -> HistGradientBoostingClassifier:

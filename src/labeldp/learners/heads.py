@@ -1,5 +1,7 @@
 """Linear classifiers on principal directions of public features, from released labels by their likelihood."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -62,19 +64,55 @@ def label_head(
     Raises:
         InputError: an argument is wrong.
     """
-    features = row_table(features)
-    check_rows(features, len(evidence))
-    size, penalty = check_integer(dimension, "dimension"), check_positive(ridge, "ridge")
-    unfitted = default_representation(features) if representation is None else representation
-    mapped = encode(unfitted, features, None)
-    space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
-    rows, signal = space.rows(mapped.table), space.signal(1.0, OFFSET)
-    known = normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(rows.dtype)
-    likelihood, soft = (known, None) if prior is None else (None, known)
-    posterior = Posterior(rows, penalty / signal, likelihood=likelihood, soft=soft)
-    weights, kept = posterior.largest(_start(rows, known, signal)), np.arange(rows.shape[1])
-    classifier = LinearClassifier(mapped.transformer, *of_features(space, kept, weights))
-    return LinearHead(classifier, posterior, space, kept, weights, LABELS_CORRECTION)
+    penalty, plane = check_positive(ridge, "ridge"), _Plane.of(features, len(evidence), representation, dimension)
+    posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
+    weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
+    classifier = LinearClassifier(plane.transformer, *of_features(plane.space, kept, weights))
+    return LinearHead(classifier, posterior, plane.space, kept, weights, LABELS_CORRECTION)
+
+
+def _known(evidence: Evidence, prior: Any) -> AnyFloats:
+    """Return class probabilities of each record by what was released, and a prior if there is one, shape (n, K)."""
+    return normalized(evidence.likelihood if prior is None else evidence.posterior(prior)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """What a head sees of the features, found without labels.
+
+    Args:
+        transformer: fitted map.
+        space: principal directions of what it makes.
+        rows: the features along them, shape (n, 1 + d).
+        signal: expected square of each coefficient, up to a factor, shape (1 + d,).
+    """
+
+    transformer: Any
+    space: Space
+    rows: AnyFloats = field(repr=False)
+    signal: AnyFloats = field(repr=False)
+
+    @classmethod
+    def of(cls, features: Any, records: int, representation: Any, dimension: Any) -> "_Plane":
+        features = row_table(features)
+        check_rows(features, records)
+        size = check_integer(dimension, "dimension")
+        unfitted = default_representation(features) if representation is None else representation
+        mapped = encode(unfitted, features, None)
+        space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
+        return cls(mapped.transformer, space, space.rows(mapped.table), space.signal(1.0, OFFSET))
+
+    def posterior(self, known: AnyFloats, soft: bool, penalty: float, records: Any = slice(None)) -> Posterior:
+        """Return what is known of some records: likelihoods, or soft labels."""
+        rows, given = self.rows[records], known[records]
+        likelihood, labels = (None, given) if soft else (given, None)
+        return Posterior(rows, penalty / self.signal, likelihood=likelihood, soft=labels)
+
+    def likeliest(self, posterior: Posterior) -> AnyFloats:
+        """Return the coefficients of largest density, shape (1 + d, K)."""
+        known = posterior.likelihood if posterior.soft is None else posterior.soft
+        assert known is not None
+        return posterior.largest(_start(posterior.rows, known, self.signal))
 
 
 def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
@@ -143,6 +181,30 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         self.classes_ = np.arange(evidence.classes)
         differs = stage == 1 and prior is not None and bool(np.ptp(prior, axis=0).any())
         return self._learn(self._checked(X, fit=True), evidence, prior if differs else None)
+
+    def held_out(
+        self, X: Any, evidence: Evidence, parts: Iterable[tuple[Any, NDArray[np.intp]]], *, prior: Any = None
+    ) -> Probabilities:
+        """Return class probabilities of each record by a head of other records, shape (n, K).
+
+        Map and directions see the features alone, so they are found once, from those of all records.
+
+        Args:
+            X: features of n records.
+            evidence: the released labels and their noise.
+            parts: places of the records to learn from and of those to predict; the latter are all records together.
+            prior: class probabilities from another source, shape (n, K), or None.
+
+        Raises:
+            InputError: features or arguments cannot be used.
+        """
+        penalty = check_positive(self.ridge, "ridge")
+        plane = _Plane.of(self._checked(X, fit=True), len(evidence), self.representation, self.dimension)
+        known, found = _known(evidence, prior), np.empty((len(evidence), evidence.classes))
+        for others, held in parts:
+            weights = plane.likeliest(plane.posterior(known, prior is not None, penalty, others))
+            found[held] = softmax(plane.rows[held] @ weights, axis=1)
+        return found
 
     def dry_run(self, X: Any, classes: int) -> None:
         """Learn from some records and made-up labels, to find errors before anything is charged.

@@ -94,8 +94,9 @@ def fit_multistage(
         features: public table or array, one row for each record, whatever the classifier accepts.
         curator: holds the labels.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept; by default `default_classifiers`, for numeric features. Or a
-            noise-aware one, such as `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
+            held-out released labels best is kept, and learns from what all of them say together; by default
+            `default_classifiers`, for numeric features. Or a noise-aware one, such as
+            `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
         epsilon: cost of every label's one release; a prior that was released before costs its own on top.
         stages: number of stages, at least 1.
         fractions: share of the training records in each stage, sum 1; by default a little more than half first.
@@ -137,7 +138,7 @@ def fit_multistage(
     if any(map(plan.needs_classes, candidates)):
         plan = replace(plan, response="randomized-response")
     _refuse_early(plan, candidates, stages, evaluation)
-    cross_validated = stages == 1 and prior is None and not is_noise_aware(candidates[0])
+    cross_validated = stages == 1 and prior is None and not all(map(is_noise_aware, candidates))
     share = 0.0 if cross_validated else evaluation
     parts = _partition(curator.records, stages, fractions, share, partition_seed)
     if np.count_nonzero(parts == 0) < 2:
@@ -237,13 +238,12 @@ class _Plan:
         prior = prior.map(lambda given: tempered(given, state.temperature))
         mechanism = self._with_prior(prior)
         release = curator.release(mechanism, rng=self.rng, step=f"stage {stage}")
-        old, old_rows, known = state.evidence, state.rows, state.guess.probabilities
-        if self.drops_unlikely(state.guess.classifier):
+        old, old_rows, guess = state.evidence, state.rows, replace(state.guess, own=None)
+        if self.drops_unlikely(guess.classifier):
             kept = self._inside(state, release.mechanism)
-            old, old_rows, known = old.take(kept), old_rows[kept], None if known is None else known[kept]
-        guess = (
-            state.guess if known is None else replace(state.guess, probabilities=np.concatenate([known, prior.value]))
-        )
+            old, old_rows, guess = old.take(kept), old_rows[kept], guess.take(kept)
+        if guess.probabilities is not None:
+            guess = replace(guess, probabilities=np.concatenate([guess.probabilities, prior.value]))
         evidence = old.joined(Evidence.of(release))
         releases = (*state.releases, release)
         return self._state(stage, stages, np.concatenate([old_rows, rows]), evidence, guess, releases, state.model)
@@ -281,8 +281,7 @@ class _Plan:
         size = len(releases[-1].value)
         waiting = self.waiting(size) if stage < stages else np.zeros(size, dtype=np.bool_)
         seen = np.flatnonzero(np.concatenate([np.ones(len(rows) - size, dtype=np.bool_), ~waiting]))
-        table, known = take_rows(self.features, rows[seen]), guess.probabilities
-        part = CrossFit(guess.classifier, None if known is None else known[seen])
+        table, part = take_rows(self.features, rows[seen]), guess.take(seen)
         # The first probabilities of later stages have seen few of the newest labels: one more round uses them.
         recipe = self.training if stage == 1 else replace(self.training, rounds=self.training.rounds + 1)
         start = None if last is None else last.value.estimator

@@ -3,7 +3,7 @@
 import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -30,6 +30,7 @@ from labeldp.learners.features import (
     trial_rows,
 )
 from labeldp.learners.model import Model
+from labeldp.learners.pooling import GeometricMean, pooled
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
@@ -103,7 +104,8 @@ def fit_noisy(
         features: table or array of n records, whatever the classifier accepts.
         release: n released classes, as `Curator.release` returned them.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
-            held-out released labels best is kept; by default `default_classifiers`, for numeric features.
+            held-out released labels best is kept, and learns from what all of them say together (`cross_fit`); by
+            default `default_classifiers`, for numeric features.
         training: method, or `Training(...)`.
         prior: class probabilities from before the release, shape (n, K), a `Release` or `Public`.
 
@@ -140,10 +142,22 @@ def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """An unfitted classifier and its out-of-fold probabilities of the true class, shape (n, K), if they are needed."""
+    """An unfitted classifier, and what models that did not see a record's label say of it.
+
+    Args:
+        classifier: the one to learn with.
+        probabilities: out-of-fold probabilities of the true class, if they are needed, shape (n, K).
+        own: such probabilities by this classifier alone, where those are of several together; else None.
+    """
 
     classifier: Any
     probabilities: Probabilities | None
+    own: Probabilities | None = None
+
+    def take(self, rows: NDArray[np.intp]) -> "CrossFit":
+        """Return the same of some records."""
+        taken = (None if each is None else each[rows] for each in (self.probabilities, self.own))
+        return CrossFit(self.classifier, *taken)
 
 
 def cross_fit(
@@ -155,14 +169,29 @@ def cross_fit(
     prior: Any = None,
     always: bool = False,
 ) -> CrossFit:
-    """Cross-fit all candidates, and return the one that explains the held-out released labels best."""
-    if any(map(is_noise_aware, candidates)):
+    """Cross-fit all candidates, and return the one that explains the held-out released labels best.
+
+    Training by the posterior learns more from what all of them say together, each with the weight that the released
+    labels ask for: see `pooled`. A noise-aware candidate among several is there for that alone, and not kept.
+    """
+    learners = [each for each in candidates if not is_noise_aware(each)]
+    if not learners:
         known = evidence.class_prior()[None, :] if prior is None else prior
         return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
-    if len(candidates) == 1 and recipe.method in ("plain", "debiased") and not always:
-        return CrossFit(candidates[0], None)
-    guesses = [CrossFit(each, _first_probabilities(features, evidence, each, recipe, prior)) for each in candidates]
-    return max(guesses, key=lambda guess: evidence.score(guess.probabilities))
+    together = recipe.method == "posterior" and len(candidates) > 1
+    if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
+        return CrossFit(learners[0], None)
+    guesses = [CrossFit(each, _first_probabilities(features, evidence, each, recipe, prior)) for each in learners]
+    best = max(guesses, key=lambda guess: evidence.score(guess.probabilities))
+    advisers = [each for each in candidates if is_noise_aware(each)] if together else []
+    opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
+    for each in advisers:
+        with suppress(InputError):  # of features that it cannot take
+            found = clone(each).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
+            opinions.append(calibrated(found, evidence))
+    if not together or len(opinions) == 1:
+        return best
+    return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities)
 
 
 def is_noise_aware(classifier: Any) -> bool:
@@ -209,15 +238,25 @@ def learn(
         return Model(domain, _fit_answers(classifier, features, evidence, recipe), evidence.matrix)
     if recipe.method == "debiased":
         return Model(domain, fit_soft(classifier, features, _unbiased(evidence), recipe.seed))
+    priors = [each for each in (guess.own, probabilities) if each is not None]
     for _ in range(recipe.rounds - 1):
-        probabilities = _soft_out_of_fold(features, classifier, evidence.posterior(probabilities), recipe)
+        priors = [_soft_out_of_fold(features, classifier, evidence.posterior(each), recipe) for each in priors]
     if recipe.method == "consensus":
-        return Model(domain, _fit_agreed(classifier, features, evidence, probabilities))
-    soft = evidence.posterior(probabilities)
+        return Model(domain, _fit_agreed(classifier, features, evidence, priors[-1]))
+    posteriors = [evidence.posterior(each) for each in priors]
     if recipe.method == "reweighted":
         codes = evidence.codes_for('training="reweighted"')
-        return Model(domain, fit_codes(classifier, features, codes, soft[np.arange(len(soft)), codes]))
-    return Model(domain, fit_soft(classifier, features, soft, recipe.seed))
+        return Model(domain, fit_codes(classifier, features, codes, posteriors[0][np.arange(len(codes)), codes]))
+    students = [
+        fit_soft(_reseeded(classifier, number), features, soft, recipe.seed) for number, soft in enumerate(posteriors)
+    ]
+    return Model(domain, students[0] if len(students) == 1 else GeometricMean(students, evidence.classes))
+
+
+def _reseeded(classifier: Any, number: int) -> Any:
+    """Return a classifier with another seed, where it has one: two that learn alike should not err alike."""
+    seed = getattr(classifier, "random_state", None)
+    return clone(classifier).set_params(random_state=seed + number) if isinstance(seed, int) else classifier
 
 
 def fit_codes(classifier: Any, features: Any, codes: NDArray[Any], weights: Any = None) -> Any:
@@ -282,10 +321,15 @@ def out_of_fold(
     """Return probabilities for each record from a model that was fitted without it, shape (n, K)."""
     count = rows_of(features)
     result = np.empty((count, classes))
-    parts = KFold(min(recipe.folds, count), shuffle=True, random_state=recipe.seed)
-    for others, held in parts.split(np.arange(count)):
+    for others, held in _parts(count, recipe):
         result[held] = expanded(fitter(others), take_rows(features, held), classes)
     return result
+
+
+def _parts(count: int, recipe: Training) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Return, for each fold, the places of the records of the others and its own."""
+    folds = KFold(min(recipe.folds, count), shuffle=True, random_state=recipe.seed)
+    return iter(folds.split(np.arange(count)))
 
 
 def _first_probabilities(
@@ -354,8 +398,10 @@ def dry_run(
     Raises:
         InputError: a classifier failed; nothing was charged.
     """
-    if len(candidates) > 1 and any(map(is_noise_aware, candidates)):
+    if len(candidates) > 1 and any(is_noise_aware(each) and not hasattr(each, "held_out") for each in candidates):
         raise InputError("classifier must be one alone if it is noise-aware: it is not compared with others")
+    if len(candidates) > 1:  # those that are noise-aware advise: where they fail they are left out
+        candidates = [each for each in candidates if not is_noise_aware(each)]
     size, count = response.domain.size, rows_of(features)
     most = min(count if records is None else records, max(MAX_TRIAL_SIZE // size, 1))
     trial: TrialRows | None = None

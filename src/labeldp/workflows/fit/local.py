@@ -13,6 +13,7 @@ from labeldp.learners import (
     CROSS_VALIDATED,
     CellClassifier,
     CellRegressor,
+    GeometricMean,
     KernelClassifier,
     MedianPartition,
     Model,
@@ -248,12 +249,17 @@ class NoisyLabels(StageRecipe):
 
     def refit(self, model: Model, features: NDArray[np.float64], release: Release[Any]) -> Model:
         """Return the chosen classifier, fitted again."""
-        return fit_noisy(features, release, classifier=clone(model.estimator), training="plain").value
+        return fit_noisy(features, release, classifier=clone(_learner(model)), training="plain").value
 
     def keeps_rows(self, model: Model) -> bool:
         """Return whether a kernel's centers are records."""
-        return isinstance(model.estimator, KernelClassifier)
+        return isinstance(_learner(model), KernelClassifier)
 
     def describe(self, model: Model) -> str:
         """Return the classifier that was chosen, and the stages."""
-        return f"{model_of(model.estimator)}, learned in {self.describe_stages()}"
+        return f"{model_of(_learner(model))}, learned in {self.describe_stages()}"
+
+
+def _learner(model: Model) -> Any:
+    """Return the classifier of a model, or the first of several that are alike."""
+    return model.estimator.parts[0] if isinstance(model.estimator, GeometricMean) else model.estimator

@@ -94,6 +94,7 @@ _CHOICES = (
         "auto",
         "boosting or kernel, for numbers boosting or cells, whichever explains held-out released labels better",
         (_NOISY_LABELS, _RELEASED_LABELS),
+        {"labeldp.learners.pooling": "GeometricMean"},
     ),
     ModelChoice(
         "boosting",
