@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/learning.py --runs adult=0.5+1+2,digits=1+2
 
 Data folders `adult`, `bank_marketing`, `credit_default` and `covertype_20k` are looked for in the folder LABELDP_DATA,
-by default ../shared/data. Every number is a mean over fresh noises with its standard deviation. Test labels are used for
-the final measurement alone. Every training leaves a file in the folder `--kept`, and is not done again.
+by default ../shared/data. Every number is a mean over fresh noises with its standard deviation. Test labels are used
+for the final measurement alone. Every training leaves a file in the folder `--kept`, and is not done again.
 """
 
 import argparse
