@@ -30,10 +30,7 @@ from pathlib import Path
 
 import data
 import numpy as np
-import pandas as pd
-from learning import Task, adult, bank, encoded, staged
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import train_test_split
+from learning import Task, adult, bank, credit, measured
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
@@ -67,13 +64,6 @@ PUBLISHED = {
 def images(parts: data.Parts, classes: int) -> Task:
     """Pixels have no categories."""
     return Task(*parts, np.zeros(0, bool), classes, "accuracy")
-
-
-def credit() -> Task:
-    table = pd.read_csv(data.DATA / "credit_default" / "credit_default.csv.gz")
-    features, mask = encoded(table.drop(columns=["ID", "default"]))
-    parts = train_test_split(features, table.default.to_numpy(), test_size=0.2, random_state=0)
-    return Task(parts[0], parts[2], parts[1], parts[3], mask, 2, "AUC")
 
 
 TASKS: dict[str, Callable[[], Task]] = {
@@ -117,28 +107,25 @@ def linear(task: Task, epsilon: float, rng: np.random.Generator) -> np.ndarray:
     return release.value.predict_proba(task.test_features)
 
 
-def run(name: str, method: str, epsilon: float, seed: int) -> dict[str, float]:
-    """One training: accuracy, area under the ROC curve of two classes, seconds."""
-    task, before = mapped(name) if method == "linear" else (TASKS[name](), 0.0)
+def run(name: str, epsilon: float, seed: int) -> dict[str, float]:
+    """One training of `fit_linear`: accuracy, area under the ROC curve of two classes, seconds."""
+    task, before = mapped(name)
     start = time.process_time()
-    if method == "linear":
-        probabilities = linear(task, epsilon, np.random.default_rng([seed, 3]))
-    else:
-        probabilities = staged(task, epsilon, np.random.default_rng([seed, 7]), stages=1)
-    found = {"before": before, "seconds": time.process_time() - start}
-    found["accuracy"] = 100 * float(np.mean(probabilities.argmax(axis=1) == task.test_labels))
-    if task.classes == 2:
-        found["AUC"] = 100 * float(roc_auc_score(task.test_labels, probabilities[:, 1]))
-    return found
+    probabilities = linear(task, epsilon, np.random.default_rng([seed, 3]))
+    return {"before": before, "seconds": time.process_time() - start, **task.scores(probabilities)}
 
 
 def runs(kept: Path, name: str, method: str, epsilon: float, noises: int) -> list[dict[str, float]]:
-    """One training for each noise, those that were done before from their files."""
+    """One training for each noise, those that were done before from their files; of labels, those of learning.py."""
+    if method == "response":
+        labels = kept.parent / "learning"
+        labels.mkdir(parents=True, exist_ok=True)
+        return measured(name, "one stage, posterior", epsilon, noises, labels)
     found = []
     for seed in range(noises):
         path = kept / f"{name}-{method}-{epsilon:g}-{seed}.json"
         if not path.exists():
-            path.write_text(json.dumps(run(name, method, epsilon, seed)))
+            path.write_text(json.dumps(run(name, epsilon, seed)))
             print(path.stem, path.read_text(), flush=True)
         found.append(json.loads(path.read_text()))
     return found
@@ -247,6 +234,7 @@ def main() -> None:
     parser.add_argument("--noises", type=int, default=3)
     parser.add_argument("--kept", type=Path, default=ROOT / ".cache" / "linear")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results" / "linear.md")
+    parser.add_argument("--designs", action=argparse.BooleanOptionalAction, default=True, help="compare noise shapes")
     given = parser.parse_args()
     given.kept.mkdir(parents=True, exist_ok=True)
     lines = ["# Linear models of one noisy sum", "", (__doc__ or "").strip().partition("\n\n")[2], ""]
@@ -256,6 +244,8 @@ def main() -> None:
         rows = table_rows if name in TABLES else image_rows
         lines += rows(name, epsilons, given.kept, given.noises)
         given.out.write_text("\n".join(lines) + "\n")
+    if not given.designs:
+        return
     lines += [DESIGNS, *(row for name in TABLES for count in (50, 150) for row in designs(name, count))]
     given.out.write_text("\n".join(lines) + "\n")
 
