@@ -204,6 +204,8 @@ def test_the_same_command_again_costs_nothing(
     """Where the output stands it is left; where it is gone it is made again, with the same released values."""
     # Version 0.1 read its sums by least squares: with that link the same sums give the same predictions.
     monkeypatch.setattr("labeldp.learners.linear._link", lambda link, domain: "identity")
+    # And it learned from the best of its classifiers alone.
+    monkeypatch.setattr("labeldp.learners.training._learns_from_all", lambda candidates, recipe: False)
     folder, entry = unpacked(version, tmp_path), VERSIONS[version]["commands"][name]
     before = spent(folder)
     place = folder / entry["out"]
@@ -228,6 +230,7 @@ def test_what_was_killed_is_finished(
     version: str, name: str, tmp_path: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same command pays what was not paid yet, and nothing twice; it ends where it would have ended."""
+    monkeypatch.setattr("labeldp.learners.training._learns_from_all", lambda candidates, recipe: False)
     folder, entry = unpacked(version, tmp_path), VERSIONS[version]["commands"][name]
     if entry["block_cells"]:
         monkeypatch.setattr(online_run, "BLOCK_CELLS", entry["block_cells"])

@@ -178,7 +178,7 @@ def cross_fit(
     if not learners:
         known = evidence.class_prior()[None, :] if prior is None else prior
         return CrossFit(candidates[0], np.broadcast_to(known, (len(evidence), evidence.classes)))
-    together = recipe.method == "posterior" and len(candidates) > 1
+    together = _learns_from_all(candidates, recipe)
     if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
         return CrossFit(learners[0], None)
     guesses = [CrossFit(each, _first_probabilities(features, evidence, each, recipe, prior)) for each in learners]
@@ -192,6 +192,10 @@ def cross_fit(
     if not together or len(opinions) == 1:
         return best
     return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities)
+
+
+def _learns_from_all(candidates: Sequence[Any], recipe: Training) -> bool:
+    return recipe.method == "posterior" and len(candidates) > 1
 
 
 def is_noise_aware(classifier: Any) -> bool:
