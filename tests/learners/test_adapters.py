@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,8 +23,9 @@ from labeldp.learners import (
     tune,
 )
 from labeldp.learners.evidence import Evidence
+from labeldp.mechanisms import PartitionResponse
 from labeldp.privacy import InputError, NotInvertibleError, Release
-from learners.data import blobs, released, with_prior
+from learners.data import blobs, curator, released, with_prior
 
 
 def wrapped(**arguments: object) -> NoisyLabelClassifier:
@@ -298,3 +301,24 @@ def test_what_cannot_be_scored_is_refused() -> None:
         debiased_scorer("log_loss", mechanism=mechanism)(model, features, labels)
     with pytest.raises(InputError, match="indicators"):
         debiased_scorer("accuracy", domain=ldp.Classes(2))(model, features, labels)
+
+
+@pytest.mark.parametrize("kind", [PartitionResponse, ldp.UnaryEncoding])
+def test_sets_are_learned_from_and_scored_by_scikit_learns_tools(kind: Any) -> None:
+    features, labels = blobs(2000, 4)
+    mechanism = kind(domain=ldp.Classes(4), epsilon=2.0, **({"groups": 2} if kind is PartitionResponse else {}))
+    holder = curator(labels, 4, epsilon=2)
+    noisy = holder.release(mechanism, rng=np.random.default_rng(0)).value
+    learner = NoisyLabelClassifier(LogisticRegression(), mechanism=mechanism)
+    accuracy, loss = (debiased_scorer(metric, mechanism=mechanism) for metric in ("accuracy", "neg_log_loss"))
+    assert 0.7 < cross_val_score(learner, features, noisy, scoring=accuracy, cv=2).mean() < 1.1
+    fitted = learner.fit(features, noisy)
+    assert np.mean(fitted.predict(features) == labels) > 0.85
+    known, chances = ldp.debias(mechanism, noisy).values, fitted.predict_proba(features)
+    assert accuracy(fitted, features, noisy) == pytest.approx(known[np.arange(2000), chances.argmax(axis=1)].mean())
+    expected = (known * np.log(np.maximum(chances, 1e-3))).sum(axis=1).mean()
+    assert loss(fitted, features, noisy) == pytest.approx(expected)
+    for wrong in (labels, noisy[:, :0]):
+        with pytest.raises(InputError, match="noisy must be packed bits"):
+            learner.fit(features, wrong)
+    assert len(holder.ledger.charges) == 1

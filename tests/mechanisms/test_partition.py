@@ -304,7 +304,9 @@ def test_repeated_ids_are_refused_since_their_records_would_share_a_partition(id
         ten().randomize(np.zeros(3, dtype=int), rng=ldp.SystemRandomness(), ids=ids)
 
 
-@pytest.mark.parametrize("ids", [{1, 2}, {"a": 1, "b": 2}, 7, iter("ab"), np.zeros((2, 2), dtype=int), [1, "a"], [1]])
+@pytest.mark.parametrize(
+    "ids", [{1, 2}, {"a": 1, "b": 2}, 7, iter("ab"), np.array(5), np.zeros((2, 2), dtype=int), [1, "a"], [1]]
+)
 @pytest.mark.parametrize("rng", [ldp.SystemRandomness(), ldp.KeyedRandomness(b"k" * 32)])
 def test_ids_of_another_kind_are_refused_in_one_sentence(ids: Any, rng: Any) -> None:
     with pytest.raises(InputError, match="ids must be one integer, or one text, for each record"):

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression
 from labeldp.learners.evaluation import auc_estimate, debiased_accuracy, log_losses
-from labeldp.learners.evidence import Evidence, Probabilities, inverse_table, released_codes
+from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, cross_fit, learn
-from labeldp.mechanisms import Classes, Interval, RandomizedResponse
+from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import InputError, Release
 
 
@@ -24,7 +24,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """A noise-aware classifier around any other, for released labels, as a scikit-learn estimator.
 
     It adds no noise and protects nothing: give it what `Curator.release` returned. `fit(X, release)` is enough. With
-    `mechanism`, it also takes the labels alone, as codes (`release.value`) or as names, for pipelines,
+    `mechanism`, it also takes the labels alone, as codes or packed sets (`release.value`) or as names, for pipelines,
     `cross_val_score` and `GridSearchCV` at no further cost.
 
     Args:
@@ -62,7 +62,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Args:
             X: features, shape (n, d), any table that the estimator takes.
-            y: a `Release`, or released labels, shape (n,): names, or codes (see `mechanism`).
+            y: a `Release`, or released labels, shape (n,): names, or codes (see `mechanism`). Or sets of classes, as
+                `mechanism` packs them.
             likelihood: P(released label | true class) of each record, shape (n, K), in place of `mechanism` if records
                 had different ones; metadata by `set_fit_request(likelihood=True)`.
         """
@@ -114,6 +115,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 raise InputError("mechanism, epsilon, classes and likelihood must be left out where y is a release")
             evidence = Evidence.of(y)
             return y.mechanism.domain, evidence
+        if self.mechanism is not None and likelihood is None and are_sets(self.mechanism):
+            return self.mechanism.domain, Evidence.made_by(self.mechanism, y)
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
         names = self.classes
@@ -216,7 +219,7 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     Args:
         metric: scikit-learn's name of a metric, larger is better: "accuracy"; "neg_log_loss", the negative log loss in
             nats; "roc_auc", for two classes. "log_loss" and "auc" are other names of the last two.
-        mechanism: the mechanism that made the scored labels, which are class names or codes.
+        mechanism: the mechanism that made the scored labels, which are class names, codes, or sets as it packs them.
         domain: the declared classes, if `indicators` are passed.
 
     Raises:
@@ -230,8 +233,9 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     names = mechanism.domain if mechanism is not None else domain
     if not isinstance(names, Classes):
         raise InputError("the domain must be Classes")
-    inverse = None if mechanism is None else inverse_table(mechanism)
-    function = partial(_score, metric=measure, domain=names, inverse=inverse)
+    if mechanism is not None:
+        inverse_table(mechanism)  # refuses noise without an inverse
+    function = partial(_score, metric=measure, domain=names, mechanism=mechanism)
     return make_scorer(function, response_method=RESPONSES[measure], greater_is_better=measure != "neg_log_loss")
 
 
@@ -241,13 +245,18 @@ def _score(
     *,
     metric: str,
     domain: Classes,
-    inverse: NDArray[np.float64] | None,
+    mechanism: Any,
     indicators: Any = None,
 ) -> float:
     """Return the score of one fold, from released labels and the model's responses."""
-    if indicators is None and inverse is None:
+    if indicators is None and mechanism is None:
         raise InputError("indicators must be passed: debias(mechanism, noisy).values, through metadata routing")
-    known = indicators if inverse is None else inverse[released_codes(domain, labels)]
+    if mechanism is None:
+        known = indicators
+    elif are_sets(mechanism):
+        known = debias(mechanism, labels).values
+    else:
+        known = inverse_table(mechanism)[released_codes(domain, labels)]
     values = np.asarray(known, dtype=np.float64)
     if values.shape != (len(labels), domain.size):
         raise InputError("indicators must have one row for each label and one column for each class")

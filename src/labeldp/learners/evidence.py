@@ -171,6 +171,11 @@ def _invertible_matrix(mechanism: Any) -> NDArray[np.float64] | None:
     return np.asarray(np.linalg.inv(inverse), dtype=np.float64)
 
 
+def are_sets(mechanism: Any) -> bool:
+    """Return whether a mechanism answers with sets of classes or bits, and not with one class."""
+    return np.ndim(mechanism.singles()) == 2 if hasattr(mechanism, "singles") else False
+
+
 def inverse_table(mechanism: Any) -> Floats:
     """Row z holds the unbiased class indicators that an answer stands for which names the class z alone, shape (K, K).
 

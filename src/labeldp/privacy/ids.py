@@ -317,7 +317,7 @@ def are_integers(ids: Any) -> bool:
     """
     try:
         return np.asarray(ids[:1]).dtype.kind in "iu"
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, IndexError):
         raise InputError(ONE_EACH) from None
 
 
