@@ -133,7 +133,7 @@ def lp_rr_sgd(
         mechanism = RandomizedResponseWithPrior(domain=curator.domain, epsilon=epsilon, prior=sets)
     elif groups < loss.classes:
         mechanism = PartitionResponse(domain=curator.domain, epsilon=epsilon, groups=groups, seed=seed)
-    # Gradients from groups are shorter, and yet best with the steps of randomized response: docs/results/sgd.md.
+    # Gradients from groups are shorter, so that the bound holds for the steps of randomized response all the more.
     moment = (response_moment if steps == "sharp" else printed_moment)(loss, epsilon, top_k)
     release = curator.release(mechanism, rng=rng, step="lp_rr_sgd")
     return release.map(lambda noisy: descent.model(release.mechanism.gradient_weights(noisy), moment))
