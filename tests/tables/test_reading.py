@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from labeldp.privacy import InputError
 from labeldp.tables import DistinctIds, column_digest, distinct_labels, open_table, record_ids, release_writer
-from labeldp.tables.reading import QuoteCheck
+from labeldp.tables.reading import QuoteCheck, open_source
 from labeldp.tables.writing import csv_lines
 
 SECRET = "hiv-positive"
@@ -289,3 +289,48 @@ def test_the_measure_itself_would_notice(big: Path) -> None:
         table = open_table(big).read()
         memory.look()
         assert table.num_rows == ROWS
+
+
+def arrow_file(path: Path) -> Path:
+    """A table of several record batches as an Arrow file."""
+    with pa.OSFile(str(path), "wb") as file:
+        table = pa.table({"n": pa.array(range(10)), "y": pa.array(["no", "yes"] * 5).dictionary_encode()})
+        with pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=4)
+    return path
+
+
+@pytest.mark.parametrize("block_rows", [1, 3, 100])
+def test_arrow_files_and_tables_in_memory_come_by_blocks(tmp_path: Path, block_rows: int) -> None:
+    polars, dataset = pytest.importorskip("polars"), pytest.importorskip("pyarrow.dataset")
+    file = arrow_file(tmp_path / "t.arrow")
+    whole = open_table(file).read()
+    parquet.write_table(whole, tmp_path / "t.parquet")
+    for source in (whole, polars.from_arrow(whole), whole.to_pandas(), dataset.dataset(tmp_path / "t.parquet"), None):
+        table = open_table(file) if source is None else open_source(source)
+        assert table.columns == ("n", "y") and table.rows is None and not table.index
+        for _ in range(2):
+            blocks = list(table.blocks(["y", "n"], block_rows=block_rows))
+            assert max(block.num_rows for block in blocks) <= block_rows
+            found = pa.Table.from_batches(blocks)
+            assert found.column_names == ["y", "n"] and found.column("n").to_pylist() == list(range(10))
+            assert [str(value) for value in found.column("y").to_pylist()] == ["no", "yes"] * 5
+
+
+def test_arrow_files_and_sources_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    file = arrow_file(tmp_path / "t.arrow")
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(InputError, match="is a damaged or truncated Arrow file"):
+        open_table(file)
+    file.write_text("n,y\n1,no\n")
+    with pytest.raises(InputError, match="is named as Arrow but is not"):
+        open_table(file)
+    whole = pa.table({"n": [1]})
+    with pytest.raises(InputError, match="the RecordBatchReader given as data can be read only once"):
+        open_source(whole.to_reader())
+    with pytest.raises(InputError, match="must be a path, or a table that gives an Arrow stream"):
+        open_source([1, 2])
+    with pytest.raises(InputError, match="has columns but no rows"):
+        open_source(whole.slice(1))
+    with pytest.raises(InputError, match="has more than one column named 'n'"):
+        open_source(pa.table([[1], [2]], names=["n", "n"]))

@@ -64,6 +64,48 @@ def test_the_same_table_as_csv_and_as_parquet_is_one_dataset(people: Path, mecha
         assert len(LedgerFile(people / f"{name}.db").dataset(name).charges) == 1
 
 
+def test_tables_in_memory_and_arrow_files_are_released_as_their_file_is(people: Path) -> None:
+    """One charge; ids as numbers and as texts, labels as categories."""
+    polars = pytest.importorskip("polars")
+    frame = pd.read_csv(people / "people.csv").assign(id=lambda table: np.arange(len(table)))
+    frame.to_csv(people / "same.csv", index=False)
+    first = release(people, data=people / "same.csv", out=people / "one.arrow", id_column="id")
+    categories = frame.assign(bought=frame["bought"].astype("category"))
+    sources = (pa.Table.from_pandas(frame), polars.from_pandas(categories), categories, people / "one.feather")
+    with pa.OSFile(str(people / "one.feather"), "wb") as file, pa.ipc.new_file(file, sources[0].schema) as writer:
+        writer.write_table(sources[0], max_chunksize=100)
+    outs = [people / f"{number}.csv" for number in range(4)]
+    for source, out in zip(sources, outs, strict=True):
+        assert release(people, data=source, out=out, id_column="id") == first
+    assert len({out.read_bytes() for out in outs}) == 1 and spent(people) == 1
+    assert verify_file(people / "one.arrow").holds
+    with pa.ipc.open_file(people / "one.arrow") as reader:
+        assert reader.read_all().column("bought").to_pylist() == column(outs[0])
+    release(people, data=sources[1], out=people / "whole.arrow", id_column="id", in_place=True)
+    assert verify_file(people / "whole.arrow").holds
+    with pytest.raises(ldp.InputError, match="Table given as data has no column 'income'"):
+        release(people, data=sources[0], label="income", out=people / "no.csv")
+
+
+class Query:
+    """A query whose rows are other ones each time."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.asked = table, 0
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        self.asked += 1
+        labels = np.roll(self.table.column("bought").to_numpy(), self.asked)
+        return self.table.set_column(1, "bought", pa.array(labels)).__arrow_c_stream__(requested_schema)
+
+
+def test_a_query_that_gives_other_rows_each_time_is_not_published(people: Path) -> None:
+    table = pa.table({"id": np.arange(50), "bought": np.where(np.arange(50) % 3, "no", "yes")})
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being released: nothing was published"):
+        release(people, data=Query(table), id_column="id")
+    assert not (people / "out.csv").exists()
+
+
 def test_noise_follows_the_id_not_the_row(people: Path) -> None:
     release(people, id_column="id")
     table = pd.read_csv(people / "people.csv", dtype=str).sample(frac=1, random_state=1)

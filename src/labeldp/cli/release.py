@@ -8,7 +8,7 @@ import click
 
 from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
-    FILE,
+    PATH,
     bag_options,
     domain_options,
     flags_in_errors,
@@ -34,7 +34,7 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
 
 
 @click.command(epilog=RELEASE_EXAMPLES)
-@click.argument("data", type=FILE)
+@click.argument("data", type=PATH)
 @private_label_options
 @domain_options
 @click.option(
@@ -46,16 +46,17 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
 )
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
-@click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
+@click.option("--out", required=True, type=PATH, help="A new CSV or Parquet file; of a folder, a new folder.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
 @flags_in_errors(domain="--classes or --range", name="--dataset")
 def release(data: str, out: str, **options: Any) -> None:
-    """Release the label column of DATA with noise.
+    """Release the label column of DATA, a file or a folder of files, with noise.
 
     Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
     bag and the noisy sums, of weighted-lba a row for each weighted sum. The certificate goes into the Parquet
-    metadata, or beside a CSV file.
+    metadata, or beside a CSV file. A folder is one table and one release: OUT is a folder with the same parts, one
+    _certificate.json and _SUCCESS; the same command finishes a run that was killed.
     """
     from labeldp.workflows import domain_of, release_bags, release_file
 

@@ -67,6 +67,11 @@ class Fingerprint:
             found, counts = np.unique(codes, return_counts=True)
             self._counts[found] += counts
 
+    def merge(self, other: "Fingerprint") -> None:
+        """Add the records of another fingerprint under the same key and domain."""
+        self._digest.merge(other._digest)
+        self._counts += other._counts
+
     @property
     def labels(self) -> str:
         """Digest of the pairs of id and label."""

@@ -5,6 +5,15 @@ from typing import Any
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
+from labeldp.tables.folders import (
+    CERTIFICATE,
+    FolderWriter,
+    Parts,
+    is_folder_as_certified,
+    open_parts,
+    read_folder_certificate,
+    release_folder,
+)
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.ratings import RatingData, load_movielens
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_table
@@ -13,7 +22,10 @@ from labeldp.tables.writing import (
     ColumnDigest,
     ReleaseWriter,
     column_digest,
+    has_suffix,
+    is_arrow,
     is_as_certified,
+    is_parquet,
     read_certificate,
     release_writer,
     table_writer,
@@ -21,13 +33,16 @@ from labeldp.tables.writing import (
 
 __all__ = [
     "BLOCK_ROWS",
+    "CERTIFICATE",
     "INDEX",
     "Blocks",
     "ColumnDigest",
     "DistinctIds",
     "FeatureColumn",
+    "FolderWriter",
     "ImageData",
     "LabeledArrays",
+    "Parts",
     "RatingData",
     "ReleaseWriter",
     "TableEncoder",
@@ -37,17 +52,24 @@ __all__ = [
     "atomic_write",
     "column_digest",
     "distinct_labels",
+    "has_suffix",
+    "is_arrow",
     "is_as_certified",
+    "is_folder_as_certified",
+    "is_parquet",
     "label_numbers",
     "load_movielens",
     "lock_directory",
     "names_images",
     "open_images",
+    "open_parts",
     "open_table",
     "open_unlabeled_images",
     "plain",
     "read_certificate",
+    "read_folder_certificate",
     "record_ids",
+    "release_folder",
     "release_writer",
     "table_writer",
 ]

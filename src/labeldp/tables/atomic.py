@@ -111,6 +111,80 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
     sync(target.parent)
 
 
+@contextmanager
+def growing_directory(path: str | os.PathLike[str], names: Collection[str], notes: str) -> Iterator[Path]:
+    """Fill a directory under the hidden name `.NAME.partial` beside it, and go on with what a killed run left there.
+
+    Args:
+        path: path of the directory, which must not exist.
+        names: the paths within it that it may hold when it is complete, and no others.
+        notes: a directory within it for notes on the work, which must be empty in the end; it is removed.
+
+    Yields:
+        The hidden directory to fill. Files in it should be written by `atomic_write`.
+
+    Guarantee:
+        `path` is never seen half-filled. After an error the hidden directory is gone, but Ctrl-C leaves it like the end
+        of the process does. Until it is whole nobody but its owner can enter it.
+
+    Raises:
+        InputError: `path` exists, its parent does not, or there is something else under the hidden name.
+        LabelDPError: another run is at work on it, or the disk is full.
+    """
+    target = Path(path)
+    _refuse_directory(target)
+    hidden = target.with_name(f".{target.name}.partial")
+    with explain_full_disk(str(target)), _only_run(hidden, target) as handle:
+        for place in _files_in(hidden):
+            if _DRAFT.fullmatch(place.name):
+                place.unlink()
+        _refuse_others(hidden, names, notes)
+        try:
+            yield hidden
+            shutil.rmtree(hidden / notes, ignore_errors=True)
+            _refuse_others(hidden, names, notes)
+            for place in sorted(hidden.rglob("*"), reverse=True):
+                sync(place)
+            _set_mode(handle, _usual_mode(target))
+            sync(hidden)
+            hidden.rename(target)  # onto an empty directory, too
+        except Exception:
+            _remove_known(hidden, names, notes)
+            raise
+    sync(target.parent)
+
+
+_DRAFT = re.compile(r"\..*\.[0-9a-f]{8}\.partial")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [place for place in folder.rglob("*") if place.is_symlink() or not place.is_dir()]
+
+
+def _refuse_others(hidden: Path, names: Collection[str], notes: str) -> None:
+    """Raise InputError if a directory holds other files than those of names, and notes; remove nothing."""
+    known = set(names)
+    for place in sorted(_files_in(hidden)):
+        inside = place.relative_to(hidden)
+        ours = inside.as_posix() in known or inside.parts[0] == notes
+        if not ours or place.is_symlink() or not place.is_file():
+            raise InputError(
+                f"{place} is not of this run; look at it, and remove {hidden} before the command runs again"
+            )
+
+
+def _remove_known(hidden: Path, names: Collection[str], notes: str) -> None:
+    """Remove files of names, notes and drafts, and the directories that are empty then."""
+    known = set(names)
+    for place in _files_in(hidden):
+        inside = place.relative_to(hidden)
+        if inside.as_posix() in known or inside.parts[0] == notes or _DRAFT.fullmatch(place.name):
+            place.unlink()
+    for place in (*sorted((each for each in hidden.rglob("*") if each.is_dir()), reverse=True), hidden):
+        with suppress(OSError):
+            place.rmdir()
+
+
 def check_new_file(target: Path, *, overwrite: bool) -> None:
     """Raise InputError if no file can be created at a path, before any work is done for it."""
     if not target.name or target.is_dir():

@@ -1,4 +1,4 @@
-"""Read CSV and Parquet files by blocks."""
+"""Read CSV, Parquet and Arrow files, and Arrow tables in memory, by blocks."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ NO_HEADER = "its first row was read as the column names: does it have a header r
 
 @dataclass(frozen=True)
 class TableFile(ABC):
-    """A CSV or Parquet file with known columns and at least one row; get one from `open_table`.
+    """A file, or a table in memory, with known columns and at least one row; get one from `open_table`.
 
     No file stays open between calls, so it may be read any number of times.
 
@@ -53,15 +53,20 @@ class TableFile(ABC):
         """Return the types of `columns` as they are read, without the metadata of the file."""
 
     @abstractmethod
-    def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield non-empty blocks of the named columns, in order."""
 
-    def blocks(self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS) -> Iterator[pa.RecordBatch]:
+    def blocks(
+        self, columns: Sequence[str] | None = None, *, block_rows: int = BLOCK_ROWS, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Read the rows in order, in record batches of at most `block_rows` rows.
 
         Args:
             columns: the columns to read, in this order; all by default. Others are not decoded.
             block_rows: the most rows in one block, at least 1. Memory grows with it, not with the file.
+            encoded: a column of texts that may come as a dictionary, where that is faster to read.
 
         Returns:
             An iterator of non-empty record batches. Wrong arguments are refused at once; a damaged block is refused
@@ -72,7 +77,7 @@ class TableFile(ABC):
         """
         if block_rows < 1:
             raise InputError("block_rows must be at least 1")
-        return self._stream(self._chosen(columns), block_rows)
+        return self._stream(self._chosen(columns), block_rows, encoded)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the named columns (all by default) at once, with the same types as `blocks`."""
@@ -124,7 +129,7 @@ def check_names(path: Path, columns: Sequence[str], *, declared: bool) -> tuple[
 
 
 def open_table(path: str | os.PathLike[str]) -> TableFile:
-    """Open a CSV (plain, gzip, bz2, zstd, lz4) or Parquet file for reading by blocks.
+    """Open a CSV (plain, gzip, bz2, zstd, lz4), Parquet or Arrow (IPC, Feather) file for reading by blocks.
 
     The format is recognized from the content. A CSV file needs a header row; its delimiter is the most frequent of
     comma, tab, semicolon and bar in that row.
@@ -143,8 +148,11 @@ def open_table(path: str | os.PathLike[str]) -> TableFile:
     head = _head(place)
     if head.startswith(PARQUET_MAGIC):
         return open_parquet(place)
-    if place.suffix.lower() in SUFFIXES:
-        raise InputError(f"{place} is named as Parquet but is not: it may be damaged or truncated")
+    if head.startswith(ARROW_MAGIC):
+        return open_arrow(place)
+    for name, suffixes in (("Parquet", SUFFIXES), ("Arrow", ARROW_SUFFIXES)):
+        if place.suffix.lower() in suffixes:
+            raise InputError(f"{place} is named as {name} but is not: it may be damaged or truncated")
     return open_csv(place, head)
 
 
@@ -193,7 +201,9 @@ class CsvFile(TableFile):
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in self._chosen(columns)])
 
-    def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         explain = partial(_csv_problem, self.path)
         reader = without_values(lambda: self._reader(columns), explain)
         for batch in blocks_without_values(iter(reader), explain):
@@ -355,15 +365,19 @@ class ParquetFile(TableFile):
     def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         return pa.schema([self.types.field(name) for name in self._chosen(columns)])
 
-    def _stream(self, columns: tuple[str, ...], block_rows: int) -> Iterator[pa.RecordBatch]:
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
         explain = partial(_parquet_problem, self.path)
-        with without_values(lambda: _open(self.path), explain) as file:
+        texts = (encoded,) if encoded in columns and _is_plain_text(self.types.field(encoded).type) else ()
+        with without_values(lambda: _open(self.path, texts), explain) as file:
             batches = file.iter_batches(batch_size=block_rows, columns=list(columns), use_threads=False)
             for batch in blocks_without_values(batches, explain):
                 if batch.num_rows:
-                    yield pa.RecordBatch.from_arrays(
-                        [batch.column(name) for name in columns], schema=self.schema(columns)
-                    )
+                    arrays = [batch.column(name) for name in columns]
+                    types = [pa.field(name, each.type) for name, each in zip(columns, arrays, strict=True)]
+                    schema = self.schema(columns) if not texts else pa.schema(types)
+                    yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def open_parquet(path: Path) -> ParquetFile:
@@ -377,8 +391,12 @@ def open_parquet(path: Path) -> ParquetFile:
     return ParquetFile(path, names, rows, types, index=index)
 
 
-def _open(path: Path) -> parquet.ParquetFile:
-    return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False)
+def _open(path: Path, texts: Sequence[str] = ()) -> parquet.ParquetFile:
+    return parquet.ParquetFile(path, buffer_size=BUFFER_BYTES, pre_buffer=False, read_dictionary=list(texts))
+
+
+def _is_plain_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _parquet_problem(path: Path, error: Exception) -> str:
@@ -386,6 +404,117 @@ def _parquet_problem(path: Path, error: Exception) -> str:
     if isinstance(error, PermissionError):
         return f"{path} may not be read: permission denied"
     return f"{path} is a damaged or truncated Parquet file, or of a kind that cannot be read (encrypted)"
+
+
+ARROW_MAGIC = b"ARROW1"
+ARROW_SUFFIXES = (".arrow", ".feather")
+
+
+@final
+@dataclass(frozen=True)
+class ArrowFile(TableFile):
+    """An Arrow file (IPC file format, Feather version 2), read one record batch after the other."""
+
+    declares_names: ClassVar[bool] = True
+    types: pa.Schema
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        return pa.schema([self.types.field(name) for name in self._chosen(columns)])
+
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        explain = partial(_arrow_problem, self.path)
+        with without_values(lambda: pa.OSFile(str(self.path), "rb"), explain) as file:
+            # Only these columns are read.
+            places = [self.columns.index(name) for name in columns]
+            options = pa.ipc.IpcReadOptions(included_fields=places)
+            reader = without_values(lambda: pa.ipc.open_file(file, options=options), explain)
+            batches = (reader.get_batch(place) for place in range(reader.num_record_batches))
+            for batch in blocks_without_values(batches, explain):
+                yield from _sliced(batch.select(list(columns)), self.schema(columns), block_rows)
+
+
+def open_arrow(path: Path) -> ArrowFile:
+    """Open the Arrow file at `path`; raise InputError if it cannot be read or has no columns or rows."""
+    with without_values(lambda: pa.OSFile(str(path), "rb"), partial(_arrow_problem, path)) as file:
+        found = without_values(lambda: pa.ipc.open_file(file).schema, partial(_arrow_problem, path))
+    names = check_names(path, found.names, declared=True)
+    types = pa.schema([field.remove_metadata() for field in found])
+    table = ArrowFile(path, names, None, types, index=index_of(found))
+    if next(table.blocks(names[:1], block_rows=1), None) is None:
+        raise InputError(f"{path} has columns but no rows")
+    return table
+
+
+def _arrow_problem(path: Path, error: Exception) -> str:
+    """Return what is wrong with an Arrow file, by the kind of an error."""
+    if isinstance(error, PermissionError):
+        return f"{path} may not be read: permission denied"
+    return f"{path} is a damaged or truncated Arrow file"
+
+
+@final
+@dataclass(frozen=True)
+class ArrowSource(TableFile):
+    """A table in memory, or a query: anything that gives an Arrow stream each time it is asked.
+
+    Such are tables and data sets of pyarrow, data frames of polars and pandas, and relations of DuckDB. It is read as
+    often as a file; a query must give the same rows each time.
+    """
+
+    declares_names: ClassVar[bool] = True
+    types: pa.Schema
+    source: Any = field(repr=False)
+
+    def schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        return pa.schema([self.types.field(name) for name in self._chosen(columns)])
+
+    def _stream(
+        self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        explain = partial(_source_problem, self.path)
+        reader = without_values(lambda: _reader(self.source, list(columns), block_rows), explain)
+        for batch in blocks_without_values(iter(reader), explain):
+            yield from _sliced(batch.select(list(columns)), self.schema(columns), block_rows)
+
+
+def open_source(source: Any) -> ArrowSource:
+    """Open an object with `__arrow_c_stream__`, or a data set of pyarrow, as a table.
+
+    Raises:
+        InputError: it is none, can be read only once, or has no columns or rows.
+    """
+    name = f"the {type(source).__name__} given as data"
+    if isinstance(source, pa.RecordBatchReader):
+        raise InputError(f"{name} can be read only once, and data are read more than once: give a table or a file")
+    if not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "scanner")):
+        raise InputError("must be a path, or a table that gives an Arrow stream", argument="data")
+    found = without_values(lambda: _reader(source, None, 1).schema, partial(_source_problem, Path(name)))
+    names = check_names(Path(name), found.names, declared=True)
+    types = pa.schema([each.remove_metadata() for each in found])
+    table = ArrowSource(Path(name), names, None, types, source, index=index_of(found))
+    if next(table.blocks(names[:1]), None) is None:
+        raise InputError(f"{name} has columns but no rows")
+    return table
+
+
+def _reader(source: Any, columns: list[str] | None, block_rows: int) -> pa.RecordBatchReader:
+    """Return a stream of a source; a data set reads only the columns that are asked for."""
+    if hasattr(source, "scanner"):
+        return source.scanner(columns=columns, batch_size=block_rows, use_threads=False).to_reader()
+    return pa.RecordBatchReader.from_stream(source)
+
+
+def _source_problem(path: Path, error: Exception) -> str:
+    return f"{path} could not be read"
+
+
+def _sliced(batch: pa.RecordBatch, schema: pa.Schema, block_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in blocks of at most so many rows, without the metadata of the source."""
+    for start in range(0, batch.num_rows, block_rows):
+        part = batch.slice(start, block_rows)
+        yield pa.RecordBatch.from_arrays(part.columns, schema=schema)
 
 
 Result = TypeVar("Result")

@@ -32,11 +32,21 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
         DomainError: a label is missing (null, an empty cell, NaN). The message says neither where nor how many.
         InputError: the column does not exist, or holds lists, structures or raw bytes.
     """
+    values = batch.column(column) if batch.schema.names.count(column) == 1 else None
+    if isinstance(values, pa.DictionaryArray) and not values.null_count and not values.dictionary.null_count:
+        places = values.indices.to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(places, minlength=len(values.dictionary)))  # others are no labels
+        renumbered = np.zeros(len(values.dictionary), dtype=np.int32)
+        renumbered[used] = np.arange(len(used), dtype=np.int32)
+        words = as_text(values.dictionary, column) if is_text(values.dictionary.type) else values.dictionary
+        known = pa.RecordBatch.from_arrays([words.take(pa.array(used))], names=[column])
+        texts, own = distinct_labels(known, column)
+        return texts, own[renumbered[places]]
     encoded = as_text(_whole_column(batch, column), column).dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
-    if any("\0" in text for text in texts):  # numpy would drop it at the end of a text
+    found = encoded.dictionary.to_pylist()
+    if any("\0" in text for text in found):  # numpy would drop it at the end of a text
         raise InputError(f"column {column!r} holds NUL characters")
-    return np.array(texts, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
+    return np.array(found, dtype=np.str_), encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def label_numbers(batch: pa.RecordBatch, column: str) -> NDArray[np.float64]:

@@ -108,10 +108,10 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
 
     `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label in the place
     of the private one; `released` is the label's name in both. The certificate is written into the metadata of a
-    Parquet file (key `labeldp.certificate`), and into `PATH.certificate.json` beside a CSV file.
+    Parquet file (key `labeldp.certificate`), and into `PATH.certificate.json` beside a CSV or Arrow file.
 
     Args:
-        path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
+        path: the output, ending in .parquet, .arrow or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
         columns: the names of the output columns in order, `released` among them.
         released: the name of the released column.
 
@@ -210,7 +210,7 @@ def is_as_certified(path: str | os.PathLike[str]) -> bool:
 
 
 def _document(path: Path) -> bytes:
-    """Return the certificate in a Parquet file, or beside a CSV file, as bytes."""
+    """Return the certificate in a Parquet file, or beside a CSV or Arrow file, as bytes."""
     with path.open("rb") as file:
         inside = file.read(4) == reading.PARQUET_MAGIC
     if inside:
@@ -230,20 +230,43 @@ COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a name ends as Parquet; raise InputError if it ends neither as Parquet nor as CSV."""
+    """Return whether a name ends as Parquet; raise InputError if it ends neither so nor as CSV or Arrow."""
     if path.suffix.lower() in reading.SUFFIXES:
         return True
+    if is_arrow(path):
+        return False
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes[-1:] == [".csv"] or (suffixes[:1] == [".csv"] and suffixes[1] in COMPRESSIONS):
         return False
-    raise InputError(f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4)")
+    raise InputError(
+        f"the name {path} must end in .parquet or .csv (or .csv.gz, .csv.bz2, .csv.zst, .csv.lz4), or .arrow"
+    )
+
+
+def is_arrow(path: Path) -> bool:
+    """Return whether a name ends as that of an Arrow file."""
+    return path.suffix.lower() in reading.ARROW_SUFFIXES
+
+
+def has_suffix(path: Path) -> bool:
+    """Return whether a name ends as that of a table does."""
+    try:
+        is_parquet(path)
+    except InputError:
+        return False
+    return True
 
 
 @contextmanager
 def open_sink(target: Path, hidden: Path) -> Iterator[Sink]:
     """Open an output at `hidden`, in the format of the name of `target`; abandon it after any error of the body."""
-    parquet_file = is_parquet(target)
-    sink = ParquetSink(hidden) if parquet_file else CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
+    sink: Sink
+    if is_parquet(target):
+        sink = ParquetSink(hidden)
+    elif is_arrow(target):
+        sink = ArrowSink(hidden)
+    else:
+        sink = CsvSink(hidden, COMPRESSIONS.get(target.suffix.lower()))
     try:
         yield sink
     except BaseException:
@@ -268,6 +291,30 @@ class ParquetSink:
         if self._writer is not None:
             if document is not None:
                 self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
+            self._writer.close()
+        self._file.close()
+
+    def abandon(self) -> None:
+        _close(*([self._writer] if self._writer else []), self._file)
+
+
+@final
+class ArrowSink:
+    """An Arrow file (IPC file format), compressed by zstd; dictionaries are decoded, since it may hold one of each."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        decoded = pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
+        if self._writer is None:
+            options = pa.ipc.IpcWriteOptions(compression="zstd")
+            self._writer = pa.ipc.new_file(self._file, decoded.schema, options=options)
+        self._writer.write_batch(decoded)
+
+    def finish(self, document: str | None) -> None:
+        if self._writer is not None:
             self._writer.close()
         self._file.close()
 
@@ -316,10 +363,19 @@ def csv_lines(columns: list[Any]) -> memoryview:
 
 
 def _quoted(column: Any) -> Any:
+    """Return cells of text with quotes where CSV needs them; one look at all bytes tells if none does."""
+    _, edges, data = column.buffers()
+    first, last = np.frombuffer(edges, dtype=np.int64)[[column.offset, column.offset + len(column)]]
+    content = bytes(memoryview(data)[first:last]) if data is not None else b""
+    if not any(mark in content for mark in _MARKS) and not pc.any(pc.equal(pc.binary_length(column), 0)).as_py():
+        return column
     needs = pc.or_(pc.match_substring_regex(column, '[,"\r\n]'), pc.equal(column, ""))
     doubled = pc.replace_substring(column, '"', '""')
     quoted = pc.binary_join_element_wise(_text('"'), doubled, _text('"'), _text(""))
     return pc.if_else(needs, quoted, column)
+
+
+_MARKS = (b",", b'"', b"\r", b"\n")
 
 
 def _text(value: str) -> Any:
@@ -327,7 +383,7 @@ def _text(value: str) -> Any:
 
 
 def document_beside(path: Path) -> Path:
-    """Return the path of the certificate of a CSV file."""
+    """Return the path of the certificate of a CSV or Arrow file."""
     return path.with_name(path.name + CERTIFICATE_SUFFIX)
 
 
@@ -336,7 +392,7 @@ def table_writer(path: str | os.PathLike[str], columns: Sequence[str]) -> Iterat
     """Write a new table by blocks: completely or not at all.
 
     Args:
-        path: the output, ending in .parquet or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
+        path: the output, ending in .parquet, .arrow or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
         columns: the names of its columns in order.
 
     Yields:

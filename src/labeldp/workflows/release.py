@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,22 @@ from labeldp.privacy import (
 from labeldp.tables import (
     BLOCK_ROWS,
     DistinctIds,
+    FolderWriter,
+    Parts,
     ReleaseWriter,
-    TableFile,
     as_text,
+    has_suffix,
+    is_arrow,
     is_as_certified,
+    is_folder_as_certified,
+    is_parquet,
+    open_parts,
     open_table,
     plain,
     read_certificate,
+    read_folder_certificate,
     record_ids,
+    release_folder,
     release_writer,
 )
 from labeldp.workflows.labels import check_kind, codes_of, domain_in_file
@@ -73,7 +82,7 @@ OUTPUTS: dict[str, tuple[str, Callable[[Any, NDArray[Any]], pa.Array]]] = {
 
 
 def release_file(
-    data: str | os.PathLike[str],
+    data: Any,
     *,
     label: str,
     domain: Domain,
@@ -89,15 +98,17 @@ def release_file(
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
-    """Release the label column of a CSV or Parquet file as a file of noisy labels with a certificate.
+    """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
-    Use it for data of any size: memory grows with a block, not with the file. The file is read twice,
+    Use it for data of any size: memory grows with a block, not with the file. A folder is one table and one release:
+    each file in it and in its subfolders is a part, whose name does not begin with "_" or ".". The data are read twice,
     first to check every label and id, then to draw. Noise is a function of the ledger's key, of all that is asked
     for and of the record's id, so the same command again costs nothing and writes the same labels; that is
     also how a run that died is finished. An output that stands already and is the one asked for is left as it is.
 
     Args:
-        data: the file.
+        data: the path of a CSV, Parquet or Arrow file or of a folder of them; or a table in memory that gives an Arrow
+            stream each time it is asked (pyarrow, polars, pandas, DuckDB), or a data set of pyarrow.
         label: its private column.
         domain: the declared domain of the labels.
         mechanism: "randomized-response", "discrete-laplace", "unary-encoding" (it publishes the column LABEL_bits, one
@@ -107,9 +118,11 @@ def release_file(
         ledger: the ledger file to charge; made if it is not there.
         dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
             its whole budget, and `note` is told.
-        out: the output, .parquet or .csv (.csv.gz …), which must not exist.
-        id_column: record ids, all different; noise follows the id, and the ids are written beside the noisy labels.
-            Row numbers by default.
+        out: the output, which must not exist: .parquet, .arrow or .csv (.csv.gz …). For a folder it may have no such
+            ending: then it is a folder with a part for each part, one `_certificate.json` and `_SUCCESS`; parts that a
+            killed run finished are not drawn again.
+        id_column: record ids, all different, in a folder across its parts; noise follows the id, and the ids are
+            written beside the noisy labels. Row numbers by default.
         in_place: write the whole table with noisy labels in the place of the private ones, not the noisy labels alone.
         revision: names another state of the labels; see `LedgerFile.dataset`.
         block_rows: rows read at a time.
@@ -130,7 +143,7 @@ def release_file(
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
-    stream = Stream.of(open_table(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
+    stream = Stream.of(open_parts(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
     target = Path(out)
@@ -138,24 +151,42 @@ def release_file(
         return _existing_result(stream, account, target)
     if target.absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
+    if stream.parts.are_many and target.resolve().is_relative_to(stream.parts.place.resolve()):
+        raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.afford(chosen)
-    with release_writer(target, stream.columns, released=stream.released) as writer:
+    with _output(stream, target) as output:
         ids = stream.check_ids(account)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
         request, seen = stream.check(account, ids)
         certificate = account.charge_stream(request, chosen)
-        stream.draw(account, request, seen, writer)
-        writer.certify(certificate.to_json())
+        if isinstance(output, ReleaseWriter):
+            for part in range(len(seen)):
+                stream.draw(account, request, seen, part, output)
+        else:
+            for part, name in enumerate(stream.parts.names):
+                made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part])}
+                draw = partial(stream.draw, account, request, seen, part)
+                if not output.write(name, made_of, draw) and note:
+                    note(f"{name} was finished by an earlier run")
+        stream.require_same_files("released: nothing was published")
+        output.certify(certificate.to_json())
     return certificate
+
+
+def _output(stream: "Stream", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
+    """Return the writer of a file, or of a folder for a folder."""
+    if stream.parts.are_many and not has_suffix(target):
+        return release_folder(target, stream.parts.names, stream.columns, released=stream.released)
+    return release_writer(target, stream.columns, released=stream.released)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One private column of a file on its way through a mechanism."""
+    """One private column of a table on its way through a mechanism."""
 
-    table: TableFile
+    parts: Parts
     label: str
     id_column: str | None
     mechanism: FiniteMechanism
@@ -165,16 +196,17 @@ class Stream:
     progress: Progress | None
 
     @classmethod
-    def of(cls, table: TableFile, label: str, id_column: str | None, *rest: Any) -> "Stream":
+    def of(cls, parts: Parts, label: str, id_column: str | None, *rest: Any) -> "Stream":
         """Checked against the table's columns."""
-        table.require(label, "label")
-        if id_column is not None:
-            table.require(id_column, "id_column")
-        if id_column == label:
-            raise InputError("must be another column than label: ids are published", argument="id_column")
-        stream = cls(table, label, id_column, *rest)
-        check_kind(table, label, stream.in_file)
-        table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
+        stream = cls(parts, label, id_column, *rest)
+        for table in parts.tables:
+            table.require(label, "label")
+            if id_column is not None:
+                table.require(id_column, "id_column")
+            if id_column == label:
+                raise InputError("must be another column than label: ids are published", argument="id_column")
+            check_kind(table, label, stream.in_file)
+            table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
         if len(set(stream.columns)) < len(stream.columns):
             raise InputError(
                 f"the table must not have a column {stream.released!r} already: it is the name of the output"
@@ -190,29 +222,60 @@ class Stream:
     def columns(self) -> tuple[str, ...]:
         """The columns of the output."""
         if self.in_place:
-            return tuple(self.released if name == self.label else name for name in self.table.columns)
+            return tuple(self.released if name == self.label else name for name in self.parts.columns)
         return (self.released,) if self.id_column is None else (self.id_column, self.released)
 
     def refuse_unwritable(self, target: Path) -> None:
         """Refuse, before anything is charged, a column that cannot be written as text where the output is CSV."""
-        if target.suffix.lower() in (".parquet", ".pq"):
-            return
-        for column in self.table.schema():
-            kept = column.name in self.columns and column.name != self.label
-            if kept and not _has_text(column):
-                raise InputError(
-                    f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
-                )
+        kinds = [table.schema() for table in self.parts.tables]
+        if self.parts.are_many and has_suffix(target):
+            kept = [name for name in self.columns if name != self.released]
+            for table, schema in zip(self.parts.tables, kinds, strict=True):
+                if any(schema.field(name).type != kinds[0].field(name).type for name in kept):
+                    raise InputError(
+                        f"{table.path} has other types of columns than {self.parts.tables[0].path}: one file cannot "
+                        "hold both; name a folder as the output"
+                    )
+        for name, schema in zip(self.parts.names, kinds, strict=True):
+            place = target if has_suffix(target) or not self.parts.are_many else Path(name)
+            if is_parquet(place) or is_arrow(place):
+                continue
+            for column in schema:
+                kept_too = column.name in self.columns and column.name != self.label
+                if kept_too and not _has_text(column):
+                    raise InputError(
+                        f"a CSV file cannot hold the column {column.name!r} ({column.type}): write .parquet instead"
+                    )
+
+    def require_same_files(self, meanwhile: str) -> None:
+        """Raise LabelDPError if the folder holds other files now."""
+        if not self.parts.same_files():
+            raise LabelDPError(f"{self.parts.place} changed while it was being {meanwhile}")
+
+    def made_of(self, part: int, seen: "Seen") -> dict[str, Any]:
+        """Return all that an output part depends on beside the charge, as JSON values."""
+        path = self.parts.tables[part].path
+        try:
+            status = path.stat()
+        except OSError:
+            raise LabelDPError(f"{path} changed while it was being released: nothing was published") from None
+        source = [status.st_size, status.st_mtime_ns, seen.start]
+        return {"labels": seen.digests, "source": source, "columns": self.columns, "in_place": self.in_place}
 
     def check_ids(self, account: DatasetLedger) -> str:
         """Read every id once, before any label is compared with the domain; return a digest of them."""
         digest = IdDigest(account.digest_key)
+        kinds = set()
         if self.id_column is not None:
             with DistinctIds() as seen:
-                for batch in self.table.blocks([self.id_column], block_rows=self.block_rows):
-                    ids = self._ids(account, batch)
-                    seen.add(ids)
-                    digest.update(RecordIds.of(ids, account.digest_key).blocks)
+                for table in self.parts.tables:
+                    for batch in table.blocks([self.id_column], block_rows=self.block_rows):
+                        ids = self._ids(account, batch)
+                        seen.add(ids)
+                        digest.update(RecordIds.of(ids, account.digest_key).blocks)
+                        kinds.add(kind_of_ids(ids))
+        if len(kinds) > 1:  # only in a dataset of an earlier version
+            raise InputError("record ids must be all integers or all texts")
         return digest.hexdigest()
 
     def _ids(self, account: DatasetLedger, batch: pa.RecordBatch) -> Any:
@@ -221,7 +284,7 @@ class Stream:
         ids, key = record_ids(batch, self.id_column), account.ids_key
         return ids if key is None else RecordIds.of(ids, key)
 
-    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, "Seen"]:
+    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, list["Seen"]]:
         """Read every label, and count the rows: what is wrong is refused here, once all is read.
 
         Args:
@@ -240,41 +303,50 @@ class Stream:
         )
         return request, seen
 
-    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, "Seen"]:
-        """A fingerprint of all labels, the kind of ids, and what the second look is compared with.
+    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, list["Seen"]]:
+        """A fingerprint of all labels, the kind of ids, and of each part what the second look is compared with.
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
-        found, scheme, rows = self._fingerprint(account), "row numbers", 0
-        seen = IdDigest(account.digest_key)
-        digests: list[str] = []
+        found, scheme, start = self._fingerprint(account), "row numbers", 0
+        names = IdDigest(account.digest_key)
+        seen: list[Seen] = []
         refused: DomainError | None = None
-        for batch, ids in self._raw(account, "checked", self.table.rows):
-            rows += batch.num_rows
-            if self.id_column is not None:
-                scheme = kind_of_ids(ids)
-                seen.update(RecordIds.of(ids, account.digest_key).blocks)
-            try:
-                found.update(ids, codes_of(batch, self.label, self.in_file))
-            except DomainError as error:
-                refused = error.with_traceback(None)
-            digests.append(found.labels)
-        if seen.hexdigest() != expected:
-            raise LabelDPError(f"{self.table.path} changed while it was being checked: nothing was charged")
+        for part in range(len(self.parts.tables)):
+            own, digests, rows = self._fingerprint(account), [], 0
+            for batch, ids in self._raw(account, part, start, "checked", self.parts.rows):
+                rows += batch.num_rows
+                if self.id_column is not None:
+                    scheme = kind_of_ids(ids)
+                    names.update(RecordIds.of(ids, account.digest_key).blocks)
+                try:
+                    own.update(ids, codes_of(batch, self.label, self.in_file))
+                except DomainError as error:
+                    refused = error.with_traceback(None)
+                digests.append(own.labels)
+            found.merge(own)
+            seen.append(Seen(start, rows, tuple(digests)))
+            start += rows
+        self.require_same_files("checked: nothing was charged")
+        if names.hexdigest() != expected:
+            raise LabelDPError(f"{self.parts.place} changed while it was being checked: nothing was charged")
         if refused is not None:
             raise refused
-        return found, scheme, Seen(rows, tuple(digests))
+        return found, scheme, seen
 
-    def draw(self, account: DatasetLedger, request: Request, seen: "Seen", writer: ReleaseWriter) -> None:
-        """Read every label again and write what the mechanism answers; refused if the labels are others now.
+    def draw(
+        self, account: DatasetLedger, request: Request, seen: list["Seen"], part: int, writer: ReleaseWriter
+    ) -> None:
+        """Read every label of a part again and write what the mechanism answers; refused if the labels are others now.
 
         A block is compared with the first look before its noise is drawn: on other labels the same noise would show,
         beside the release that was asked for, what changed.
         """
-        found, known = self._fingerprint(account), iter(seen.digests)
+        found, known = self._fingerprint(account), iter(seen[part].digests)
         noise = account.randomness.bind(request.context())
-        changed = LabelDPError(f"{self.table.path} changed while it was being released: nothing was published")
-        for batch, ids in self._raw(account, "released", seen.rows):
+        path, rows = self.parts.tables[part].path, sum(each.rows for each in seen)
+        changed = LabelDPError(f"{path} changed while it was being released: nothing was published")
+        for batch, ids in _readable(self._raw(account, part, seen[part].start, "released", rows), changed):
             try:
                 codes = codes_of(batch, self.label, self.in_file)
             except DomainError:
@@ -291,12 +363,13 @@ class Stream:
         """Return the fingerprint of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
 
-    def _raw(self, account: DatasetLedger, done: str, rows: int | None) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    def _raw(
+        self, account: DatasetLedger, part: int, start: int, done: str, rows: int | None
+    ) -> Iterator[tuple[pa.RecordBatch, Any]]:
         """Yield blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
-        needed = {self.label, self.id_column}
-        columns = [name for name in self.table.columns if self.in_place or name in needed]
-        start = 0
-        for batch in self.table.blocks(columns, block_rows=self.block_rows):
+        needed, table = {self.label, self.id_column}, self.parts.tables[part]
+        columns = [name for name in table.columns if self.in_place or name in needed]
+        for batch in table.blocks(columns, block_rows=self.block_rows, encoded=self.label):
             numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
             yield batch, numbers if self.id_column is None else self._ids(account, batch)
             start += batch.num_rows
@@ -312,10 +385,23 @@ class Stream:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the first look at a file found: the number of rows, and a digest of all labels up to each block; secret."""
+    """What the first look at a part found: rows before and in it, digests of its labels up to each block; secret."""
 
+    start: int
     rows: int
     digests: tuple[str, ...] = field(repr=False)
+
+
+def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
+    """Yield blocks that were read before; what cannot be read any more has changed."""
+    while True:
+        try:
+            block = next(blocks, None)
+        except InputError:
+            raise changed from None
+        if block is None:
+            return
+        yield block
 
 
 def _whole_cost(mechanism: FiniteMechanism) -> Budget:
@@ -337,14 +423,16 @@ def _has_text(column: pa.Field) -> bool:
 def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Certificate:
     """Return the certificate of an output that stands already, if it is the one asked for, else raise InputError."""
     refusal = InputError(f"{target} exists already and is not this release; choose another name or remove it first")
+    many = target.is_dir()
     try:
-        content = read_certificate(target)
+        content = read_folder_certificate(target) if many else read_certificate(target)
         certificate = Certificate.from_json(content["certificate"])
-        columns = open_table(target).columns
+        columns = tuple(content["columns"]) if many else open_table(target).columns
     except InputError:
         raise refusal from None
     charge: Charge | None = account.find_stream(stream.check(account, stream.check_ids(account))[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
-    if not (same and content["column"] == stream.released and is_as_certified(target)):
+    unchanged = is_folder_as_certified if many else is_as_certified
+    if not (same and content["column"] == stream.released and unchanged(target)):
         raise refusal
     return certificate

@@ -15,7 +15,17 @@ from labeldp import mechanisms
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import Bagged, Domain, ReleasedSums
 from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, check_choice, decimal
-from labeldp.tables import TableEncoder, TableFile, as_text, open_table, plain, read_certificate, release_writer
+from labeldp.tables import (
+    Parts,
+    TableEncoder,
+    TableFile,
+    as_text,
+    open_parts,
+    open_table,
+    plain,
+    read_certificate,
+    release_writer,
+)
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
 from labeldp.workflows.labels import check_kind, domain_in_file
 from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
@@ -51,7 +61,7 @@ def release_bags(
     has, and the sums, of labels less the middle of their range). The same command on the same file costs nothing again.
 
     Args:
-        data: the file.
+        data: the file, or a folder of files, as in `release_file`.
         label: its private column.
         domain: an `Interval`, or two classes.
         mechanism: "bag-sum", "noisy-weighted-llp" or "weighted-lba".
@@ -77,7 +87,7 @@ def release_bags(
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
-    records = _Records.read(open_table(data), label, id_column, domain, bags)
+    records = _Records.read(open_parts(data), label, id_column, domain, bags)
     given = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: given[name] for name in row.options if name in given}
     made = _mechanism(row, size, records, bags, domain=domain, epsilon=epsilon, delta=delta, **own)
@@ -124,12 +134,13 @@ class _Records:
     bags: Public[NDArray[np.int64]] | None = field(repr=False)
 
     @classmethod
-    def read(cls, table: TableFile, label: str, id_column: str | None, domain: Domain, bags: str | None) -> "_Records":
+    def read(cls, parts: Parts, label: str, id_column: str | None, domain: Domain, bags: str | None) -> "_Records":
         """Read everything, and check all but the labels: what is wrong is refused here."""
         own = bags if bags not in (None, "median", "random") else None
-        columns = _feature_columns(table, label, id_column, own)
-        check_kind(table, label, domain)
-        content = table.read()
+        columns = _feature_columns(parts.tables[0], label, id_column, own)
+        for table in parts.tables:
+            check_kind(table, label, domain)
+        content = parts.read()
         ids, order = None, np.arange(content.num_rows)
         names = pa.array(order)
         if id_column is not None:

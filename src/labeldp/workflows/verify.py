@@ -6,7 +6,13 @@ from fractions import Fraction
 from pathlib import Path
 
 from labeldp.privacy import Certificate, InputError, checked_certificate, requested_delta
-from labeldp.tables import is_as_certified, read_certificate
+from labeldp.tables import (
+    CERTIFICATE,
+    is_as_certified,
+    is_folder_as_certified,
+    read_certificate,
+    read_folder_certificate,
+)
 from labeldp.workflows.fit.bundle import read_certified
 
 
@@ -35,11 +41,30 @@ def verify(path: str) -> Verdict:
         raise InputError(f"there is no file or directory {path}")
     if not place.is_dir():
         return verify_file(place)
+    if (place / CERTIFICATE).is_file():
+        return verify_folder(place)
     certificate, changed = read_certified(place)
     if changed:
         sentence = f"{path} is NOT what was certified: {', '.join(changed)} changed or is missing."
         return Verdict(certificate, False, sentence)
     return Verdict(certificate, True, f"{path} still is what was certified.")
+
+
+def verify_folder(path: str | os.PathLike[str]) -> Verdict:
+    """Check a released folder against its certificate.
+
+    Args:
+        path: a folder that `release_file` wrote.
+
+    Raises:
+        InputError: it has no certificate of labeldp.
+    """
+    content = read_folder_certificate(path)
+    certificate = checked_certificate(content["certificate"])
+    unchanged = is_folder_as_certified(path)
+    column = f"The column {content['column']!r} of the parts of {path}"
+    verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
+    return Verdict(certificate, unchanged, f"{column} {verdict}.")
 
 
 def verify_file(path: str | os.PathLike[str]) -> Verdict:

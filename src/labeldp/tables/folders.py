@@ -1,0 +1,242 @@
+"""Tables of many files: the parts of a folder, and folders of released parts under one certificate."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+
+from labeldp.privacy import InputError, LabelDPError
+from labeldp.tables.atomic import atomic_write, growing_directory
+from labeldp.tables.reading import TableFile, open_source, open_table
+from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
+
+CERTIFICATE = "_certificate.json"
+SUCCESS = "_SUCCESS"
+RECORDS = "_parts"
+"""The folder of an unfinished output that says of each part what it was made of; it is not published."""
+
+
+@final
+@dataclass(frozen=True)
+class Parts:
+    """The files of one table; get them from `open_parts`.
+
+    Fields:
+        place: the file or the folder.
+        names: the paths of the files within the folder, in order; of one file its name.
+        tables: the files, which have the same columns.
+        are_many: whether this is a folder.
+    """
+
+    place: Path
+    names: tuple[str, ...]
+    tables: tuple[TableFile, ...]
+    are_many: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return self.tables[0].columns
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, if every file states it."""
+        rows = [table.rows for table in self.tables]
+        return None if None in rows else sum(each for each in rows if each is not None)
+
+    def read(self) -> pa.Table:
+        """Read all parts at once.
+
+        Raises:
+            InputError: the types of their columns differ.
+        """
+        for table in self.tables:
+            if table.schema() != self.tables[0].schema():
+                raise InputError(f"{table.path} has other types of columns than {self.tables[0].path}")
+        return pa.concat_tables([table.read() for table in self.tables])
+
+    def same_files(self) -> bool:
+        """Return whether the folder still holds these files and no others."""
+        return not self.are_many or _listed(self.place) == self.names
+
+
+def open_parts(path: Any) -> Parts:
+    """Open a table of one file, of the files of a folder and its subfolders, or in memory (see `open_source`).
+
+    Names that begin with "_" or "." are left out, as every engine leaves them out; any other file is a part.
+
+    Raises:
+        InputError: no files, a file that is not a table, or columns that are not the same in all of them.
+    """
+    if not isinstance(path, str | os.PathLike):
+        source = open_source(path)
+        return Parts(source.path, (str(source.path),), (source,))
+    place = Path(path)
+    if not place.is_dir():
+        return Parts(place, (place.name,), (open_table(place),))
+    names = _listed(place)
+    if not names:
+        raise InputError(f"the folder {place} holds no files")
+    tables = tuple(open_table(place / name) for name in names)
+    for table in tables:
+        if table.columns != tables[0].columns:
+            raise InputError(f"{table.path} has other columns than {tables[0].path}: the parts of a table must agree")
+    return Parts(place, names, tables, True)
+
+
+def _listed(place: Path) -> tuple[str, ...]:
+    """Return the parts in a folder and its subfolders, by path."""
+    found = []
+    for folder, inner, files in os.walk(place):
+        inner[:] = [name for name in inner if not name.startswith(("_", "."))]
+        for name in inner:
+            if (Path(folder) / name).is_symlink():
+                raise InputError(f"{Path(folder) / name} is a link to a folder, which is not followed")
+        found += [(Path(folder) / name).relative_to(place).as_posix() for name in files if name[0] not in "_."]
+    return tuple(sorted(found))
+
+
+@final
+class FolderWriter:
+    """Writes the parts of a released table into a folder; get one from `release_folder`."""
+
+    def __init__(self, folder: Path, columns: Sequence[str], released: str) -> None:
+        self._folder, self._columns, self._released = folder, tuple(columns), released
+        self._parts: dict[str, dict[str, Any]] = {}
+        self._certificate: dict[str, Any] | None = None
+
+    def write(self, name: str, made_of: Mapping[str, Any], draw: Callable[[ReleaseWriter], None]) -> bool:
+        """Write one part, unless a run that was killed wrote it of the same.
+
+        Args:
+            name: its path within the folder.
+            made_of: all that the part depends on, as JSON values.
+            draw: writes its blocks.
+
+        Returns:
+            Whether it was drawn.
+        """
+        target, record = self._folder / name, self._record(name)
+        mark = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+        known = _read_record(record)
+        if known is not None and known["mark"] == mark and _holds(target, self._released, known):
+            self._parts[name] = {"rows": known["rows"], "digest": known["digest"]}
+            return False
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(target, overwrite=True) as hidden, open_sink(target, hidden) as sink:
+            writer = ReleaseWriter(sink, self._columns, self._released)
+            draw(writer)
+            sink.finish(None)
+        self._parts[name] = {"rows": writer.rows, "digest": writer.digest}
+        record.parent.mkdir(exist_ok=True)
+        with atomic_write(record, overwrite=True) as draft:
+            draft.write_text(json.dumps({"mark": mark, **self._parts[name]}), encoding="utf-8")
+        return True
+
+    def certify(self, certificate: Mapping[str, Any]) -> None:
+        """Set the certificate of all parts, a JSON object; call this once, after the last part."""
+        self._certificate = dict(certificate)
+
+    def finish(self) -> None:
+        """Write the certificate and the mark of success beside the parts."""
+        if self._certificate is None or not self._parts:
+            raise LabelDPError("a released folder needs parts and a certificate: call write and certify first")
+        content = {"format": FORMAT, "column": self._released, "columns": list(self._columns), "parts": self._parts}
+        content["certificate"] = self._certificate
+        with atomic_write(self._folder / CERTIFICATE, overwrite=True) as draft:
+            draft.write_text(json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name in self._parts:
+            self._record(name).unlink()
+        with atomic_write(self._folder / SUCCESS, overwrite=True):
+            pass
+
+    def _record(self, name: str) -> Path:
+        return self._folder / RECORDS / f"{hashlib.sha256(name.encode()).hexdigest()}.json"
+
+
+@contextmanager
+def release_folder(
+    path: str | os.PathLike[str], names: Sequence[str], columns: Sequence[str], *, released: str
+) -> Iterator[FolderWriter]:
+    """Write a released table as a folder of parts with one certificate: completely or not at all.
+
+    The folder is filled under a hidden name beside it. What a killed run left there is used by the next one, part by
+    part, if it was made of the same.
+
+    Args:
+        path: the folder, which must not exist.
+        names: the paths of its parts.
+        columns: the names of the output columns in order, the released one among them.
+        released: the name of the released column.
+
+    Guarantee: `path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`.
+
+    Raises:
+        InputError: the folder exists or cannot be written, or the name of a part ends in no known suffix.
+        LabelDPError: another run is at work on it, or the disk is full.
+    """
+    for name in names:
+        is_parquet(Path(name))
+    with growing_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
+        writer = FolderWriter(folder, columns, released)
+        yield writer
+        writer.finish()
+
+
+def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the certificate of a released folder.
+
+    Returns:
+        A dict: "certificate" as given to `certify`, "column", "columns", and of each of "parts" its rows and digest.
+
+    Raises:
+        InputError: the folder has no certificate of labeldp, or a damaged one.
+    """
+    place = Path(path) / CERTIFICATE
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise InputError(f"{path} has no certificate: {place} cannot be read") from None
+    expected = {"format": int, "column": str, "columns": list, "parts": dict, "certificate": dict}
+    if not isinstance(content, dict) or any(not isinstance(content.get(key), kind) for key, kind in expected.items()):
+        raise InputError(f"the certificate of {path} cannot be read: it is damaged or not of labeldp")
+    if content["format"] != FORMAT:
+        raise InputError(f"the certificate of {path} is of another version of labeldp")
+    return content
+
+
+def is_folder_as_certified(path: str | os.PathLike[str]) -> bool:
+    """Return whether a released folder is complete, and its parts still hold the values that its certificate covers.
+
+    Raises:
+        InputError: as `read_folder_certificate`.
+    """
+    content, place = read_folder_certificate(path), Path(path)
+    if not (place / SUCCESS).is_file() or _listed(place) != tuple(sorted(content["parts"])):
+        return False
+    return all(_holds(place / name, content["column"], part) for name, part in content["parts"].items())
+
+
+def _holds(path: Path, column: str, part: Mapping[str, Any]) -> bool:
+    """Return whether a file holds a released column with the rows and the digest of a part."""
+    digest = ColumnDigest()
+    try:
+        for batch in open_table(path).blocks([column]):
+            digest.add(batch.column(0))
+    except InputError:
+        return False
+    return bool(digest.rows == part.get("rows") and digest.value() == part.get("digest"))
+
+
+def _read_record(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {"mark", "rows", "digest"} <= content.keys() else None

@@ -1,0 +1,126 @@
+"""Folders of parts, and folders that appear complete or not at all."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from labeldp.privacy import InputError, LabelDPError
+from labeldp.tables import (
+    FolderWriter,
+    ReleaseWriter,
+    is_folder_as_certified,
+    open_parts,
+    read_folder_certificate,
+    release_folder,
+)
+
+
+def write(path: Path, rows: int = 3, name: str = "y") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table({name: list(range(rows))}), path)
+
+
+def draw(values: list[str]) -> Any:
+    return lambda writer: writer.write(pa.array(values))
+
+
+def test_parts_stand_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    for name in ("b/2.parquet", "b/10.parquet", "a.parquet", "_temporary/x.parquet", ".git/x.parquet", "_x.parquet"):
+        write(tmp_path / "data" / name)
+    parts = open_parts(tmp_path / "data")
+    assert parts.names == ("a.parquet", "b/10.parquet", "b/2.parquet")
+    assert parts.are_many and parts.rows == 9 and parts.columns == ("y",) and parts.read().num_rows == 9
+    assert parts.same_files()
+    write(tmp_path / "data" / "c.parquet")
+    assert not parts.same_files()
+    one = open_parts(tmp_path / "data" / "a.parquet")
+    assert not one.are_many and one.names == ("a.parquet",) and one.same_files()
+
+
+def test_parts_of_other_types_are_not_read_at_once(tmp_path: Path) -> None:
+    write(tmp_path / "data" / "a.parquet")
+    parquet.write_table(pa.table({"y": ["1"]}), tmp_path / "data" / "b.parquet")
+    with pytest.raises(InputError, match="has other types of columns"):
+        open_parts(tmp_path / "data").read()
+
+
+def fill(path: Path, *, fail: BaseException | None = None) -> None:
+    """Release two parts, and fail between them if asked to."""
+    with release_folder(path, ("a.csv", "b/c.parquet"), ("y",), released="y") as folder:
+        assert isinstance(folder, FolderWriter)
+        folder.write("a.csv", {"of": "a"}, draw(["no", "yes"]))
+        if fail:
+            raise fail
+        folder.write("b/c.parquet", {"of": "c"}, draw(["no"]))
+        folder.certify({"what": "a test"})
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    """`path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`."""
+    out = tmp_path / "out"
+    fill(out)
+    found = {place.relative_to(out).as_posix() for place in out.rglob("*") if place.is_file()}
+    assert found == {"a.csv", "b/c.parquet", "_certificate.json", "_SUCCESS"}
+    assert read_folder_certificate(out)["certificate"] == {"what": "a test"} and is_folder_as_certified(out)
+    (tmp_path / "probe").mkdir()
+    assert out.stat().st_mode & 0o777 == (tmp_path / "probe").stat().st_mode & 0o777
+    with pytest.raises(InputError, match="is not empty"):
+        fill(out)
+    assert sorted(os.listdir(tmp_path)) == ["out", "probe"]
+
+
+def test_an_error_leaves_nothing_and_an_interrupt_what_is_whole(tmp_path: Path) -> None:
+    """After an error the hidden directory is gone, but Ctrl-C leaves it like the end of the process does."""
+    with pytest.raises(ZeroDivisionError):
+        fill(tmp_path / "out", fail=ZeroDivisionError())
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(KeyboardInterrupt):
+        fill(tmp_path / "out", fail=KeyboardInterrupt())
+    assert os.listdir(tmp_path) == [".out.partial"]
+    (tmp_path / ".out.partial" / ".a.csv.0123abcd.partial").touch()  # of a run that was killed in the middle
+    drawn: list[str] = []
+
+    def again(writer: ReleaseWriter) -> None:
+        drawn.append("again")
+        writer.write(pa.array(["no"]))
+
+    with release_folder(tmp_path / "out", ("a.csv", "b.csv"), ("y",), released="y") as folder:
+        assert not folder.write("a.csv", {"of": "a"}, again)
+        assert folder.write("b.csv", {"of": "b"}, again)
+        assert folder.write("a.csv", {"of": "another"}, again)
+        folder.certify({})
+    assert drawn == ["again", "again"] and is_folder_as_certified(tmp_path / "out")
+    assert sorted(os.listdir(tmp_path / "out")) == ["_SUCCESS", "_certificate.json", "a.csv", "b.csv"]
+
+
+def test_a_folder_without_a_certificate_is_not_published(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LabelDPError, match="needs parts and a certificate"),
+        release_folder(tmp_path / "out", ("a.csv",), ("y",), released="y") as folder,
+    ):
+        folder.write("a.csv", {}, draw(["no"]))
+    assert os.listdir(tmp_path) == []
+
+
+def test_one_run_at_a_time_fills_a_folder(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LabelDPError, match="another run is at work on"),
+        release_folder(tmp_path / "out", ("a.csv",), ("y",), released="y"),
+    ):
+        fill(tmp_path / "out")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file"):
+        fill(tmp_path / "file")
+    with pytest.raises(InputError, match="must end in"), release_folder(tmp_path / "o", ("a.x",), ("y",), released="y"):
+        pass
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": 1}'])
+def test_damaged_certificates_of_folders_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "_certificate.json").write_text(content)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_folder_certificate(tmp_path)

@@ -1,0 +1,277 @@
+"""A folder of files is one table and one release: one charge, one certificate, resumable part by part."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import labeldp as ldp
+from labeldp.curator import LedgerFile
+from labeldp.tables import read_folder_certificate
+from labeldp.workflows import release_bags, verify
+from workflows.files import DOMAIN, column, listing, release
+
+ROWS = 600
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """The same table as a file, and as a folder of parts of several kinds."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(
+        {"id": np.arange(ROWS) * 3, "kind": rng.choice(["a", "b"], ROWS), "bought": rng.choice(["no", "yes"], ROWS)}
+    )
+    table.to_parquet(tmp_path / "people.parquet", index=False)
+    (tmp_path / "parts" / "day=1").mkdir(parents=True)
+    (tmp_path / "parts" / "day=2").mkdir()
+    table[:200].to_csv(tmp_path / "parts" / "day=1" / "a.csv", index=False)
+    encoded = pa.table(
+        {"id": pa.array(table["id"][200:400]), "kind": pa.array(table["kind"][200:400]).dictionary_encode(),
+         "bought": pa.array(table["bought"][200:400]).dictionary_encode()}
+    )  # fmt: skip
+    parquet.write_table(encoded, tmp_path / "parts" / "day=1" / "b.parquet", row_group_size=37)
+    table[400:].to_parquet(tmp_path / "parts" / "day=2" / "a.parquet", index=False)
+    (tmp_path / "parts" / "_SUCCESS").touch()
+    (tmp_path / "parts" / ".hidden").write_text("left out")
+    return tmp_path
+
+
+def publish(many: Path, **changes: Any) -> ldp.Certificate:
+    """The release of the folder, with ids."""
+    return release(many, **({"data": many / "parts", "out": many / "noisy", "id_column": "id"} | changes))
+
+
+def charges(many: Path) -> int:
+    return len(LedgerFile(many / "ledger.db").dataset("people").charges)
+
+
+def bits(path: Path) -> dict[str, str]:
+    """The noisy label of each id, in a file or in the parts of a folder."""
+    files = (
+        [each for each in sorted(path.rglob("*")) if each.suffix in (".csv", ".parquet")] if path.is_dir() else [path]
+    )
+    return {name: label for file in files for name, label in zip(column(file, "id"), column(file), strict=True)}
+
+
+def test_a_folder_is_released_as_its_table_is(many: Path) -> None:
+    """the output is a folder with the same parts, one certificate and `_SUCCESS`; one charge for every form of it."""
+    certificate = publish(many)
+    assert listing(many / "noisy") == {"day=1", "day=2", "_certificate.json", "_SUCCESS"}
+    assert listing(many / "noisy" / "day=1") == {"a.csv", "b.parquet"}
+    assert release(many, data=many / "people.parquet", out=many / "one.csv", id_column="id") == certificate
+    in_place = publish(many, in_place=True, out=many / "whole")
+    assert in_place == certificate and charges(many) == 1
+    assert bits(many / "noisy") == bits(many / "one.csv") == bits(many / "whole")
+    kept = parquet.read_schema(many / "whole" / "day=1" / "b.parquet")
+    assert pa.types.is_dictionary(kept.field("kind").type)
+    assert publish(many) == certificate  # it stands already
+    assert verify(str(many / "noisy")).holds
+    with pytest.raises(ldp.InputError, match="exists already and is not this release"):
+        publish(many, out=many / "noisy", in_place=True)
+    parts = read_folder_certificate(many / "noisy")["parts"]
+    assert {name: part["rows"] for name, part in parts.items()} == {
+        "day=1/a.csv": 200, "day=1/b.parquet": 200, "day=2/a.parquet": 200
+    }  # fmt: skip
+
+
+def test_a_folder_may_be_written_as_one_file(many: Path) -> None:
+    shutil.rmtree(many / "parts" / "day=1")
+    table = pd.read_parquet(many / "people.parquet")
+    table[:100].to_parquet(many / "parts" / "first.parquet", index=False)
+    publish(many, out=many / "one.parquet", in_place=True)
+    assert len(bits(many / "one.parquet")) == 300
+    table[100:110].astype({"id": "int32"}).to_parquet(many / "parts" / "second.parquet", index=False)
+    with pytest.raises(ldp.InputError, match="has other types of columns than"):
+        publish(many, out=many / "two.parquet", revision="more")
+
+
+def test_row_numbers_go_on_from_part_to_part(many: Path) -> None:
+    publish(many, id_column=None)
+    release(many, data=many / "people.parquet", out=many / "one.csv")
+    parts = [many / "noisy" / name for name in ("day=1/a.csv", "day=1/b.parquet", "day=2/a.parquet")]
+    assert [label for part in parts for label in column(part)] == column(many / "one.csv")
+    assert charges(many) == 1
+
+
+def test_a_changed_part_is_noticed_afterwards(many: Path) -> None:
+    publish(many)
+    for break_it in (
+        lambda folder: (folder / "_SUCCESS").unlink(),
+        lambda folder: (folder / "day=1" / "a.csv").unlink(),
+        lambda folder: shutil.copy(folder / "day=1" / "a.csv", folder / "day=1" / "c.csv"),
+        lambda folder: (folder / "day=1" / "a.csv").write_text("id,bought\n1,no\n"),
+    ):
+        shutil.rmtree(many / "copy", ignore_errors=True)
+        shutil.copytree(many / "noisy", many / "copy")
+        assert verify(str(many / "copy")).holds
+        break_it(many / "copy")
+        assert not verify(str(many / "copy")).holds
+    (many / "noisy" / "_certificate.json").write_text("{}")
+    with pytest.raises(ldp.InputError, match="damaged or not of labeldp"):
+        verify(str(many / "noisy"))
+
+
+def killed(many: Path, after: int, **changes: Any) -> None:
+    """A run that ends at once when so many parts were begun, and leaves what the end of a process leaves."""
+
+    def progress(done: str, share: float) -> None:
+        if done == f"released {after:,} rows":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        publish(many, progress=progress, **changes)
+    assert not (many / "noisy").exists()
+
+
+def test_a_killed_run_is_finished_part_by_part_at_no_cost(many: Path) -> None:
+    """parts that a killed run finished are not drawn again."""
+    told: list[str] = []
+    killed(many, 500)
+    hidden = many / ".noisy.partial"
+    assert listing(hidden / "day=1") == {"a.csv", "b.parquet"} and not (hidden / "_SUCCESS").exists()
+    assert hidden.stat().st_mode & 0o077 == 0
+    before = (hidden / "day=1" / "b.parquet").stat().st_mtime_ns
+    certificate = publish(many, note=told.append)
+    assert told == [f"day=1/{name} was finished by an earlier run" for name in ("a.csv", "b.parquet")]
+    assert (many / "noisy" / "day=1" / "b.parquet").stat().st_mtime_ns == before
+    assert not hidden.exists() and charges(many) == 1 and verify(str(many / "noisy")).holds
+    assert listing(many / "noisy") == {"day=1", "day=2", "_certificate.json", "_SUCCESS"}
+    assert release(many, data=many / "people.parquet", out=many / "one.csv", id_column="id") == certificate
+    assert bits(many / "noisy") == bits(many / "one.csv")
+
+
+def test_what_a_killed_run_made_otherwise_is_made_again(many: Path) -> None:
+    """Another form of the output, a part that was damaged, another epsilon: nothing of the old parts is used."""
+    told: list[str] = []
+    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
+    killed(many, 500)
+    (many / ".noisy.partial" / "day=1" / "a.csv").write_text("id,bought\n0,no\n")
+    killed(many, 500, in_place=True)
+    publish(many, epsilon=2, revision="two", note=told.append)
+    assert told == [] and verify(str(many / "noisy")).holds
+    plain = release(many, data=many / "people.parquet", out=many / "o.csv", id_column="id", epsilon=2, revision="two")
+    assert bits(many / "noisy") == bits(many / "o.csv")
+    assert plain.loss.epsilon() == 2
+
+
+def test_files_of_others_are_never_removed(many: Path) -> None:
+    killed(many, 500)
+    (many / ".noisy.partial" / "mine.txt").write_text("mine")
+    with pytest.raises(ldp.InputError, match=r"mine\.txt is not of this run"):
+        publish(many)
+    assert (many / ".noisy.partial" / "mine.txt").exists()
+
+
+def replace(part: Path, label: str) -> None:
+    table = pd.read_csv(part)
+    table.loc[3, "bought"] = label
+    table.to_csv(part, index=False)
+
+
+CHANGES: dict[str, Any] = {
+    "a part vanishes": lambda parts: (parts / "day=1" / "b.parquet").unlink(),
+    "the folder grows": lambda parts: shutil.copy(parts / "day=2" / "a.parquet", parts / "day=2" / "b.parquet"),
+    "a part is cut off": lambda parts: (parts / "day=2" / "a.parquet").write_bytes(b"PAR1 and nothing more"),
+    "a label is another": lambda parts: (
+        pd.read_parquet(parts / "day=2" / "a.parquet")
+        .assign(bought=lambda table: np.where(table["bought"] == "no", "yes", "no"))
+        .to_parquet(parts / "day=2" / "a.parquet", index=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("stage", ["checked", "released"])
+def test_a_source_that_changes_meanwhile_publishes_nothing(many: Path, change: str, stage: str) -> None:
+    """Before the charge nothing is charged; after it the release stays charged, and nothing stands."""
+    done: list[str] = []
+
+    def progress(told: str, share: float) -> None:
+        if told == f"{stage} 100 rows" and not done:
+            done.append(told)
+            CHANGES[change](many / "parts")
+
+    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
+    if stage == "checked" and change == "a label is another":
+        return  # labels that are read later are those that are released
+    words = r"changed while|no such file|damaged|named as Parquet"
+    with pytest.raises(ldp.LabelDPError, match=words) as refused:
+        publish(many, progress=progress)
+    assert charges(many) == (0 if stage == "checked" else 1)
+    if stage == "released":
+        assert "nothing was published" in str(refused.value)
+    assert not (many / "noisy").exists() and not (many / ".noisy.partial").exists()
+
+
+def test_bad_folders_are_refused_before_anything_is_charged(many: Path) -> None:
+    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
+    part = many / "parts" / "day=1" / "a.csv"
+    good = part.read_text()
+    for content, message in (
+        (good.replace("id,kind,bought", "id,sort,bought"), "has other columns than"),
+        (good.replace("\n0,", "\n1800,").replace("\n3,", "\n1797,"), "record ids must not be repeated"),
+        ("id,kind,bought\n", "has a header row but no other row"),
+        (good.replace("\n0,", "\n,"), "has a missing id"),
+        (good + "1,2\n", "a row has more or fewer cells"),
+    ):
+        part.write_text(content)
+        with pytest.raises(ldp.InputError, match=message):
+            publish(many)
+    part.write_text(good)
+    (many / "parts" / "notes.txt").write_text("")
+    with pytest.raises(ldp.InputError, match=r"notes\.txt is empty"):
+        publish(many)
+    (many / "parts" / "notes.txt").unlink()
+    part.rename(part.with_suffix(".txt"))
+    with pytest.raises(ldp.InputError, match=r"must end in \.parquet or \.csv"):
+        publish(many)
+    part.with_suffix(".txt").rename(part)
+    (many / "parts" / "linked").symlink_to(many / "parts" / "day=1")
+    with pytest.raises(ldp.InputError, match="is a link to a folder"):
+        publish(many)
+    (many / "parts" / "linked").unlink()
+    with pytest.raises(ldp.InputError, match="must not lie in the folder that is released"):
+        publish(many, out=many / "parts" / "out")
+    with pytest.raises(ldp.InputError, match="has no column 'income'"):
+        publish(many, label="income")
+    (many / "empty").mkdir()
+    with pytest.raises(ldp.InputError, match="holds no files"):
+        publish(many, data=many / "empty")
+    assert charges(many) == 0 and not (many / "noisy").exists() and not (many / ".noisy.partial").exists()
+    replace(part, "perhaps")
+    with pytest.raises(ldp.DomainError, match="at least one is missing, outside"):
+        publish(many)
+    assert charges(many) == 0
+
+
+def test_an_older_dataset_refuses_ids_of_two_kinds(many: Path) -> None:
+    """Its integers and texts are not named alike: the parts here hold both."""
+    import sqlite3
+    from contextlib import closing
+
+    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
+    with closing(sqlite3.connect(many / "ledger.db")) as connection, connection:
+        connection.execute("UPDATE dataset SET ids = 1")
+    with pytest.raises(ldp.InputError, match="all integers or all texts"):
+        publish(many)
+    assert charges(many) == 0
+
+
+def test_bags_of_a_folder_are_those_of_its_table(many: Path) -> None:
+    table = pd.read_parquet(many / "people.parquet").assign(size=np.arange(ROWS) % 7)
+    (many / "two").mkdir()
+    for name, rows in (("a", slice(0, 250)), ("b", slice(250, None))):
+        table[rows].to_parquet(many / "two" / f"{name}.parquet", index=False)
+    table.to_parquet(many / "all.parquet", index=False)
+    asked: dict[str, Any] = {
+        "label": "bought", "domain": DOMAIN, "mechanism": "bag-sum", "size": 20, "epsilon": 1, "dataset": "people",
+        "ledger": many / "ledger.db", "id_column": "id",
+    }  # fmt: skip
+    one = release_bags(many / "all.parquet", out=many / "one.csv", **asked)
+    assert release_bags(many / "two", out=many / "two.csv", **asked) == one
+    assert (many / "one.csv").read_bytes() == (many / "two.csv").read_bytes()
