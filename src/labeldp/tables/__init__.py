@@ -6,9 +6,9 @@ from typing import Any
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.folders import (
-    CERTIFICATE,
     FolderWriter,
     Parts,
+    has_folder_certificate,
     is_folder_as_certified,
     open_parts,
     read_folder_certificate,
@@ -33,7 +33,6 @@ from labeldp.tables.writing import (
 
 __all__ = [
     "BLOCK_ROWS",
-    "CERTIFICATE",
     "INDEX",
     "Blocks",
     "ColumnDigest",
@@ -52,6 +51,7 @@ __all__ = [
     "atomic_write",
     "column_digest",
     "distinct_labels",
+    "has_folder_certificate",
     "has_suffix",
     "is_arrow",
     "is_as_certified",

@@ -189,6 +189,11 @@ def release_folder(
         writer.finish()
 
 
+def has_folder_certificate(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder is a released one."""
+    return (Path(path) / CERTIFICATE).is_file()
+
+
 def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read the certificate of a released folder.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from labeldp.privacy import Certificate, InputError, checked_certificate, requested_delta
 from labeldp.tables import (
-    CERTIFICATE,
+    has_folder_certificate,
     is_as_certified,
     is_folder_as_certified,
     read_certificate,
@@ -41,7 +41,7 @@ def verify(path: str) -> Verdict:
         raise InputError(f"there is no file or directory {path}")
     if not place.is_dir():
         return verify_file(place)
-    if (place / CERTIFICATE).is_file():
+    if has_folder_certificate(place):
         return verify_folder(place)
     certificate, changed = read_certified(place)
     if changed:
