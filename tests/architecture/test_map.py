@@ -22,6 +22,7 @@ APART = {
     "report/test_summary.py": "a summary as JSON",
     "theory/test_corrections.py": "where papers err",
     "workflows/test_online_again.py": "an online run that is repeated, copied or killed",
+    "workflows/test_release_folder.py": "the release of a folder of files: whole, killed, changed meanwhile",
 }
 """Test files about several sources, with what they are about."""
 
