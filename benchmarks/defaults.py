@@ -1,6 +1,6 @@
 """The settings of the default classifiers, compared on data sets that `docs/results/learning.md` does not show.
 
-    python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--write docs/results/defaults.md]
+    python benchmarks/defaults.py [--noises 2] [--epsilon 1] [--only linear] [--write docs/results/defaults.md]
 
 Data folders `credit_default`, `magic_gamma` and `higgs_7500` are looked for in the folder LABELDP_DATA, by
 default ../shared/data. A quarter of each is held out. Settings are compared by the mean log loss there, after
@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, boosted_trees
+from labeldp.learners import KernelClassifier, SoftmaxClassifier, TableMap, boosted_trees
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SOURCES = {
@@ -61,6 +61,12 @@ def kernels() -> dict[str, Callable[[int, int], Any]]:
     return {f"bandwidth {w:g}": (lambda count, classes, w=w: KernelClassifier(bandwidth=w)) for w in widths}
 
 
+def heads() -> dict[str, Callable[[int, int], Any]]:
+    """Ridges of the linear head, alone."""
+    ridges = (0.25, 1.0, 4.0)
+    return {f"ridge {r:g}": (lambda count, classes, r=r: SoftmaxClassifier(TableMap(), ridge=r)) for r in ridges}
+
+
 def log_loss(make: Callable[[int, int], Any], table: Table, epsilon: float, noise: int) -> float:
     """Log loss on the held-out rows, probabilities raised to at least 0.001."""
     features, codes, others, truth = table
@@ -94,12 +100,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noises", type=int, default=2)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--only", default="", help="a word of the titles of what is compared")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    command = f"`python benchmarks/defaults.py --noises {given.noises} --epsilon {given.epsilon:g}`"
+    only = f" --only {given.only}" if given.only else ""
+    command = f"`python benchmarks/defaults.py --noises {given.noises} --epsilon {given.epsilon:g}{only}`"
     lines = ["# Settings of the default classifiers", "", command, "", *(__doc__ or "").strip().split("\n\n")[2:], ""]
-    lines += compare("Kernel classifier", kernels(), given.epsilon, given.noises)
-    lines += compare("Boosted trees", trees(), given.epsilon, given.noises)
+    for title, settings in (("Kernel classifier", kernels), ("Boosted trees", trees), ("Linear head", heads)):
+        if given.only in title.lower():
+            lines += compare(title, settings(), given.epsilon, given.noises)
     text = "\n".join(lines)
     print(text)
     if given.write:
