@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from cli.test_refusals import refused
 from labeldp import learners
 from labeldp.learners import ImageMap, PatchFilters
 from labeldp.workflows.fit import bundle as optional
-from labeldp.workflows.fit import data as image_rows
 from labeldp.workflows.fit import simulate
+from labeldp.workflows.fit.central import NoisySums
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
@@ -46,7 +47,8 @@ def archives(people: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez(people / "fives.npz", images=test["images"], labels=test["labels"] + 1)
     np.savez(people / "new.npz", images=test["images"])
     monkeypatch.setattr(simulate, "EPSILONS", (4.0,))
-    monkeypatch.setattr(learners, "PatchFilters", lambda **shape: PatchFilters(**shape, filters=20))
+    for kind in (PatchFilters, ImageMap):
+        monkeypatch.setattr(learners, kind.__name__, partial(kind, filters=20))
     return people
 
 
@@ -73,15 +75,48 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
     assert (again.status, again.out, again.err) == (0, done.out, "")
 
 
-def test_a_model_may_see_wavelets_beside_filters(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stages", [(), ("--stages", "2")])
+def test_trust_in_nobody_takes_a_linear_model_by_default(
+    labeldp: Callable[..., Ran], people: Path, stages: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr(image_rows.ImageRows, "representation", lambda rows: ImageMap(side=12, filters=20))
-    done = labeldp(*LINEAR, "--test", "test.npz", PUBLIC)
+    asked = (*LOCAL, "--epsilon", "2", *stages, "--test", "test.npz", PUBLIC)
+    done = labeldp(*asked)
     assert done.status == 0, done.err
     found = json.loads((people / "model" / "summary.json").read_text())
-    assert found["test"]["accuracy"] > 0.9 and "answer to wavelets and to filters" in found["model"]
+    learned = "in 2 stages" if stages else "in one stage"
+    assert found["test"]["accuracy"] > 0.9 and found["model"].endswith(f"learned from noisy labels {learned}")
+    assert "answer to wavelets and to filters" in found["model"] and "--model linear" in found["command"]
+    kinds = [each["mechanism"].partition(",")[0] for each in found["certificate"]]
+    assert kinds.count("RandomizedResponseWithPrior") == len(stages) // 2 and kinds[0] == "RandomizedResponse"
+    assert found["curve"] and found["accuracy"]
+    assert "epsilon = 2 and delta = 0" in done.out
+    again = labeldp(*asked)
+    assert (again.status, again.out, again.err) == (0, done.out, "")
     assert labeldp("predict", "model", "new.npz", "--out", "p.csv").status == 0
+    rows = list(csv.DictReader((people / "p.csv").read_text().splitlines()))
+    right = np.array([row["prediction"] for row in rows]) == np.load(people / "test.npz")["labels"].astype(str)
+    assert right.mean() == found["test"]["accuracy"]
+
+
+def test_a_fit_that_saw_patches_alone_finds_its_release(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As version 0.1 charged it: the same model again, and nothing more is spent."""
+    with monkeypatch.context() as before:
+        before.setattr(NoisySums, "variant", lambda recipe, rows: "")
+        before.setattr(NoisySums, "representation", lambda recipe, rows: rows.representation(patches=True))
+        before.setattr(NoisySums, "earlier", lambda recipe: None)
+        done = labeldp(*LINEAR)
+        assert done.status == 0, done.err
+    spent = labeldp("ledger", "show", "l.ledger").out
+    again = labeldp(*LINEAR, "--out", "again")
+    assert again.status == 0, again.err
+    assert labeldp("ledger", "show", "l.ledger").out == spent
+    first, second = (json.loads((people / name / "summary.json").read_text()) for name in ("model", "again"))
+    assert first["accuracy"] == second["accuracy"] and "wavelets" not in second["model"]
+    fresh = labeldp(*[word.replace("l.ledger", "m.ledger") for word in LINEAR], "--out", "fresh")
+    assert fresh.status == 0, fresh.err
+    assert "wavelets" in json.loads((people / "fresh" / "summary.json").read_text())["model"]
 
 
 def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:
@@ -118,9 +153,9 @@ def test_labels_of_images_outside_are_refused_and_nothing_is_charged(labeldp: Ca
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (LOCAL, ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
+        ((*LOCAL, "--prior", "clusters"), ("--model must be named for images: linear, cnn, inception, resnet18, mlp",)),
         ((*LOCAL, "--model", "boosting"), ("--model boosting is not for images",)),
-        ((*LOCAL, "--model", "linear"), ("--model linear goes with --trust central", "cnn")),
+        ((*LOCAL, "--delta", "1e-6"), ("--delta goes with --trust central",)),
         ((*CENTRAL, "--model", "cnn"), ("--model cnn goes with --trust local", "or --method best")),
         ((*LINEAR, "--features", "a"), ("--features and --id are for tables",)),
         ((*LINEAR, "--id", "id"), ("--features and --id are for tables",)),
@@ -164,9 +199,14 @@ def test_images_of_another_kind_are_refused(
 
 
 def test_too_few_images_are_refused(labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learners, "PatchFilters", PatchFilters)
-    np.savez(people / "bars.npz", **bars(6, 0))
-    refused(labeldp(*LINEAR), people, "need at least 7 of them")
+    monkeypatch.setattr(learners, "ImageMap", ImageMap)
+    np.savez(people / "bars.npz", **bars(4, 0))
+    refused(labeldp(*LINEAR), people, "need at least 5 of them")
+
+
+def test_too_few_images_for_noisy_labels_are_refused(labeldp: Callable[..., Ran], people: Path) -> None:
+    np.savez(people / "bars.npz", **bars(30, 0))
+    refused(labeldp(*LOCAL), people, "one stage and an evaluation need at least 40 records")
 
 
 def test_models_of_tables_and_of_images_take_their_own_data(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -46,6 +46,9 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         if any(source.trust == trust and "classes" in source.targets for source in choice.sources):
             assert recipe_of(settings, images=images).settings is settings
             continue
+        if model == "auto" and images:
+            assert recipe_of(settings, images=True).settings.model == "linear"
+            continue
         if (model, trust, images) == ("auto", "central", False):
             assert recipe_of(settings).settings.model == "cells"
             assert recipe_of(replace(settings, delta=1e-6)).settings.model == "linear"
@@ -58,7 +61,9 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
     ("changes", "images", "words"),
     [
         ({"model": "cnn"}, False, "--model cnn is not for a table: take --model auto"),
-        ({"model": "auto"}, True, "--model must be named for images: linear, cnn"),
+        ({"model": "auto", "prior": "clusters"}, True, "--model must be named for images: linear, cnn"),
+        ({"model": "linear", "prior": "clusters"}, True, "--prior clusters goes with --trust central"),
+        ({"model": "linear", "delta": 1e-6}, True, "--delta goes with --trust central"),
         (
             {"model": "cnn", "trust": "central"},
             True,
@@ -81,7 +86,7 @@ def test_models_of_images_and_of_tables_are_told_apart(changes: dict[str, Any], 
 
 def test_the_parts_of_a_linear_fit_cost_epsilon_once() -> None:
     recipe = recipe_of(LINEAR)
-    assert [source.trust for source in RECIPES["linear"].sources] == ["central"]
+    assert [source.trust for source in RECIPES["linear"].sources] == ["local", "central"]
     assert [step.name for step in recipe.steps(100)] == ["linear", "evaluation"]
     rest = total_loss(recipe.remaining_charges({}, 100))
     assert rest.within(0.5, 1e-6) and not rest.within(0.4999, 1e-6) and not rest.within(0.5, 0.9e-6)

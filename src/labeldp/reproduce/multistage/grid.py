@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.learners import Model, PatchFilters
+from labeldp.learners import Model, default_representation
 from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.reproduce.harness import SeededRun, check_seeds, listed
@@ -263,13 +263,13 @@ class Task:
         return float(np.mean(probabilities.argmax(axis=1) == self.domain.encode(self.test.labels)))
 
     @cached_property
-    def patches(self) -> "Patches":
-        """The features of `PatchFilters` in principal directions, computed once for all noises."""
-        return Patches.of(self.train.features, self.test.features)
+    def mapped(self) -> "MappedImages":
+        """The features of `ImageMap` in principal directions, computed once for all noises."""
+        return MappedImages.of(self.train.features, self.test.features)
 
 
 @dataclass(frozen=True, eq=False)
-class Patches:
+class MappedImages:
     """What was learned from pixels alone, for training and test images, and the seconds that took: clock, processor."""
 
     train: NDArray[np.float32] = field(repr=False)
@@ -277,18 +277,18 @@ class Patches:
     seconds: tuple[float, float]
 
     @classmethod
-    def of(cls, train: NDArray[Any], test: NDArray[Any]) -> "Patches":
+    def of(cls, train: NDArray[Any], test: NDArray[Any]) -> "MappedImages":
         from sklearn.decomposition import PCA
 
         if train.ndim not in (3, 4) or train.shape[1] != train.shape[2] or train.shape[1] < 8:
             raise InputError("--method linear needs square images of at least 8 pixels a side")
         start = time.perf_counter(), time.process_time()
-        filters = PatchFilters(side=train.shape[1], channels=train.shape[3] if train.ndim == 4 else 1)
-        table = filters.fit_transform(train)
+        transformer = default_representation(train)
+        table = transformer.fit_transform(train)
         records, width = table.shape
         solver = "covariance_eigh" if records > width else "full"
         turn = PCA(min(PRINCIPAL, records - 1, width), svd_solver=solver).fit(table)
-        own, other = (turn.transform(each).astype(np.float32) for each in (table, filters.transform(test)))
+        own, other = (turn.transform(each).astype(np.float32) for each in (table, transformer.transform(test)))
         return cls(own, other, (time.perf_counter() - start[0], time.process_time() - start[1]))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from labeldp.curator import Curator, ObservedCurator, Seen
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
+from labeldp.learners.linear import LIKELIHOOD_RIDGE
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.reproduce import harness
@@ -132,7 +133,7 @@ class MultistageExperiment(Experiment[Run, Result]):
         task, seen = self.task, list[Seen]()
         clock = _Clock(place / CURVE, run, show)
         show(f"{run.title}: features", 0.0)
-        clock.start(task.patches.seconds if run.method == "linear" else (0.0, 0.0))
+        clock.start(task.mapped.seconds if run.method == "linear" else (0.0, 0.0))
         show(run.title, 0.0)
         holder = Curator(task.train.labels, domain=task.domain, budget=Budget(run.epsilon, run.delta))
         curator = ObservedCurator(holder, task.domain.encode(task.train.labels), seen)
@@ -266,7 +267,9 @@ def constants(run: Run) -> Json:
     """Return what the code of a method fixes, and no option says, as plain JSON values."""
     if run.method not in ("linear", "best"):
         return {}
-    found = dict(CHOSEN)
+    found: Json = dict(CHOSEN)
+    if run.method == "linear":
+        found |= {"representation": "ImageMap", "LIKELIHOOD_RIDGE": LIKELIHOOD_RIDGE}
     if run.method == "best":
         best = networks().best
         found |= {
@@ -295,7 +298,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     if run.method == "linear":
         from sklearn.preprocessing import FunctionTransformer
 
-        rows = task.patches  # patch features in principal directions
+        rows = task.mapped
         plain, rng = FunctionTransformer(), run.rng()
         release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
         return Outcome(task.metric, task.share_right(release.value.predict_proba(rows.test)), release.certificate)

@@ -1,8 +1,8 @@
 """Recipes of a trusted curator, who adds noise to sums of labels."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +13,12 @@ from threadpoolctl import threadpool_limits
 from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_cells, fit_linear, round_moment
 from labeldp.mechanisms import CrossMoment, Interval
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
-from labeldp.workflows.fit.data import Rows
-from labeldp.workflows.fit.recipe import EVALUATED, Recipe, Step, TrainingContext, check_size, require_records
+from labeldp.workflows.fit.data import ImageRows, Rows
+from labeldp.workflows.fit.recipe import EVALUATED, FEATURES, Recipe, Step, TrainingContext, check_size, require_records
 from labeldp.workflows.fit.summary import format_number
 
 PCA_DIMENSIONS = 500
 """At most so many of the features that a simulation learns from."""
-
-FEATURES = {
-    "TableMap": "numbers, categories and random trees’ leaves",
-    "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
-    "ScatterFilters": "how strongly parts of the image answer to wavelets",
-    "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",
-}
-"""What a linear model sees, by the transformer that makes it."""
 
 
 class SumRecipe(Recipe):
@@ -107,7 +99,13 @@ class NoisyCells(SumRecipe):
 @final
 @dataclass(frozen=True)
 class NoisySums(SumRecipe):
-    """A linear model of one noisy sum of rows times labels, by somebody who may see the labels."""
+    """A linear model of one noisy sum of rows times labels, by somebody who may see the labels.
+
+    Args:
+        patches: whether it sees images as version 0.1 did, by filters of patches alone.
+    """
+
+    patches: bool = False
 
     secret: ClassVar[tuple[str, ...]] = (
         "The sums as they were before noise was added.",
@@ -127,7 +125,7 @@ class NoisySums(SumRecipe):
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse images too small for features, and too few records for the interval of an error of numbers."""
-        rows.representation()
+        self.representation(rows)
         if isinstance(self.settings.domain, Interval):
             require_records("--model linear", rows)
 
@@ -140,9 +138,26 @@ class NoisySums(SumRecipe):
                 epsilon=self.settings.epsilon,
                 delta=self.settings.delta,
                 rng=rng,
-                representation=rows.representation(),
+                representation=self.representation(rows),
                 evaluation=EVALUATED,
             )
+
+    def representation(self, rows: Rows) -> Any:
+        """Return what makes linear features of the rows."""
+        return rows.representation(patches=self.patches) if isinstance(rows, ImageRows) else rows.representation()
+
+    def variant(self, rows: Rows) -> str:
+        """Return the map of images, where it is not that of version 0.1."""
+        return "ImageMap" if isinstance(rows, ImageRows) and not self.patches else ""
+
+    @property
+    def answers(self) -> str:
+        """The name of the mechanism of the sums."""
+        return type(self._moment()).__name__
+
+    def earlier(self) -> "NoisySums | None":
+        """Return the recipe of version 0.1, which saw images by filters of patches alone; tables as this one does."""
+        return None if self.patches else replace(self, patches=True)
 
     def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""

@@ -29,7 +29,7 @@ from labeldp.workflows.fit.settings import FitSettings, Ids
 from labeldp.workflows.labels import check_kind, codes_of
 
 if TYPE_CHECKING:
-    from labeldp.learners import PatchFilters, TableMap
+    from labeldp.learners import ImageMap, PatchFilters, TableMap
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
@@ -299,24 +299,27 @@ class ImageRows:
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
-    def representation(self) -> "PatchFilters":
+    def representation(self, *, patches: bool = False) -> "ImageMap | PatchFilters":
         """Return what makes linear features of such images.
+
+        Args:
+            patches: whether it is the map of version 0.1, filters of patches alone.
 
         Raises:
             InputError: they are too small, too few, or not square.
         """
-        from labeldp.learners import PatchFilters
+        from labeldp.learners import ImageMap, PatchFilters
 
         (height, width), channels = self.encoder.shape[:2], (*self.encoder.shape, 1)[2]
         if height != width or height < MIN_SIDE:
             raise InputError(
                 f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
             )
-        filters = PatchFilters(side=height, channels=channels)
-        least = -(-filters.filters // (height - filters.patch + 1) ** 2)
+        found = (PatchFilters if patches else ImageMap)(side=height, channels=channels)
+        least = -(-found.filters // (height - PatchFilters().patch + 1) ** 2)
         if len(self.features) < least:
             raise InputError(f"linear features of {self.encoder} need at least {least} of them")
-        return filters
+        return found
 
 
 Rows = PrivateRows | ImageRows

@@ -110,7 +110,8 @@ class FitJob:
     @cached_property
     def run(self) -> str:
         """The name of the run in the ledger."""
-        return self.settings.run(self.rows.features, self.rows.ids, self.init.digest if self.init else "")
+        digest = self.init.digest if self.init else ""
+        return self.settings.run(self.rows.features, self.rows.ids, digest, self.recipe.variant(self.rows))
 
     @property
     def request(self) -> str:

@@ -1,5 +1,6 @@
 """Recipes that randomize each label."""
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
@@ -7,6 +8,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from labeldp.learners import (
@@ -20,6 +23,7 @@ from labeldp.learners import (
     NeighborsClassifier,
     NeighborsRegressor,
     NoisyNumberRegressor,
+    SoftmaxClassifier,
     Training,
     boosted_regression,
     cell_counts,
@@ -37,6 +41,9 @@ from labeldp.mechanisms import Classes, Interval, Mechanism, RandomizedResponse,
 from labeldp.privacy import CuratorLike, InputError, RandomSource, Release
 from labeldp.workflows.fit.data import PrivateRows, Rows
 from labeldp.workflows.fit.recipe import (
+    EVALUATED,
+    FEATURES,
+    MIN_RECORDS,
     Recipe,
     StageRecipe,
     Step,
@@ -263,3 +270,56 @@ class NoisyLabels(StageRecipe):
 def _learner(model: Model) -> Any:
     """Return the classifier of a model, or the first of several that are alike."""
     return model.estimator.parts[0] if isinstance(model.estimator, GeometricMean) else model.estimator
+
+
+SIMULATED_DIRECTIONS = 300
+"""Principal directions that a simulation learns from, at most."""
+
+
+@final
+@dataclass(frozen=True)
+class LinearLabels(StageRecipe):
+    """A linear softmax of labels that are randomized one by one, fitted by their likelihood."""
+
+    simulation: ClassVar[str] = (
+        "randomized anew at each epsilon and learned from in one stage by the likelihood of what was released"
+    )
+    options: ClassVar[Mapping[str, Any]] = {"evaluation": EVALUATED, "temperature": "calibrated"}
+
+    def check(self, rows: Rows, context: TrainingContext) -> None:
+        """Refuse features that nothing can be learned from, and too few records for the stages."""
+        self.classifiers(rows, context).dry_run(rows.features, self.settings.domain.size)
+        least = MIN_RECORDS * (self.settings.stages + 1)
+        if len(rows.features) < least:
+            raise InputError(f"{self.describe_stages()} and an evaluation need at least {least} records")
+
+    def classifiers(self, rows: Rows, context: TrainingContext) -> SoftmaxClassifier:
+        """Return the unfitted classifier."""
+        return SoftmaxClassifier(rows.representation())
+
+    def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
+        """See `fit_multistage`: on one thread, since later stages are found again by a prior that is the same."""
+        with threadpool_limits(1):
+            return super().learn(rows, curator, rng=rng, context=context)
+
+    def prior_features(self, rows: Rows) -> NDArray[Any]:
+        """Not called: counts of clusters need a trusted curator, who releases sums instead."""
+        raise NotImplementedError
+
+    def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
+        """Return the widest directions of the encoded features: found once, not at each epsilon."""
+        table = model.estimator.head_.mapped(features)
+        width = min(SIMULATED_DIRECTIONS, *table.shape)
+        return np.asarray(PCA(width, svd_solver="covariance_eigh").fit_transform(table))
+
+    def learn_simulated(
+        self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: RandomSource
+    ) -> Model:
+        """Return the same model from one release of all labels."""
+        release = curator.release(first_response(curator.domain, epsilon, response=self.response), rng=rng)
+        return fit_noisy(features, release, classifier=SoftmaxClassifier(FunctionTransformer())).value
+
+    def describe(self, model: Model) -> str:
+        """Return the model and the stages."""
+        features = FEATURES[type(model.estimator.head_.representation).__name__]
+        return f"a linear model of {features}, learned from noisy labels in {self.describe_stages()}"

@@ -13,7 +13,7 @@ from labeldp.learners import Model
 from labeldp.mechanisms import RandomizedResponse
 from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
-from labeldp.workflows.fit.data import Rows
+from labeldp.workflows.fit.data import ImageRows, Rows
 from labeldp.workflows.fit.recipe import (
     EVALUATED,
     MIN_RECORDS,
@@ -98,7 +98,7 @@ class Best(Recipe):
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse images that the linear head has no features for, and too few; `fit_best` tries the network itself."""
         networks()
-        rows.representation()
+        self.representation(rows)
         _require_images("--method best", rows, 2)
 
     def steps(self, records: int) -> tuple[Step, ...]:
@@ -120,11 +120,16 @@ class Best(Recipe):
                 delta=self.settings.delta,
                 rng=rng,
                 network=self.network,
-                representation=rows.representation(),
+                representation=self.representation(rows),
                 evaluation=EVALUATED,
                 checkpoints=context.checkpoints,
                 watch=context.watch(trainings),
             )
+
+    def representation(self, rows: Rows) -> Any:
+        """Return the map of images of version 0.1: another one would be charged again."""
+        assert isinstance(rows, ImageRows)
+        return rows.representation(patches=True)
 
     def describe(self, model: Model) -> str:
         """Return both halves."""

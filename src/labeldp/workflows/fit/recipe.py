@@ -39,6 +39,14 @@ EVALUATED = 0.1
 
 WHICH_ARE_TRUE = "Which of the randomized labels are true."
 
+FEATURES = {
+    "TableMap": "numbers, categories and random trees’ leaves",
+    "PatchFilters": "how strongly parts of the image answer to filters, found without labels",
+    "ScatterFilters": "how strongly parts of the image answer to wavelets",
+    "ImageMap": "how strongly parts of the image answer to wavelets and to filters, found without labels",
+}
+"""What a linear model sees, by the transformer that makes it."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -146,13 +154,17 @@ class Recipe(ABC):
     def describe_noise(self, records: int) -> str:
         """Return how much noise hides a label, as a sentence."""
 
+    def variant(self, rows: Rows) -> str:
+        """Return what the run's name says beside the settings, where an earlier version learned from other features."""
+        return ""
+
     def earlier(self) -> "Recipe | None":
         """Return the recipe of an earlier version, where it asked for other releases."""
         return None
 
     @property
     def answers(self) -> str:
-        """The name of the mechanism that answers records of which nothing is known, where an earlier one did not."""
+        """The name of the first mechanism, by which a fit is found in a ledger; "" without an earlier recipe."""
         return ""
 
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:

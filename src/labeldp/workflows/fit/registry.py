@@ -77,6 +77,7 @@ _RELEASED_LABELS = RecipeSource("local:ReleasedLabels", "local", _BOTH)
 _NETWORK = RecipeSource("networks:NetworkLabels", "local", prior=True)
 
 _LINEAR = {
+    "labeldp.learners.heads": "SoftmaxClassifier",
     "labeldp.learners.linear": "LinearClassifier LinearRegressor",
     "labeldp.learners.representations": "PatchFilters TableMap",
     "labeldp.learners.scattering": "ImageMap ScatterFilters",
@@ -92,7 +93,8 @@ def _network(name: str, phrase: str) -> ModelChoice:
 _CHOICES = (
     ModelChoice(
         "auto",
-        "boosting or kernel, for numbers boosting or cells, whichever explains held-out released labels better",
+        "boosting or kernel, for numbers boosting or cells, whichever explains held-out released labels better; of "
+        "images linear",
         (_NOISY_LABELS, _RELEASED_LABELS),
         {"labeldp.learners.pooling": "GeometricMean"},
     ),
@@ -118,8 +120,8 @@ _CHOICES = (
     ),
     ModelChoice(
         "linear",
-        "a linear model of noisy sums",
-        (RecipeSource("central:NoisySums", "central", _BOTH),),
+        "a linear model of noisy labels, with central trust of noisy sums",
+        (RecipeSource("local:LinearLabels", "local"), RecipeSource("central:NoisySums", "central", _BOTH)),
         _LINEAR,
         ("tables", "images"),
     ),
@@ -191,6 +193,8 @@ def recipe_of(settings: FitSettings, *, images: bool = False) -> Recipe:
     central_auto = settings.model == "auto" and settings.trust == "central"
     if central_auto and (settings.target == "numbers" or (settings.prior == "none" and not images)):
         settings = replace(settings, model="linear" if settings.delta or images else "cells")
+    if images and settings.model == "auto" and settings.prior == "none":
+        settings = replace(settings, model="linear")
     for option in ("cells", "neighbors", "epochs", "init"):
         models = [name for name, choice in RECIPES.items() if option in choice.options]
         if getattr(settings, option) is not None and settings.model not in models:
@@ -219,7 +223,8 @@ def _other_models(settings: FitSettings, choices: dict[str, ModelChoice], images
     if not any(settings.target in each.targets for each in sources):
         problem = f"--model {settings.model} does not learn {settings.target}"
     else:
-        problem = f"--model {settings.model} goes with --trust {sources[0].trust}"
+        trust = next(each.trust for each in sources if settings.target in each.targets)
+        problem = f"--model {settings.model} goes with --trust {trust}"
     labels = " and --range" if settings.target == "numbers" else ""
     return f"{problem}; with --trust {settings.trust}{labels} take {', or '.join(ways)}" if ways else problem
 

@@ -129,13 +129,14 @@ class FitSettings:
         words += ["--test", Path(test).name] if test else []
         return shlex.join(words)
 
-    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "") -> str:
+    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "", variant: str = "") -> str:
         """Return a name for the run: the same settings on the same features and ids find their stages again.
 
         Args:
             features: public.
             ids: of the records, or None for row numbers.
             init: a digest of the first weights, where they are not fresh.
+            variant: of the recipe: see `Recipe.variant`.
         """
         description: list[Any] = [
             self.label,
@@ -146,7 +147,7 @@ class FitSettings:
             self.prior,
         ]
         description += [str(self.delta)] if self.delta else []
-        others = {"method": self.method, "epochs": self.epochs, "init": init}
+        others = {"method": self.method, "epochs": self.epochs, "init": init, "variant": variant}
         others |= {"cells": self.cells, "neighbors": self.neighbors}
         description += [[name, value] for name, value in others.items() if value]
         digest = hashlib.sha256(json.dumps(description).encode())
