@@ -19,6 +19,7 @@ from labeldp.learners import (
     fit_linear_head,
     label_head,
 )
+from labeldp.learners.heads import DECAY, OFFSET
 from labeldp.mechanisms import PartitionResponse, RandomizedResponseWithPrior
 from labeldp.privacy import BudgetExceeded, InputError, Public
 from learners.data import blobs
@@ -60,11 +61,22 @@ class Same(ClassifierMixin, BaseEstimator):
 
 def test_true_labels_are_learned_up_to_the_prior() -> None:
     head = plain_head(Evidence(LABELS, np.eye(6)[LABELS], None), ridge=0.5)
-    rows, shares = head.posterior.rows, head.space.variances**0.8
-    gap = rows.T @ (head.probabilities() - np.eye(6)[LABELS])
-    precision = 0.5 / np.concatenate([[0.1], shares / shares.sum()])
+    rows, shares = head.posterior.rows, head.space.variances**DECAY
+    gap = rows.T @ (softmax(rows @ head.weights, axis=1) - np.eye(6)[LABELS])
+    precision = 0.5 / np.concatenate([[OFFSET], shares / shares.sum()])
     assert np.allclose(gap, -precision[:, None] * head.weights, atol=0.3)  # of sums of 3,000 entries
     assert np.allclose(head.probabilities(), head.classifier.predict_proba(FEATURES), atol=1e-5)
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 10.0])
+def test_probabilities_are_calibrated_whatever_the_prior_shrinks(ridge: float) -> None:
+    found = plain_head(released(1.0), ridge=ridge).classifier
+    chances = found.predict_proba(FEATURES)
+    loss = [
+        -np.log(softmax(np.log(chances) * factor, axis=1)[np.arange(3000), LABELS]).mean() for factor in (1, 0.7, 1.5)
+    ]
+    assert loss[0] < min(loss[1:]) + 0.01
+    assert found.confidence > (1.2 if ridge == 10 else 0.5)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
@@ -104,7 +116,7 @@ def test_a_prior_of_each_record_counts() -> None:
 @pytest.mark.parametrize("head", [plain_head(released(1.0)), sums_head()], ids=["labels", "sums"])
 def test_correcting_what_tells_nothing_is_the_head_itself(head: LinearHead) -> None:
     found = head.corrected(Same(), Same().predict_proba(FEATURES), ridge=1)
-    assert np.abs(found.predict_proba(FEATURES) - head.classifier.predict_proba(FEATURES)).max() < 0.02
+    assert np.abs(found.predict_proba(FEATURES) - head.classifier.predict_proba(FEATURES)).max() < 0.03
     assert np.array_equal(found.classes_, np.arange(6))
 
 

@@ -35,8 +35,8 @@ MAX_KERNEL_RECORDS = 20_000
 MAX_HEAD_RECORDS, MAX_HEAD_SIZE = 100_000, 1_000_000
 """The largest number of records, and of records times classes, for which a linear head is tried, for its memory."""
 
-HEAD_RIDGE = 1.0
-"""The ridge of linear heads of tables (`docs/results/defaults.md`)."""
+HEAD_RIDGE, HEAD_DECAY = 1.0, 0.8
+"""The ridge and the decay of linear heads of tables (`docs/results/defaults.md`)."""
 
 
 def as_candidates(classifier: Any, features: Any, classes: int, *, argument: str = "classifier") -> list[Any]:
@@ -64,7 +64,7 @@ def default_classifiers(features: Any, categorical: Any = None, classes: int = 1
     if count <= MAX_KERNEL_RECORDS:
         candidates.append(KernelClassifier(categorical=mask))
     if count <= min(MAX_HEAD_RECORDS, MAX_HEAD_SIZE // classes):
-        candidates.append(SoftmaxClassifier(TableMap(categorical=mask), ridge=HEAD_RIDGE))
+        candidates.append(SoftmaxClassifier(TableMap(categorical=mask), ridge=HEAD_RIDGE, decay=HEAD_DECAY))
     return candidates
 
 

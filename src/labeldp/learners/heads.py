@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Probabilities, normalized
 from labeldp.learners.features import GapTags, check_columns, check_rows, row_table, rows_of, take_rows
-from labeldp.learners.likelihood import Posterior
+from labeldp.learners.likelihood import Posterior, likeliest_factor
 from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
 from labeldp.learners.representations import encode
 from labeldp.learners.scattering import default_representation
@@ -25,14 +25,17 @@ from labeldp.privacy import AnyFloats, check_integer, check_positive
 DIMENSION = 300
 """Principal directions, at most."""
 
-RIDGE = 0.2
-"""Precision of the prior on scores: each class's score has the variance 1 / ridge beside its offset."""
+RIDGE = 1.0
+"""Precision of the prior: the scores of a class have the variance 1 / ridge, beside its offset."""
 
 OFFSET = 0.1
 """Expected square of the offset, as a part of that variance."""
 
-LABELS_CORRECTION = 25.0
+LABELS_CORRECTION = 5.0
 """Factor on the precision where labels correct another classifier."""
+
+DECAY = 0.4
+"""The expected square of a direction's coefficient grows with its variance to this power."""
 
 SPREADS = np.geomspace(0.25, 16, 19)
 """Standard deviations of scores among which the start is looked for."""
@@ -48,6 +51,7 @@ def label_head(
     representation: Any = None,
     dimension: int = DIMENSION,
     ridge: float = RIDGE,
+    decay: float = DECAY,
     prior: Any = None,
 ) -> LinearHead:
     """Fit the linear softmax on principal directions of public features under which released labels are likeliest.
@@ -58,16 +62,21 @@ def label_head(
         representation: as in `fit_linear`.
         dimension: largest number of principal directions.
         ridge: precision of the Gaussian prior of scores, see `RIDGE`.
+        decay: power of a direction's variance that the prior expects of the squares of its coefficients.
         prior: class probabilities of each record from another source, shape (n, K): the head is then fitted to the
             posterior of each record.
 
     Raises:
         InputError: an argument is wrong.
     """
-    penalty, plane = check_positive(ridge, "ridge"), _Plane.of(features, len(evidence), representation, dimension)
+    penalty, plane = (
+        check_positive(ridge, "ridge"),
+        _Plane.of(features, len(evidence), representation, dimension, decay),
+    )
     posterior = plane.posterior(_known(evidence, prior), prior is not None, penalty)
     weights, kept = plane.likeliest(posterior), np.arange(plane.rows.shape[1])
-    classifier = LinearClassifier(plane.transformer, *of_features(plane.space, kept, weights))
+    scores, confidence = of_features(plane.space, kept, weights), posterior.confidence(weights)
+    classifier = LinearClassifier(plane.transformer, *scores, confidence)
     return LinearHead(classifier, posterior, plane.space, kept, weights, LABELS_CORRECTION)
 
 
@@ -93,14 +102,14 @@ class _Plane:
     signal: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, features: Any, records: int, representation: Any, dimension: Any) -> "_Plane":
+    def of(cls, features: Any, records: int, representation: Any, dimension: Any, decay: float) -> "_Plane":
         features = row_table(features)
         check_rows(features, records)
-        size = check_integer(dimension, "dimension")
+        size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
         unfitted = default_representation(features) if representation is None else representation
         mapped = encode(unfitted, features, None)
         space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
-        return cls(mapped.transformer, space, space.rows(mapped.table), space.signal(1.0, OFFSET))
+        return cls(mapped.transformer, space, space.rows(mapped.table), space.signal(1.0, OFFSET, power))
 
     def posterior(self, known: AnyFloats, soft: bool, penalty: float, records: Any = slice(None)) -> Posterior:
         """Return what is known of some records: likelihoods, or soft labels."""
@@ -129,13 +138,9 @@ def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
     found = max(float(np.mean(moment**2, axis=1).sum()) - noise * len(signal), noise) * signal / signal.sum()
     weights = moment * (found / (found + noise))[:, None]
     scores = rows @ weights.astype(rows.dtype)
-    spread = max(float(scores.std()), float(np.finfo(rows.dtype).tiny))
-
-    def explained(wanted: float) -> float:
-        chances = softmax(scores * (wanted / spread), axis=1)
-        return float(np.log(np.einsum("ij,ij->i", chances, known)).mean(dtype=np.float64))
-
-    return weights * (max(SPREADS.tolist(), key=explained) / spread)
+    return weights * likeliest_factor(
+        SPREADS / max(float(scores.std()), float(np.finfo(scores.dtype).tiny)), scores, known
+    )
 
 
 class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -149,14 +154,18 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
             fitted one as `Public(encoder, why="…")`, whose reason the certificates of fits quote.
         dimension: largest number of principal directions.
         ridge: precision of the Gaussian prior: without labels, the scores of a class would vary by 1 / ridge.
+        decay: power of a direction's variance that the prior expects of the squares of its coefficients.
     """
 
     loss: ClassVar[str] = "forward"
 
-    def __init__(self, representation: Any = None, *, dimension: int = DIMENSION, ridge: float = RIDGE) -> None:
+    def __init__(
+        self, representation: Any = None, *, dimension: int = DIMENSION, ridge: float = RIDGE, decay: float = DECAY
+    ) -> None:
         self.representation = representation
         self.dimension = dimension
         self.ridge = ridge
+        self.decay = decay
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from true labels y, shape (n,), and features X."""
@@ -199,7 +208,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
             InputError: features or arguments cannot be used.
         """
         penalty = check_positive(self.ridge, "ridge")
-        plane = _Plane.of(self._checked(X, fit=True), len(evidence), self.representation, self.dimension)
+        plane = _Plane.of(self._checked(X, fit=True), len(evidence), self.representation, self.dimension, self.decay)
         known, found = _known(evidence, prior), np.empty((len(evidence), evidence.classes))
         for others, held in parts:
             weights = plane.likeliest(plane.posterior(known, prior is not None, penalty, others))
@@ -219,7 +228,7 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
         clone(self).fit_released(some, evidence).predict_proba(some)
 
     def _learn(self, features: Any, evidence: Evidence, prior: Any = None) -> Self:
-        chosen = {"representation": self.representation, "dimension": self.dimension, "ridge": self.ridge}
+        chosen = {name: getattr(self, name) for name in ("representation", "dimension", "ridge", "decay")}
         self.head_ = label_head(features, evidence, prior=prior, **chosen).classifier
         return self
 

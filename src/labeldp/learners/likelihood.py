@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import softmax
 
 from labeldp.privacy import AnyFloats
 
@@ -22,6 +23,9 @@ BLOCK_ROWS = 8192
 
 STEPS = 150
 """Most iterations of L-BFGS."""
+
+FACTORS = np.geomspace(0.25, 8, 41)
+"""Factors on fitted scores among which calibration chooses."""
 
 
 @dataclass(frozen=True)
@@ -144,3 +148,38 @@ class Posterior:
             soft=self.soft,
             offset=offset,
         )
+
+    def confidence(self, weights: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> float:
+        """Return the factor on fitted scores under which noisy labels are likeliest, each by what others tell of it.
+
+        A prior that shrinks scores by as much as noise asks for shrinks right ones, too; the factor makes up for it. To
+        first order, a record that is left out takes its leverage times the slope of its likelihood from its scores.
+        Rows must be uncorrelated with mean square one, so that leverages are sums of squares; the mean square of the
+        slopes stands for the curvature. Without noisy labels the factor is 1.
+
+        Args:
+            weights: what `largest` returned with the same offset and ridge.
+            offset, ridge: as there.
+        """
+        if self.likelihood is None:
+            return 1.0
+        scores = self.rows @ weights.astype(self.rows.dtype)
+        chances = softmax(scores if offset is None else scores + offset, axis=1)
+        joint = chances * self.likelihood
+        slopes = chances - joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(joint.dtype).tiny)
+        curvature = max(float(np.mean(slopes**2)), float(np.finfo(slopes.dtype).tiny))
+        leverages = self.rows**2 @ (1 / (curvature * len(scores) + ridge * self.precision)).astype(self.rows.dtype)
+        return likeliest_factor(FACTORS, scores + leverages[:, None] * slopes, self.likelihood, offset)
+
+
+def likeliest_factor(
+    factors: AnyFloats, scores: AnyFloats, likelihood: AnyFloats, offset: AnyFloats | None = None
+) -> float:
+    """Return the factor on scores, before the offset is added, under which noisy labels are likeliest."""
+
+    def explained(factor: float) -> float:
+        chances = softmax(factor * scores if offset is None else factor * scores + offset, axis=1)
+        total = np.einsum("ij,ij->i", chances, likelihood)
+        return float(np.log(np.maximum(total, np.finfo(total.dtype).tiny)).mean(dtype=np.float64))
+
+    return max(factors.tolist(), key=explained)

@@ -181,6 +181,7 @@ class LinearHead:
         offset = log_scores(probabilities).astype(self.posterior.rows.dtype)
         factor = self.correction if ridge is None else check_positive(ridge, "ridge")
         weights = self.posterior.largest(np.zeros_like(self.weights), offset=offset, ridge=factor)
+        weights *= self.posterior.confidence(weights, offset=offset, ridge=factor)
         term = LinearClassifier(self.classifier.representation, *of_features(self.space, self.kept, weights))
         return CorrectedClassifier(base, term)
 

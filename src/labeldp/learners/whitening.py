@@ -79,9 +79,14 @@ class Space:
             result[part, 1:] = (table[part] - self.mean.astype(table.dtype)) @ basis
         return result
 
-    def signal(self, explained: float, offset: float) -> AnyFloats:
-        """Return the expected square of each coefficient: `offset` first, `explained` shared among the others."""
-        shares = self.variances**DECAY
+    def signal(self, explained: float, offset: float, decay: float = DECAY) -> AnyFloats:
+        """Return the expected square of each coefficient: `offset` first, `explained` shared among the others.
+
+        Args:
+            explained, offset: what is shared.
+            decay: the shares are the directions' variances to this power.
+        """
+        shares = self.variances**decay
         return np.concatenate([[offset], explained * shares / shares.sum()])
 
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
@@ -14,7 +13,16 @@ from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_c
 from labeldp.mechanisms import CrossMoment, Interval
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
 from labeldp.workflows.fit.data import ImageRows, Rows
-from labeldp.workflows.fit.recipe import EVALUATED, FEATURES, Recipe, Step, TrainingContext, check_size, require_records
+from labeldp.workflows.fit.recipe import (
+    EVALUATED,
+    FEATURES,
+    Recipe,
+    Step,
+    TrainingContext,
+    check_size,
+    principal,
+    require_records,
+)
 from labeldp.workflows.fit.summary import format_number
 
 PCA_DIMENSIONS = 500
@@ -162,7 +170,7 @@ class NoisySums(SumRecipe):
     def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""
         table = model.estimator.representation.transform(features)
-        return np.asarray(PCA(min(PCA_DIMENSIONS, *table.shape), svd_solver="covariance_eigh").fit_transform(table))
+        return principal(table, PCA_DIMENSIONS)
 
     def learn_simulated(
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
@@ -49,6 +48,7 @@ from labeldp.workflows.fit.recipe import (
     Step,
     TrainingContext,
     check_size,
+    principal,
     prior_shares,
     refuse_delta,
     require_records,
@@ -309,8 +309,7 @@ class LinearLabels(StageRecipe):
     def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""
         table = model.estimator.head_.mapped(features)
-        width = min(SIMULATED_DIRECTIONS, *table.shape)
-        return np.asarray(PCA(width, svd_solver="covariance_eigh").fit_transform(table))
+        return principal(table, SIMULATED_DIRECTIONS)
 
     def learn_simulated(
         self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: RandomSource

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 
 from labeldp.learners import (
     Model,
@@ -313,6 +315,12 @@ def check_size(option: str, count: int | None, records: int) -> None:
     """
     if count is not None and count > records // 2:
         raise InputError(f"{option} must be at most {records // 2:,}, half of the number of records")
+
+
+def principal(table: NDArray[Any], dimension: int) -> NDArray[Any]:
+    """Return the widest directions of encoded features, at most so many, for a simulation."""
+    solver = "covariance_eigh" if len(table) > table.shape[1] else "full"
+    return np.asarray(PCA(min(dimension, *table.shape), svd_solver=solver).fit_transform(table))
 
 
 def require_records(option: str, rows: Rows) -> None:
