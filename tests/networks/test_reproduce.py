@@ -121,7 +121,7 @@ def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) 
     before = constants(run)
     assert before == json.loads(json.dumps(before)) and {*CHOSEN, "HEAD_FIRST", "STUDENT"} < set(before)
     linear = constants(grid(method="linear").runs[0])
-    assert linear.keys() == CHOSEN.keys() | {"representation", "LIKELIHOOD_RIDGE"}
+    assert linear.keys() == CHOSEN.keys() | {"representation", "link"}
     assert constants(grid(method="lp-2st").runs[0]) == {}
     monkeypatch.setattr("labeldp.networks.best.ROUNDS", 17)
     assert constants(run) == {**before, "ROUNDS": 17}

@@ -11,7 +11,6 @@ import numpy as np
 
 from labeldp.curator import Curator, ObservedCurator, Seen
 from labeldp.learners import CHOSEN, fit_linear, fit_multistage
-from labeldp.learners.linear import LIKELIHOOD_RIDGE
 from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.reproduce import harness
@@ -269,7 +268,7 @@ def constants(run: Run) -> Json:
         return {}
     found: Json = dict(CHOSEN)
     if run.method == "linear":
-        found |= {"representation": "ImageMap", "LIKELIHOOD_RIDGE": LIKELIHOOD_RIDGE}
+        found |= {"representation": "ImageMap", "link": "softmax"}
     if run.method == "best":
         best = networks().best
         found |= {
