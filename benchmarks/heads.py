@@ -59,7 +59,7 @@ AIMED = {
 CHOICES = [(0.8, 0.2), (0.8, 0.5), (0.6, 0.5), (0.6, 1.0), (0.4, 0.5), (0.4, 1.0), (0.2, 1.0)]
 """Decays and ridges."""
 
-CHOSEN_ON = {"fashion_mnist": (0.5, 1.0, 2.0), "mnist": (0.5, 1.0, 2.0)}
+CHOSEN_ON = {"fashion_mnist": (0.5, 1.0), "mnist": (0.5, 1.0)}
 
 
 class Runs:
@@ -190,7 +190,13 @@ def done(runs: Runs, name: str, source: str, epsilon: float, noises: int) -> lis
     return [runs.found[key] for key in keys if key in runs.found]
 
 
-NOTES = ""
+NOTES = """
+What they say: without a network, on one core and within three minutes, both trusts reach all that was aimed at on MNIST
+within the noise, and labels do on Fashion-MNIST. Sums on Fashion-MNIST are a quarter of a percent short at epsilon =
+0.5, and ahead elsewhere. There, the sums measure some 350 directions, as many as are worth their noise by the expected
+error of least squares; the likelihood might use more. From epsilon = 1 on, a label for each record, for which nobody is
+trusted, is within one percent of sums of a trusted curator.
+"""
 
 
 def main() -> None:
