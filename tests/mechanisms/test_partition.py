@@ -313,6 +313,14 @@ def test_ids_of_another_kind_are_refused_in_one_sentence(ids: Any, rng: Any) -> 
         ten().randomize(np.zeros(2, dtype=int), rng=rng, ids=ids)
 
 
+def test_partitions_of_many_records_are_built_block_by_block() -> None:
+    mechanism = ten(domain=Classes(1 << 15), groups=2)
+    assert mechanism.block == 64
+    whole = mechanism.partition(None, 150)
+    assert (whole[100:] == mechanism.partition(np.arange(100, 150))).all()
+    assert mechanism.partition(None, 0).shape == (0, 1 << 15)
+
+
 def test_partitions_need_ids_or_a_count() -> None:
     for count in (None, -1, 2.0):
         with pytest.raises(InputError, match="count must be an integer"):

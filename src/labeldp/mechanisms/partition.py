@@ -186,10 +186,13 @@ class PartitionResponse(SetMechanism):
         Raises:
             InputError: neither ids nor a count, or ids of another kind.
         """
-        if ids is None:
-            return self._partition(public_ids(None, check_integer(count, "count", 0)))
-        named = ids if isinstance(ids, RecordIds) else public_ids(ids, len(ids))
-        return self._of_records(named, len(named))
+        records = check_integer(count, "count", 0) if ids is None else len(ids)
+        named = ids if isinstance(ids, RecordIds) else public_ids(ids, records)
+        groups = np.empty((records, self.domain.size), dtype=np.min_scalar_type(self._count))
+        for start in range(0, records, self.block):
+            part = slice(start, start + self.block)
+            groups[part] = self._of_records(named[part], len(groups[part]))
+        return groups
 
     def _of_records(self, ids: Ids | RecordIds, count: int) -> NDArray[Any]:
         """The groups of the classes for records with such ids, shape (n, K)."""
