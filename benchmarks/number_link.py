@@ -5,8 +5,8 @@
 With a logistic link the prediction is low + (high - low) σ(x w), fitted as `link="softmax"` is for two classes: the
 squared distance of its sums from the released ones over the variance of noise and labels, and a Gaussian prior, whose
 precision is multiplied by one of three factors. 8,000 records of `protein_structure` (distance from the native fold,
-0 to 21), which no table of results shows, and of `bike_sharing` (rentals in an hour, clipped at 949), delta = 1e-6, a
-quarter held out. Root mean squared error, mean of the noises ± standard deviation of one.
+0 to 21), which no table of results shows, and of `bike_sharing` (rentals in an hour, clipped at 949), which some do;
+delta = 1e-6, a quarter held out. Root mean squared error, mean of the noises ± standard deviation of one.
 """
 
 import argparse
