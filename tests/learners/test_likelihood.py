@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 import labeldp as ldp
 from labeldp.learners import likelihood
-from labeldp.learners.likelihood import SumsTerm, fit_softmax
+from labeldp.learners.likelihood import Posterior, SumsTerm, fit_softmax
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(40, 3))
@@ -151,3 +151,26 @@ def test_soft_labels_are_learned_by_their_cross_entropy() -> None:
     soft = softmax(OFFSET, axis=1)
     found = fit_softmax(ROWS, soft=soft, **options)
     assert np.allclose(ROWS.T @ (softmax(ROWS @ found, axis=1) - soft) + found, 0, atol=1e-3)
+
+
+def test_the_discrepancy_of_the_truth_is_one_and_that_of_another_model_is_larger() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 30)).astype(np.float32)
+    scores = rows @ rng.normal(size=(30, 4)) / 3
+    truth = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    labels = (truth.cumsum(axis=1) > rng.random((20_000, 1))).argmax(axis=1)
+    moment = rows.T.astype(np.float64) @ np.eye(4)[labels] + rng.normal(scale=100, size=(30, 4))
+    sums = SumsTerm.of(rows, moment, 100.0, float((truth * (1 - truth)).mean()))
+    answers = np.where(rng.random(20_000) < 0.4, rng.integers(0, 4, 20_000), labels)
+    likelihood = np.where(np.arange(4) == answers[:, None], 0.7, 0.1)
+    precision = np.full(30, 1.0)
+    for posterior in (
+        Posterior(rows, precision, sums=(sums,)),
+        Posterior(rows, precision, likelihood=likelihood),
+        Posterior(rows, precision, sums=(sums,), likelihood=likelihood),
+    ):
+        assert posterior.discrepancy(truth) == pytest.approx(1.0, abs=0.35)
+        weights = posterior.largest(np.zeros((30, 4)), ridge=1e-3)
+        fitted = np.exp(rows @ weights) / np.exp(rows @ weights).sum(axis=1, keepdims=True)
+        assert posterior.discrepancy(fitted) < 0.7
+        assert posterior.discrepancy(np.full_like(truth, 0.25)) > 2

@@ -1,5 +1,7 @@
 """A network learns from released labels, in stages, and goes on where it was interrupted."""
 
+import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ from sklearn.base import clone
 
 import labeldp as ldp
 from labeldp.learners import Evidence
-from labeldp.networks import NetworkClassifier, Recipe, Record
+from labeldp.networks import NetworkClassifier, Recipe, Record, State
 from labeldp.networks.inputs import Inputs
 
 QUICK = Recipe(epochs=4, batch=32, peak=0.05, augment=())
@@ -80,6 +82,49 @@ def test_mixup_and_consistency_train_too(training: Images, test: Images) -> None
     network = NetworkClassifier(recipe=recipe).fit(images, labels)
     assert np.mean(network.predict(test[0]) == test[1]) > 0.85
     assert network.records_[-1].confident > 0
+
+
+def test_few_records_are_passed_over_more_often(training: Images) -> None:
+    recipe = Recipe(epochs=2, least_steps=12, batch=200, augment=())
+    assert recipe.passes(600) == 4 and recipe.passes(601) == 3 and recipe.passes(10_000) == 2
+    seen: list[tuple[int, int]] = []
+    network = NetworkClassifier(recipe=recipe, watch=lambda step, record, epochs: seen.append((record.epoch, epochs)))
+    network.fit(*training)
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_the_average_of_the_weights_is_that_of_all_steps(training: Images, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights: list[torch.Tensor] = []
+    descend = State.descend
+
+    def watched(self: State, loss: torch.Tensor) -> None:
+        descend(self, loss)
+        weights.append(self.network.head.weight.detach().clone())
+
+    monkeypatch.setattr(State, "descend", watched)
+    recipe = Recipe(epochs=2, batch=200, peak=0.05, augment=(), average=0.3)
+    network = NetworkClassifier(recipe=recipe).fit(*training)
+    first = NetworkClassifier(recipe=recipe)._first_network(Inputs.of(training[0]), 4, None, recipe)
+    mean = first.head.weight.detach()
+    for taken, newest in enumerate(weights[: recipe.passes(600) * 3], start=1):
+        kept = min(0.3, (1 + taken) / (10 + taken))
+        mean = kept * mean + (1 - kept) * newest
+    assert torch.allclose(network.network_.head.weight.detach(), mean, atol=1e-6)
+    assert not torch.allclose(mean, weights[-1], atol=1e-6)
+
+
+def test_predictions_are_averaged_over_views(training: Images, test: Images) -> None:
+    network = NetworkClassifier(recipe=QUICK).fit(*training)
+    images = test[0][:50]
+    plain = network.predict_proba(images)
+    mirrored = network.predict_proba(images[:, :, ::-1])
+    moved = [network.predict_proba(np.roll(images, (step, step), (1, 2))) for step in (1, -1)]
+    for views, parts in ((("flip",), [plain, mirrored]), (("shift",), [plain, *moved])):
+        logs = np.mean([np.log(each) for each in parts], axis=0)
+        expected = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+        assert np.allclose(network.set_params(views=views).predict_proba(images), expected, atol=2e-2)
+    kept = pickle.loads(pickle.dumps(network))
+    assert kept.views == ("shift",) and np.array_equal(kept.predict_proba(images), network.predict_proba(images))
 
 
 def test_a_stage_starts_from_the_weights_of_the_last(training: Images) -> None:
@@ -199,18 +244,21 @@ class Interrupted(Exception):
     """The power went off."""
 
 
-def test_an_interrupted_training_ends_where_it_would_have(training: Images, test: Images, tmp_path: Path) -> None:
-    images, labels = training
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_an_interrupted_training_ends_where_it_would_have(
+    training: Images, test: Images, tmp_path: Path, average: float
+) -> None:
+    (images, labels), recipe = training, replace(QUICK, average=average)
 
     def stop(step: str, record: Record, epochs: int) -> None:
         if record.epoch == 2:
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        NetworkClassifier(recipe=QUICK, checkpoints=tmp_path, watch=stop).fit(images, labels)
+        NetworkClassifier(recipe=recipe, checkpoints=tmp_path, watch=stop).fit(images, labels)
     seen: list[int] = []
-    resumed = NetworkClassifier(recipe=QUICK, checkpoints=tmp_path, watch=lambda _, r, n: seen.append(r.epoch))
-    whole = NetworkClassifier(recipe=QUICK).fit(images, labels)
+    resumed = NetworkClassifier(recipe=recipe, checkpoints=tmp_path, watch=lambda _, r, n: seen.append(r.epoch))
+    whole = NetworkClassifier(recipe=recipe).fit(images, labels)
     assert np.array_equal(resumed.fit(images, labels).predict_proba(test[0]), whole.predict_proba(test[0]))
     assert seen == [3, 4]
     assert [record.epoch for record in resumed.records_] == [1, 2, 3, 4]

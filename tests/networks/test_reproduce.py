@@ -2,16 +2,24 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from labeldp.learners import CHOSEN
+from labeldp.networks import PRESETS, best
 from labeldp.privacy import InputError
 from labeldp.reproduce import Grid, reproduce_multistage
 from labeldp.reproduce.multistage.run import constants
 from networks.conftest import Images
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six epochs, however few steps those are."""
+    monkeypatch.setitem(PRESETS, "quick", (replace(PRESETS["quick"][0], least_steps=0),))
 
 
 @pytest.fixture
@@ -119,9 +127,9 @@ def test_stars_are_measured_by_their_mean(tmp_path: Path) -> None:
 def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     [run] = grid(method="best").runs
     before = constants(run)
-    assert before == json.loads(json.dumps(before)) and {*CHOSEN, "HEAD_FIRST", "STUDENT"} < set(before)
+    assert before == json.loads(json.dumps(before)) and {*CHOSEN, "LABELS_FROM", "STUDENT"} < set(before)
     linear = constants(grid(method="linear").runs[0])
     assert linear.keys() == CHOSEN.keys() | {"representation", "link"}
     assert constants(grid(method="lp-2st").runs[0]) == {}
-    monkeypatch.setattr("labeldp.networks.best.ROUNDS", 17)
-    assert constants(run) == {**before, "ROUNDS": 17}
+    monkeypatch.setattr("labeldp.networks.best.CHOSEN", {**best.CHOSEN, "MIRRORED": 0.25})
+    assert constants(run) == {**before, "MIRRORED": 0.25}

@@ -46,12 +46,14 @@ from .evidence import tempered as tempered
 from .features import intrinsic_dimension as intrinsic_dimension
 from .heads import SoftmaxClassifier as SoftmaxClassifier
 from .heads import label_head as label_head
+from .likelihood import Posterior as Posterior
 from .linear import CorrectedClassifier as CorrectedClassifier
 from .linear import LinearClassifier as LinearClassifier
 from .linear import LinearHead as LinearHead
 from .linear import LinearRegressor as LinearRegressor
 from .linear import fit_linear as fit_linear
 from .linear import fit_linear_head as fit_linear_head
+from .linear import log_scores as log_scores
 from .linear import round_loss as round_loss
 from .linear import round_moment as round_moment
 from .model import Model as Model
@@ -69,6 +71,7 @@ from .pooling import GeometricMean as GeometricMean
 from .representations import PatchFilters as PatchFilters
 from .representations import RandomFourier as RandomFourier
 from .representations import TableMap as TableMap
+from .representations import encode as encode
 from .scattering import ImageMap as ImageMap
 from .scattering import ScatterFilters as ScatterFilters
 from .scattering import default_representation as default_representation
@@ -87,6 +90,7 @@ from .training import Training as Training
 from .training import dry_run as dry_run
 from .training import fit_noisy as fit_noisy
 from .training import posterior as posterior
+from .training import with_given as with_given
 from .tuning import Tuned as Tuned
 from .tuning import clipping_radius as clipping_radius
 from .tuning import cube_side as cube_side

@@ -131,6 +131,24 @@ class Posterior:
     likelihood: AnyFloats | None = field(default=None, repr=False)
     soft: AnyFloats | None = field(default=None, repr=False)
 
+    def discrepancy(self, probabilities: AnyFloats) -> float:
+        """Return how far a model of these records is from what was released, in units of what chance makes of it.
+
+        It is a chi-square over its degrees of freedom: near 1 for the true probabilities, below for a model that was
+        fitted to the same release, and above for one that the release contradicts. For sums it is the mean square of
+        their distances in standard deviations. For labels it is that of the slopes along each of the rows, in standard
+        deviations of the sums that they are: the mean of P(class | label) over labels is the model's own probability.
+
+        Args:
+            probabilities: what the model says, shape (n, K).
+        """
+        found = [_of_sums(term, probabilities) for term in self.sums]
+        if self.likelihood is not None:
+            known = np.asarray(probabilities) * self.likelihood
+            known /= known.sum(axis=1, keepdims=True)
+            found.append(_of_slopes(self.rows, known - probabilities))
+        return float(np.mean(found))
+
     def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
         """Return the coefficients of largest density, shape (d, K).
 
@@ -183,3 +201,21 @@ def likeliest_factor(
         return float(np.log(np.maximum(total, np.finfo(total.dtype).tiny)).mean(dtype=np.float64))
 
     return max(factors.tolist(), key=explained)
+
+
+def _of_sums(term: SumsTerm, probabilities: AnyFloats) -> float:
+    """Return the mean square of the distances of sums, in standard deviations."""
+    gap = term.rows.T @ np.asarray(probabilities, dtype=term.rows.dtype) - term.moment
+    return float((gap**2 / term.variance[:, None]).mean())
+
+
+def _of_slopes(rows: AnyFloats, residuals: AnyFloats) -> float:
+    """Return the mean square of sums of rows times residuals (n, K), over the sum of their squares."""
+    shape = rows.shape[1], residuals.shape[1]
+    sums, squares = np.zeros(shape), np.zeros(shape)
+    for start in range(0, len(rows), BLOCK_ROWS):
+        part = rows[start : start + BLOCK_ROWS]
+        rest = residuals[start : start + BLOCK_ROWS].astype(part.dtype)
+        sums += part.T @ rest
+        squares += (part**2).T @ rest**2
+    return float((sums**2 / np.maximum(squares, np.finfo(np.float64).tiny)).mean())

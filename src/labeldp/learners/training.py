@@ -208,14 +208,24 @@ def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[
     if not is_noise_aware(classifier):
         return model
     for name, words in (("init", "first weights do"), ("representation", "representation does")):
-        given = getattr(classifier, name, None)
-        if isinstance(given, Release):
-            model = gather([model, given], lambda model, _: model)
-        if isinstance(given, Public):
-            condition = f"the {words} not depend on the private labels ({given.why})"
-            assumptions = (*model.certificate.assumptions, condition)
-            model = replace(model, certificate=replace(model.certificate, assumptions=assumptions))
+        model = with_given(model, getattr(classifier, name, None), words)
     return model
+
+
+def with_given(model: Release[Model], given: Any, words: str) -> Release[Model]:
+    """Return a model whose certificate also covers what it was given.
+
+    Args:
+        given: a `Release`, whose charges the certificate lists; something `Public`, whose reason it quotes; or anything
+            else, which changes nothing.
+        words: what it is, and its verb, such as "representation does".
+    """
+    if isinstance(given, Release):
+        return gather([model, given], lambda model, _: model)
+    if not isinstance(given, Public):
+        return model
+    assumptions = (*model.certificate.assumptions, f"the {words} not depend on the private labels ({given.why})")
+    return replace(model, certificate=replace(model.certificate, assumptions=assumptions))
 
 
 def learn(

@@ -7,8 +7,9 @@ if not find_spec("torch"):
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
 from labeldp.networks.bags import BagTargets, appendix_network, appendix_predictions, train_bags, two_pass
-from labeldp.networks.best import fit_best, shares, steps
+from labeldp.networks.best import fit_best, steps, takes_labels
 from labeldp.networks.classifier import NetworkClassifier
+from labeldp.networks.likelihood import released_loss
 from labeldp.networks.selfsupervised import SelfSupervised
 from labeldp.networks.training import PRESETS, Objective, Recipe, Record, State, objective_of, targets, train
 
@@ -29,8 +30,9 @@ __all__ = [
     "fit_best",
     "objective_of",
     "parameters",
-    "shares",
+    "released_loss",
     "steps",
+    "takes_labels",
     "targets",
     "train",
     "train_bags",

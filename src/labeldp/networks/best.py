@@ -1,19 +1,31 @@
-"""`fit_best`: a linear head, a network distilled from it, and noisy labels from the rest of epsilon."""
+"""`fit_best`: one release of sums or labels, a linear head, networks distilled from it, and corrections by the same."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.preprocessing import FunctionTransformer
 
-from labeldp.learners import Evidence, Model, PatchFilters, TableMap, fit_and_evaluate, fit_linear, round_loss
-from labeldp.mechanisms import Classes, RandomizedResponseWithPrior
+from labeldp.learners import (
+    Evidence,
+    LinearHead,
+    Model,
+    default_representation,
+    encode,
+    first_response,
+    fit_and_evaluate,
+    fit_linear_head,
+    label_head,
+    log_scores,
+    round_loss,
+    with_given,
+)
+from labeldp.mechanisms import Classes, best_groups, partition_bits
 from labeldp.networks.classifier import NetworkClassifier, Watch
 from labeldp.networks.training import Recipe
 from labeldp.privacy import (
@@ -22,24 +34,52 @@ from labeldp.privacy import (
     PrivacyLoss,
     RandomSource,
     Release,
+    check_choice,
     check_integer,
+    decimal,
     float_above,
-    gather,
     positive_epsilon,
 )
 
-HEAD_FIRST = 2.0
-"""The head gets all of epsilon up to here: below it, noisy sums tell more than a noisy label for each record."""
+Trust = Literal["central", "local"]
 
-LEAST_RESPONSE = 1.0
-"""The least epsilon for noisy labels: a smaller rest goes to the head as well."""
+LABELS_FROM = 0.28
+"""Labels are taken, not sums with a delta, where a noisy one tells at least this share of a label's bits."""
 
-DISTILLED = Recipe(epochs=4, peak=0.1)
+PURE_LABELS_FROM = 0.05
+"""The same without a delta."""
 
-STUDENT = Recipe(epochs=6, peak=0.05)
+DISTILLED = Recipe(epochs=4, least_steps=940, peak=0.1, average=0.998)
 
-ROUNDS = 2
-"""How often the student is trained on the labels' posterior, each time with its own predictions as the prior."""
+STUDENT = Recipe(epochs=5, least_steps=1175, peak=0.1, average=0.998)
+
+TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
+
+SUMS_RIDGE = 10.0
+"""Factor on the precision of the head's prior where sums correct the mean with a network."""
+
+WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""The weights of a network that are tried."""
+
+MIRRORED = 0.5
+"""Cohen's kappa of the head's answers for images and their mirror images from which these mean the same."""
+
+MIRRORED_IMAGES = 2000
+
+SMALLEST_SHARE = 0.1
+"""A network is discarded if the head gives a class at least this part of an equal share, and the network none."""
+
+CHOSEN = {
+    "LABELS_FROM": LABELS_FROM,
+    "PURE_LABELS_FROM": PURE_LABELS_FROM,
+    "DISTILLED": DISTILLED,
+    "STUDENT": STUDENT,
+    "TAUGHT": TAUGHT,
+    "SUMS_RIDGE": SUMS_RIDGE,
+    "WEIGHTS": WEIGHTS,
+    "MIRRORED": MIRRORED,
+}
+"""The constants that measured results depend on."""
 
 Told = Callable[[str, Release[Model]], None]
 
@@ -51,8 +91,10 @@ def fit_best(
     epsilon: float,
     delta: float = 0.0,
     rng: RandomSource,
+    trust: Trust = "central",
     network: str = "cnn",
     representation: Any = None,
+    augment: tuple[str, ...] | None = None,
     evaluation: float = 0.0,
     partition_seed: int = 0,
     checkpoints: str | Path | None = None,
@@ -61,36 +103,44 @@ def fit_best(
     device: str | None = None,
     seed: int = 0,
 ) -> Release[Model]:
-    """Learn from private labels with a trusted curator: a linear head, a network, and noisy labels for large epsilon.
+    """Learn from one release of private labels: a linear head, networks that learn from it, and corrections by it.
 
-    A linear head is learned from noisy sums (`fit_linear`), a network is distilled from it on all records, and a second
-    round of sums measures the network's embedding beside the first features. Where epsilon is large enough, the rest
-    buys one noisy label for each record, among the classes that are likely under this model
-    (`RandomizedResponseWithPrior`), and the network learns from the posterior. The model predicts the geometric mean of
-    head and network.
+    All of epsilon goes into it. With a trusted curator it is one noisy sum of public features times labels, as in
+    `fit_linear`, or, where epsilon is so large that they tell more, one noisy label of each record. Where nobody is
+    trusted it is always the labels.
+    A linear head is fitted to it by likelihood. A network learns the head's probabilities, for randomized labels
+    multiplied by their likelihood, on randomly changed images. The answer is their geometric mean, with the largest
+    weight of the network that the release does not contradict (`Posterior.discrepancy` is at most 1). Where the release
+    contradicts the network itself, a linear term under which it is likeliest corrects the mean. After sums, a second
+    network learns from that answer. All of it after the release costs nothing.
+
+    A network that never answers a class that the model before it answers is left out: the model may have no network.
 
     Args:
         features: public images of bytes (n, h, w) or (n, h, w, 3), or numbers (n, d).
         curator: holds the labels: classes.
-        epsilon: for all releases together.
-        delta: for all releases together; 0 asks for a pure guarantee, which costs the head many dimensions.
+        epsilon: of the release.
+        delta: of the release; 0 asks for a pure guarantee. 0 where nobody is trusted, and where labels are taken.
         rng: randomness of the noise.
+        trust: "central" if the curator may see the labels, "local" if each of them is randomized on its own.
         network: a key of `NETWORKS`.
-        representation: unfitted transformer for the head; by default `PatchFilters` for images, else `TableMap`.
+        representation: as in `fit_linear`.
+        augment: random changes of images for the networks; by default crops, and flips if the head takes most mirror
+            images for the same class, else warps.
         evaluation: share of the records that are held out: their labels are released by plain randomized response at
             the same epsilon, and give the model its `evaluation`.
-        partition_seed: public seed of the random split.
+        partition_seed: public seed of the random split, and of the partitions of classes.
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch, as by `NetworkClassifier`.
-        told: called with the name of each step that is done and its released model: "head", "distilled", "second
-            head", "student".
+        told: called with the name of each step that is done and its released model: "head", "network", "network, mean",
+            "network, corrected", and after sums the same of "network 2".
         device: "cpu" or "cuda".
         seed: public seed of weights, order and augmentations.
 
     Returns:
-        The model; its certificate holds every charge.
+        The model.
 
-    Guarantee: (epsilon, delta)-DP for each label: all releases together.
+    Guarantee: (epsilon, delta)-DP for each label; (epsilon, 0)-DP if labels are randomized one by one.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -104,11 +154,18 @@ def fit_best(
         raise InputError("curator must hold classes: its domain is not Classes")
     seed = check_integer(seed, "seed", 0)
     epsilon = float_above(positive_epsilon(epsilon))
+    check_choice(trust, "trust", ("central", "local"))
+    if trust == "local" and decimal(delta, "delta"):
+        raise InputError('must be 0 with trust="local": randomized labels need none', argument="delta")
     if not 0 <= evaluation < 1:
         raise InputError("evaluation must be a share of the records, in [0, 1)")
-    mapping = Remembered(default_representation(features) if representation is None else representation)
+    mapping = default_representation(features) if representation is None else representation
     net = NetworkClassifier(network, checkpoints=checkpoints, watch=watch, device=device)
-    fit = _Fit(features, curator.domain, epsilon, delta, rng, mapping, net, told or (lambda *_: None), seed)
+    labels = takes_labels(curator.domain, epsilon, delta, trust)
+    fit = _Fit(
+        features, curator.domain, epsilon, delta, rng, labels, partition_seed, mapping, net, augment,
+        told or (lambda *_: None), seed,
+    )  # fmt: skip
     fit.dry_run()
     if not evaluation:
         return fit.learn(curator, np.arange(curator.records))
@@ -120,51 +177,31 @@ def fit_best(
     return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
 
-def default_representation(features: Any) -> Any:
-    """Return `PatchFilters` for images, `TableMap` for tables."""
-    shape = np.shape(features)
-    if len(shape) < 3:
-        return TableMap()
-    return PatchFilters(side=shape[1], channels=1 if len(shape) == 3 else shape[3])
-
-
-def shares(epsilon: float, delta: float, classes: int) -> tuple[float, float]:
-    """Return the epsilon of the head and that of the noisy labels, so that both together cost at most (epsilon, delta).
-
-    The noisy labels get the epsilon above `HEAD_FIRST`, or none if that is below `LEAST_RESPONSE`. The head gets the
-    largest epsilon found at which the composition of both stays within the limit. Both depend on public numbers alone.
+def takes_labels(domain: Classes, epsilon: float, delta: float, trust: Trust) -> bool:
+    """Return whether `fit_best` randomizes labels one by one, and releases no sums; by public numbers alone.
 
     Args:
-        epsilon, delta: the limit for both together.
-        classes: the number of classes, K.
+        domain: of the labels.
+        epsilon, delta: of the release.
+        trust: "central" or "local".
     """
-    limit = positive_epsilon(epsilon)
-    epsilon = float_above(limit)
-    rest = float_above(max(limit - positive_epsilon(HEAD_FIRST), Fraction(0)))
-    if rest < LEAST_RESPONSE:
-        return epsilon, 0.0
-    if not delta:
-        return float_above(limit - positive_epsilon(rest)), rest
-    low, high = 0.99 * HEAD_FIRST, epsilon
-    for _ in range(10):
-        middle = float(f"{(low + high) / 2:.3g}")
-        sums = round_loss(Classes(classes), epsilon=middle, delta=delta, rounds=2) * 2
-        within = (sums + PrivacyLoss.pure(rest)).within(epsilon, delta)
-        low, high = (middle, high) if within else (low, middle)
-    return low, rest
+    if trust == "local":
+        return True
+    bits = partition_bits(domain.size, epsilon, best_groups(domain.size, epsilon))
+    return bits >= (LABELS_FROM if delta else PURE_LABELS_FROM) * np.log2(domain.size)
 
 
-def steps(domain: Classes, epsilon: float, delta: float) -> dict[str, PrivacyLoss]:
-    """Return the releases of `fit_best` on its training records by name, and what each costs at most.
+def steps(domain: Classes, epsilon: float, delta: float, trust: Trust = "central") -> dict[str, PrivacyLoss]:
+    """Return the release of `fit_best` on its training records by name, and what it costs at most.
 
     Args:
-        domain: the domain of the labels.
-        epsilon, delta: the limit for all releases together.
+        domain: of the labels.
+        epsilon, delta: of the release.
+        trust: "central" or "local".
     """
-    head, rest = shares(epsilon, delta, domain.size)
-    sums = round_loss(domain, epsilon=head, delta=delta, rounds=2)
-    labels = {"labels": PrivacyLoss.pure(rest)} if rest else {}
-    return {"linear": sums, "linear, round 2": sums, **labels}
+    if takes_labels(domain, epsilon, delta, trust):
+        return {"labels": first_response(domain, epsilon).privacy_loss()}
+    return {"linear": round_loss(domain, epsilon=epsilon, delta=delta)}
 
 
 @dataclass(frozen=True)
@@ -176,171 +213,203 @@ class _Fit:
     epsilon: float
     delta: float
     rng: RandomSource = field(repr=False)
+    labels: bool
+    partition_seed: int
     representation: Any
     network: NetworkClassifier
+    augment: tuple[str, ...] | None
     told: Told
     seed: int
 
     def dry_run(self) -> None:
         """Raise InputError, before anything is charged, if the network could not be trained."""
-        self.network.dry_run(self.features, self.domain.size)
+        recipe = Recipe(augment=self.augment or ())
+        clone(self.network).set_params(recipe=recipe).dry_run(self.features, self.domain.size)
 
     def learn(self, curator: CuratorLike, rows: NDArray[np.intp]) -> Release[Model]:
-        """Run all steps on the labels of the records `rows`."""
-        head_epsilon, rest = shares(self.epsilon, self.delta, self.domain.size)
-        curator.require(steps(self.domain, self.epsilon, self.delta))
-        nets: list[NetworkClassifier] = []
+        """Release, and learn all else from that; `rows` are the records of the curator."""
+        curator.require(steps(self.domain, self.epsilon, self.delta, "local" if self.labels else "central"))
+        mapped = encode(self.representation, self.features, None)
+        mapping, table = mapped.transformer, mapped.table
+        head, evidence = self.released(curator, table[rows])
+        linear = head.value.classifier
+        layers: tuple[Layer, ...] = ()
+        answer = linear.of_table(table)
 
-        def refine(head: Release[Model]) -> Release[Any]:
-            self.told("head", head)
-            nets.append(self.distilled(head, "distilled", DISTILLED, None))
-            self.told("distilled", self.modelled(head, nets[0]))
-            return head.map(lambda model: Joint.of((model.estimator.representation, nets[0]), self.features))
+        def told(step: str, *layers: Layer) -> None:
+            self.told(step, head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers))))
 
-        # Version 0.1 knew least squares alone: other heads give the second round other rows, and so another charge.
-        head = fit_linear(
-            self.features[rows], curator, epsilon=head_epsilon, delta=self.delta, rng=self.rng,
-            representation=self.representation, refine=(refine,), link="identity",
-        )  # fmt: skip
-        self.told("second head", head)
-        if not rest:
-            student = self.distilled(head, "student", STUDENT, nets[0])
-            return self.joined([head], head, student)
-        prior = head.map(lambda model: model.predict_proba(self.features[rows]))
-        mechanism = RandomizedResponseWithPrior(domain=self.domain, epsilon=rest, prior=prior)
-        # Also if the head leaves one candidate each: with delta > 0 the charge must not depend on what was released.
-        response = curator.release(mechanism, rng=self.rng, step="labels")
-        student = self.taught(head, response, rows, nets[0])
-        return self.joined([head, response], head, student)
+        told("head")
+        recipes = (TAUGHT,) if self.labels else (DISTILLED, STUDENT)
+        changes = self.changes(mapping, table, linear)
+        for number, recipe in enumerate(recipes, start=1):
+            name = "network" if number == 1 else f"network {number}"
+            target = answer.copy()
+            if evidence is not None:
+                target[rows] = evidence.posterior(answer[rows])
+            network = self.trained(name, replace(recipe, seed=self.seed + number - 1), changes, target)
+            own = network.predict_proba(self.features)
+            if leaves_out_a_class(own, answer):
+                break
+            discrepancy = head.value.posterior.discrepancy
+            most = 1.0 if not layers else 0.5  # two networks have equal weights at most
+            weight = largest_weight(discrepancy, answer[rows], own[rows], most)
+            mean, layer = geometric_mean(answer, own, weight), Layer(network, weight)
+            told(name, Layer(network, 1.0))
+            told(f"{name}, mean", *layers, layer)
+            if discrepancy(own[rows]) > 1:
+                ridge = None if self.labels else SUMS_RIDGE
+                term = head.value.corrected(None, mean[rows], ridge=ridge).term
+                layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
+                told(f"{name}, corrected", *layers, layer)
+            layers, answer = (*layers, layer), layer.corrected(mean, table)
+        model = head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers)))
+        return with_given(model, self.representation, "representation does")
 
-    def distilled(self, teacher: Release[Model], step: str, recipe: Recipe, start: Any) -> NetworkClassifier:
-        """Train a network on a model's predictions for all records."""
-        return self._fit(step, recipe, start, teacher.value.predict_proba(self.features))
+    def released(self, curator: CuratorLike, table: NDArray[np.float32]) -> tuple[Release[LinearHead], Evidence | None]:
+        """Return the head, and what was released of each record if labels were."""
+        plain = FunctionTransformer()
+        if not self.labels:
+            head = fit_linear_head(
+                table, curator, epsilon=self.epsilon, delta=self.delta, rng=self.rng, representation=plain
+            )
+            return head, None
+        mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
+        release = curator.release(mechanism, rng=self.rng, step="labels")
+        evidence = Evidence.of(release)
+        return release.map(lambda _: label_head(table, evidence, representation=plain)), evidence
 
-    def taught(
-        self, head: Release[Model], response: Release[Any], rows: NDArray[np.intp], start: NetworkClassifier
+    def changes(self, mapping: Any, table: NDArray[np.float32], linear: Any) -> tuple[str, ...]:
+        """Return the random changes of images that leave their class as it is, as far as the head can tell."""
+        if self.features.ndim < 3:
+            return ()
+        if self.augment is not None:
+            return self.augment
+        some = np.arange(0, len(table), -(-len(table) // MIRRORED_IMAGES))
+        mirrored = mapping.transform(self.features[some, :, ::-1])
+        same = agreement(linear.of_table(table[some]), linear.of_table(mirrored))
+        return ("crop", "flip") if same >= MIRRORED else ("crop", "warp")
+
+    def trained(
+        self, name: str, recipe: Recipe, changes: tuple[str, ...], target: NDArray[np.float64]
     ) -> NetworkClassifier:
-        """Train a network on the posterior of the released labels, in `ROUNDS` rounds."""
-        evidence, student = Evidence.of(response), start
-        known = head.value.predict_proba(self.features)
-        for number in range(1, ROUNDS + 1):
-            soft = known.copy()
-            soft[rows] = evidence.posterior(known[rows])
-            student = self._fit(f"student {number}", STUDENT, student, soft)
-            known = student.predict_proba(self.features)
-        return student
-
-    def _fit(self, step: str, recipe: Recipe, start: Any, soft: Any) -> NetworkClassifier:
-        augment = recipe.augment if self.features.ndim > 2 else ()
-        network = clone(self.network).set_params(recipe=replace(recipe, seed=self.seed, augment=augment))
+        """Train a network on soft labels of all records; its predictions are averaged over views of an image."""
+        views: tuple[str, ...] = ()
+        if self.features.ndim > 2:
+            views = ("flip",) if "flip" in changes else ("shift",)
+        network = clone(self.network).set_params(recipe=replace(recipe, augment=changes), views=views)
         if self.network.checkpoints is not None:
-            network.set_params(checkpoints=Path(self.network.checkpoints) / step.replace(" ", "-"))
-        return network.fit_soft(self.features, soft, start, step)
-
-    def modelled(self, source: Release[Model], network: NetworkClassifier) -> Release[Model]:
-        """Wrap a network as a released model."""
-        return source.map(lambda _: Model(self.domain, network))
-
-    def joined(self, releases: list[Release[Any]], head: Release[Model], student: NetworkClassifier) -> Release[Model]:
-        """Join head and network into one released model."""
-        both = Blend((head.value.estimator, student))
-        head.value.estimator.representation.forget()
-        self.told("student", gather(releases, lambda *_: Model(self.domain, student)))
-        return gather(releases, lambda *_: Model(self.domain, both))
+            network.set_params(checkpoints=Path(self.network.checkpoints) / name.replace(" ", "-"))
+        return network.fit_soft(self.features, target, step=name)
 
 
-REMEMBERED = 2
-"""How many results `Remembered` keeps."""
+def agreement(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    """Return Cohen's kappa of the likeliest classes of two tables of probabilities, (n, K) each."""
+    own, other = first.argmax(axis=1), second.argmax(axis=1)
+    shares = [np.bincount(each, minlength=first.shape[1]) / len(first) for each in (own, other)]
+    chance = float(shares[0] @ shares[1])
+    return (float(np.mean(own == other)) - chance) / (1 - chance) if chance < 1 else 1.0
 
 
-class Remembered(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer that keeps its last results, so that several models on one slow map compute it once.
+def leaves_out_a_class(own: NDArray[np.float64], before: NDArray[np.float64]) -> bool:
+    """Return whether a network never answers a class that the model before it answers often: it has collapsed.
 
     Args:
-        transformer: computes the results.
+        own, before: their probabilities for the same records, (n, K) each.
     """
-
-    def __init__(self, transformer: Any) -> None:
-        self.transformer = transformer
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the transformer; labels are not looked at."""
-        self.transformer.fit(X)
-        self.tables_: dict[bytes, Any] = {}
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Transform X, or return the kept result."""
-        array = np.ascontiguousarray(X)
-        key = hashlib.blake2b(repr((array.shape, array.dtype)).encode() + array.data.tobytes()).digest()
-        if key not in self.tables_:
-            self.tables_ = dict(list(self.tables_.items())[1 - REMEMBERED :])
-            self.tables_[key] = self.transformer.transform(X)
-        return self.tables_[key]
-
-    def forget(self) -> None:
-        """Drop the kept results."""
-        self.tables_ = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the kept results: they can be computed again."""
-        return {name: {} if name == "tables_" else value for name, value in vars(self).items()}
+    records, classes = own.shape
+    counts, others = (np.bincount(each.argmax(axis=1), minlength=classes) for each in (own, before))
+    return bool(np.any((counts == 0) & (others >= max(SMALLEST_SHARE * records / classes, 1))))
 
 
-class Joint(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Several fitted transformers side by side, scaled to the same total variance; made by `fit_best`.
+def largest_weight(
+    discrepancy: Callable[[NDArray[np.float64]], float],
+    before: NDArray[np.float64],
+    own: NDArray[np.float64],
+    most: float,
+) -> float:
+    """Return the largest weight of a network in a geometric mean that the release does not contradict.
 
     Args:
-        parts: fitted transformers.
-        weights: one factor for each.
+        discrepancy: see `Posterior.discrepancy`.
+        before: probabilities of the classifier below, for the training records, shape (n, K).
+        own: those of the network.
+        most: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
     """
-
-    def __init__(self, parts: Any, weights: Any) -> None:
-        self.parts = parts
-        self.weights = weights
-
-    @classmethod
-    def of(cls, parts: tuple[Any, ...], features: Any) -> Self:
-        """Choose the weights of the parts from a sample of the features."""
-        sample = features[:: max(len(features) // 5000, 1)]
-        totals = [float(np.asarray(part.transform(sample)).var(axis=0).sum()) for part in parts]
-        return cls(parts, tuple(1 / max(total, 1e-12) ** 0.5 for total in totals))
-
-    def forget(self) -> None:
-        """Drop the kept results of all parts."""
-        for part in self.parts:
-            if hasattr(part, "forget"):
-                part.forget()
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Do nothing: the parts are fitted already."""
-        return self
-
-    def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the features of all parts, shape (n, p)."""
-        blocks = zip(self.parts, self.weights, strict=True)
-        return np.hstack([np.asarray(part.transform(X), dtype=np.float32) * np.float32(each) for part, each in blocks])
+    found = {}
+    for weight in (each for each in WEIGHTS if each <= most):
+        found[weight] = discrepancy(geometric_mean(before, own, weight))
+        if found[weight] <= 1:
+            return weight
+    return min(found, key=found.__getitem__)
 
 
-class Blend(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """The geometric mean of fitted classifiers' probabilities; made by `fit_best`.
+def geometric_mean(first: NDArray[np.float64], second: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+    """Return the geometric mean of two tables of probabilities (n, K), scaled to sums of one.
 
     Args:
-        parts: fitted classifiers of the same codes.
+        weight: of the second, from 0 to 1.
+    """
+    return np.asarray(softmax((1 - weight) * log_scores(first) + weight * log_scores(second), axis=1))
+
+
+@dataclass
+class Layer:
+    """A network and a linear term on top of another classifier; made by `fit_best`.
+
+    Args:
+        network: fitted, on the same records.
+        weight: of the network in the geometric mean with the classifier below, from 0 to 1.
+        coefficients: of mapped features, shape (p, K), or None.
+        offset: shape (K,).
     """
 
-    def __init__(self, parts: Any) -> None:
-        self.parts = parts
+    network: Any
+    weight: float = 0.5
+    coefficients: Any = None
+    offset: Any = None
+
+    def corrected(self, mean: NDArray[np.float64], table: Any) -> NDArray[np.float64]:
+        """Return the mean of both with the linear term for mapped features, shape (n, K)."""
+        if self.coefficients is None:
+            return mean
+        return np.asarray(
+            softmax(log_scores(mean) + table @ self.coefficients.astype(table.dtype) + self.offset, axis=1)
+        )
+
+
+class LayeredClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear classifier of mapped features, with networks and linear terms on top; made by `fit_best`.
+
+    Args:
+        mapping: fitted transformer.
+        linear: fitted `LinearClassifier` of what it makes.
+        layers: each one's network and the answer so far have a geometric mean, which its linear term corrects.
+    """
+
+    def __init__(self, mapping: Any, linear: Any, layers: Any = ()) -> None:
+        self.mapping = mapping
+        self.linear = linear
+        self.layers = layers
+
+    @property
+    def parts(self) -> list[Any]:
+        """The networks, the last one last."""
+        return [layer.network for layer in self.layers]
 
     @property
     def classes_(self) -> NDArray[np.intp]:
         """Codes 0 to K - 1."""
-        return np.asarray(self.parts[0].classes_)
+        return np.asarray(self.linear.classes_)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return probabilities, shape (n, K)."""
-        logs = [np.log(np.maximum(part.predict_proba(X), 1e-12)) for part in self.parts]
-        return np.asarray(softmax(np.mean(logs, axis=0), axis=1))
+        table = self.mapping.transform(X)
+        answer = self.linear.of_table(table)
+        for layer in self.layers:
+            mean = geometric_mean(answer, layer.network.predict_proba(X), layer.weight)
+            answer = layer.corrected(mean, table)
+        return np.asarray(answer)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the likeliest code, shape (n,)."""

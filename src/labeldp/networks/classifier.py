@@ -56,6 +56,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch with the stage, the record, and the number of epochs.
         device: "cpu" or "cuda"; by default an accelerator if there is one.
+        views: names of changes of an image, "flip" or "shift", over which its prediction is averaged: itself and its
+            mirror image, or itself and two that are moved by a pixel along both sides.
     """
 
     def __init__(
@@ -69,10 +71,12 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         checkpoints: str | Path | None = None,
         watch: Watch | None = None,
         device: str | None = None,
+        views: tuple[str, ...] = (),
     ) -> None:
         self.network = network
         self.recipe = recipe
         self.loss = loss
+        self.views = views
         self.counts = counts
         self.init = init
         self.checkpoints = checkpoints
@@ -130,7 +134,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             records = np.arange(min(len(inputs), recipe.batch))
             made_up = (records % classes).astype(domain.dtype)
             evidence = Evidence.made_by(RandomizedResponse(domain=domain, epsilon=1.0), made_up)
-            short = replace(recipe, epochs=1, batch=max(len(records), 2))
+            short = replace(recipe, epochs=1, least_steps=0, batch=max(len(records), 2))
             with refusing_large_batches(recipe.batch, len(records)):
                 objective = objective_of(evidence, self.loss or "forward")
                 list(train(State.fresh(network, short), inputs.take(records), objective, short))
@@ -150,8 +154,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for record in train(state, inputs, objective, recipe):
                 checkpoint.save(state)
                 if self.watch is not None:
-                    self.watch(step, record, recipe.epochs)
-        self.network_, self.scale_, self.shape_ = network.eval(), inputs.scale, self._shape(inputs)
+                    self.watch(step, record, recipe.passes(len(inputs)))
+        self.network_, self.scale_, self.shape_ = state.average.eval(), inputs.scale, self._shape(inputs)
         self.classes_ = np.arange(classes)
         self.records_ = tuple(state.records)
         return self
@@ -193,8 +197,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return probabilities of the true class, shape (n, K)."""
-        logits = answers(self, X, lambda network, batch: network(batch))
-        return functional.softmax(logits.double(), dim=1).numpy()
+        logarithms = answers(self, X, self._mean_logarithms)
+        return functional.softmax(logarithms.double(), dim=1).numpy()
+
+    def _mean_logarithms(self, network: Any, batch: torch.Tensor) -> torch.Tensor:
+        """Return log probabilities of a batch, averaged over its views, shape (b, K)."""
+        views = [batch, *(changed for name in self.views for changed in VIEWS[name](batch))]
+        logits = (network(each.contiguous(memory_format=_layout(each))).float() for each in views)
+        return torch.stack([functional.log_softmax(each, dim=1) for each in logits]).mean(dim=0)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the likeliest code, shape (n,)."""
@@ -211,13 +221,21 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights = {name: weight.cpu().numpy() for name, weight in self.network_.state_dict().items()}
         scale = None if self.scale_ is None else (self.scale_.mean.numpy(), self.scale_.spread.numpy())
         classes, shape = len(self.classes_), list(self.shape_)
-        return {"network": self.network, "classes": classes, "shape": shape, "scale": scale, "weights": weights}
+        views = {"views": list(self.views)} if self.views else {}
+        return {
+            "network": self.network,
+            "classes": classes,
+            "shape": shape,
+            "scale": scale,
+            "weights": weights,
+            **views,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "weights" not in state:
             self.__dict__.update(state)
             return
-        self.__init__(state["network"])  # type: ignore[misc]
+        self.__init__(state["network"], views=tuple(state.get("views", ())))  # type: ignore[misc]
         self.shape_, self.classes_ = tuple(state["shape"]), np.arange(state["classes"])
         self.scale_ = None if state["scale"] is None else Scale(*map(torch.from_numpy, state["scale"]))
         network = build(self.network, self.shape_, state["classes"], 0)
@@ -232,6 +250,23 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         copy = self.__sklearn_clone__()
         copy.__dict__.update({name: deepcopy(value, memo) for name, value in vars(self).items() if name.endswith("_")})
         return copy
+
+
+def mirrored(images: torch.Tensor) -> list[torch.Tensor]:
+    """Return images (n, c, h, w) from left to right."""
+    return [images.flip(3)]
+
+
+def shifted(images: torch.Tensor) -> list[torch.Tensor]:
+    """Return images (n, c, h, w) moved by a pixel along both sides; what leaves on one side enters on the other."""
+    return [torch.roll(images, (step, step), (2, 3)) for step in (1, -1)]
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], list[torch.Tensor]]] = {"flip": mirrored, "shift": shifted}
+
+
+def _layout(batch: torch.Tensor) -> torch.memory_format:
+    return torch.channels_last if batch.ndim == 4 else torch.contiguous_format
 
 
 def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
@@ -284,6 +319,8 @@ class Checkpoint:
         content = {
             "run": self.run,
             "network": state.network.state_dict(),
+            "average": state.average.state_dict(),
+            "taken": state.taken,
             "optimizer": state.optimizer.state_dict(),
             "generator": state.generator.get_state(),
             "records": [asdict(record) for record in state.records],
@@ -308,6 +345,8 @@ class Checkpoint:
         if run != self.run:
             raise InputError(f"{self.path} is a checkpoint of another run: name another folder, or remove it")
         state.network.load_state_dict(content["network"])
+        state.average.load_state_dict(content["average"])
+        state.taken = content["taken"]
         state.optimizer.load_state_dict(content["optimizer"])
         state.generator.set_state(content["generator"])
         state.records = [Record(**each) for each in content["records"]]

@@ -128,14 +128,14 @@ def _tensor(features: Any, ids: bool) -> Tensor:
 
 
 def crop(images: Tensor, generator: torch.Generator, padding: int | None = None) -> Tensor:
-    """Move each image by up to `padding` pixels (an eighth of a side) in each direction, and fill the gap with zeros.
+    """Move each image by up to `padding` pixels (an eighth of a side) each way, and repeat its edge in the gap.
 
     Args:
         images: shape (n, c, h, w).
     """
     count, _, height, width = images.shape
     reach = height // 8 if padding is None else padding
-    padded = functional.pad(images, (reach,) * 4)
+    padded = functional.pad(images, (reach,) * 4, mode="replicate")
     tops, lefts = (_integers(count, 2 * reach + 1, generator, images.device) for _ in range(2))
     rows = tops[:, None] + torch.arange(height, device=images.device)
     columns = lefts[:, None] + torch.arange(width, device=images.device)
@@ -163,13 +163,13 @@ def cutout(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def warp(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Rotate each image by up to 15 degrees, and scale and shear it by up to 15 percent."""
+    """Rotate each image by up to 15 degrees, scale and shear it by up to 15 percent, and repeat its edge in gaps."""
     angle, size, shear, stretch = (_uniform(len(images), generator, images.device) for _ in range(4))
     angle, scales = 0.26 * angle, (1 + 0.15 * size, (1 + 0.15 * size) * (1 + 0.1 * stretch))
     first = torch.stack([angle.cos() * scales[0], -angle.sin() * scales[1] + 0.15 * shear, torch.zeros_like(angle)], 1)
     second = torch.stack([angle.sin() * scales[0], angle.cos() * scales[1], torch.zeros_like(angle)], 1)
     grid = functional.affine_grid(torch.stack([first, second], dim=1), list(images.shape), align_corners=False)
-    return functional.grid_sample(images, grid, align_corners=False)
+    return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
 def zoom(images: Tensor, generator: torch.Generator) -> Tensor:

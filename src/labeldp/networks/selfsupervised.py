@@ -154,8 +154,8 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             for record in train_views(state, inputs, self.recipe):
                 checkpoint.save(state)
                 if self.watch is not None:
-                    self.watch(self.method, record, self.recipe.epochs)
-        self.network_, self.scale_, self.shape_ = module.network.eval(), inputs.scale, inputs.shape
+                    self.watch(self.method, record, self.recipe.passes(len(inputs)))
+        self.network_, self.scale_, self.shape_ = state.average.network.eval(), inputs.scale, inputs.shape
         self.records_ = tuple(state.records)
         return self
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -24,12 +25,15 @@ class Recipe:
 
     Args:
         epochs: passes over the records.
+        least_steps: as many passes more as it takes to come to so many steps: few records need more passes.
         batch: records in a step.
         peak: the highest learning rate.
         warmup: share of the steps in which the rate rises from 0.
         decay: "linear" to 0, "cosine" to 0, or "steps": divided by ten after 30, 60 and 90 percent of the steps.
         momentum: the momentum of Nesterov's method.
         weight_decay: the L2 penalty.
+        average: the trained network has a running mean of the weights of all steps, in which the past counts so much at
+            each step, such as 0.998; 0 takes the last weights.
         mixup: alpha of the Beta distribution of mixup; 0 for none.
         augment: random changes of each image: "crop", "flip", "cutout", "warp", "zoom", "light".
         consistency: weight of a loss that needs no label: predictions for a strongly changed image should agree with
@@ -38,23 +42,27 @@ class Recipe:
     """
 
     epochs: int = 6
+    least_steps: int = 0
     batch: int = 256
     peak: float = 0.1
     warmup: float = 0.15
     decay: Literal["linear", "cosine", "steps"] = "linear"
     momentum: float = 0.9
     weight_decay: float = 1e-4
+    average: float = 0.0
     mixup: float = 0.0
     augment: tuple[str, ...] = ("crop",)
     consistency: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole = (self.epochs, self.batch, self.seed)
+        whole = (self.epochs, self.least_steps, self.batch, self.seed)
         if any(isinstance(each, bool) or not isinstance(each, int) for each in whole):
-            raise InputError("epochs, batch and seed must be integers")
-        if self.epochs < 1 or self.batch < 2 or self.seed < 0:
-            raise InputError("epochs must be at least 1, batch at least 2, and seed not negative")
+            raise InputError("epochs, least_steps, batch and seed must be integers")
+        if self.epochs < 1 or self.least_steps < 0 or self.batch < 2 or self.seed < 0:
+            raise InputError("epochs must be at least 1, batch at least 2, least_steps and seed not negative")
+        if not 0 <= self.average < 1:
+            raise InputError("average must be in [0, 1)")
         if not self.peak > 0 or not 0 <= self.warmup < 1 or self.mixup < 0 or self.consistency < 0:
             raise InputError("peak must be positive, warmup in [0, 1), mixup and consistency not negative")
         if self.decay not in ("linear", "cosine", "steps"):
@@ -67,6 +75,10 @@ class Recipe:
             raise InputError("augment and consistency are for images: take Recipe(augment=()) for tables and ids")
         if self.mixup and inputs.are_ids:
             raise InputError("mixup is for images and numbers: ids cannot be mixed")
+
+    def passes(self, count: int) -> int:
+        """Return the passes over so many records."""
+        return max(self.epochs, math.ceil(self.least_steps / math.ceil(count / self.batch)))
 
     def rate(self, done: float) -> float:
         """Return the learning rate after a share of all steps."""
@@ -97,11 +109,19 @@ class Record:
 
 @dataclass
 class State:
-    """The state of a training between epochs, which a checkpoint holds."""
+    """The state of a training between epochs, which a checkpoint holds.
+
+    Args:
+        network: with the newest weights.
+        average: with their running mean, or the same network where there is none.
+    """
 
     network: Any
+    average: Any
     optimizer: Any
     generator: torch.Generator
+    decay: float = 0.0
+    taken: int = 0
     epoch: int = 0
     records: list[Record] = field(default_factory=list)
 
@@ -115,13 +135,26 @@ class State:
             nesterov=recipe.momentum > 0,
             weight_decay=recipe.weight_decay,
         )
-        return cls(network, optimizer, torch.Generator().manual_seed(recipe.seed))
+        average = deepcopy(network) if recipe.average else network
+        return cls(network, average, optimizer, torch.Generator().manual_seed(recipe.seed), recipe.average)
 
     def descend(self, loss: Tensor) -> None:
         """Take one step down the gradient of a loss."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
+        self.taken += 1
+        if self.average is self.network:
+            return
+        decay = min(self.decay, (1 + self.taken) / (10 + self.taken))  # the first weights are forgotten sooner
+        with torch.no_grad():
+            for mean, newest in zip(
+                self.average.state_dict().values(), self.network.state_dict().values(), strict=True
+            ):
+                if mean.is_floating_point():
+                    mean.lerp_(newest, 1 - decay)
+                else:
+                    mean.copy_(newest)
 
 
 @dataclass(frozen=True)
@@ -187,14 +220,14 @@ def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor,
         step: takes the records of a batch and the share of the training that is done; returns their loss and the share
             of confident predictions.
     """
-    steps = math.ceil(count / recipe.batch)
+    steps, passes = math.ceil(count / recipe.batch), recipe.passes(count)
     device = next(state.network.parameters()).device
-    while state.epoch < recipe.epochs:
+    while state.epoch < passes:
         state.network.train()
         order = torch.randperm(count, generator=state.generator)
         total = torch.zeros(2, device=device)
         for number in range(steps):
-            done = (state.epoch + number / steps) / recipe.epochs
+            done = (state.epoch + number / steps) / passes
             for group in state.optimizer.param_groups:
                 group["lr"] = recipe.rate(done)
             records = order[number * recipe.batch : (number + 1) * recipe.batch]
@@ -300,7 +333,7 @@ _CIFAR10 = Recipe(epochs=200, batch=512, peak=0.4, decay="steps", mixup=8.0, aug
 
 _CIFAR100 = Recipe(epochs=200, batch=256, peak=0.2, decay="steps", mixup=8.0, augment=("crop", "flip", "cutout"))
 
-_QUICK = Recipe(epochs=6, batch=256, peak=0.1, augment=("crop",))
+_QUICK = Recipe(epochs=6, least_steps=1400, batch=256, peak=0.1, augment=("crop",))
 
 PRESETS: dict[str, tuple[Recipe, ...]] = {
     "mnist": (_MNIST, replace(_MNIST, mixup=2.0)),

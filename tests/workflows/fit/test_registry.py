@@ -70,7 +70,7 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
             "goes with --trust local; .* take --model linear, or --method best",
         ),
         ({"model": "cnn", "delta": 1e-6}, True, "--delta goes with --trust central"),
-        ({"method": "best"}, True, "--method best goes with --trust central"),
+        ({"method": "best", "delta": 1e-6}, True, "--delta goes with --trust central"),
         ({"method": "best", "trust": "central"}, False, "--method best is for images"),
         ({"method": "best", "trust": "central", "model": "linear"}, True, "--method best takes --model cnn"),
         ({"method": "best", "trust": "central", "stages": 2}, True, "do not go with --method best"),

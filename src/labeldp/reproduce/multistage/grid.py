@@ -40,8 +40,9 @@ METHODS = {
     "lp-2st": Method(),
     "linear": Method(delta=True, network=False, preset=False),
     "best": Method(delta=True, preset=False),
+    "best-local": Method(preset=False),
 }
-"""Randomized response in one stage and in two, the linear model of noisy sums, and all of it put together."""
+"""Randomized response in one stage and in two, the linear model of noisy sums, and networks on top of linear models."""
 
 CLUSTERS = Method(network=False, preset=False)
 """Noisy majorities of clusters, behind their figure alone."""
@@ -261,6 +262,19 @@ class Task:
     def share_right(self, probabilities: NDArray[np.float64]) -> float:
         """Return the accuracy of class probabilities of the test records, shape (n, K)."""
         return float(np.mean(probabilities.argmax(axis=1) == self.domain.encode(self.test.labels)))
+
+    @cached_property
+    def _mapping(self) -> tuple[Any, list[NDArray[np.float32]]]:
+        mapping = default_representation(self.train.features).fit(self.train.features)
+        return mapping, [mapping.transform(part.features) for part in (self.train, self.test)]
+
+    def map_images(self, images: NDArray[Any]) -> NDArray[np.float32]:
+        """Return what linear models see of images; for all of training or test it is computed once for all noises."""
+        mapping, tables = self._mapping
+        for part, table in zip((self.train, self.test), tables, strict=True):
+            if np.array_equal(images, part.features):
+                return table
+        return np.asarray(mapping.transform(images))
 
     @cached_property
     def mapped(self) -> "MappedImages":

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from labeldp.tables import atomic_write
 from labeldp.workflows import networks
 
 CURVE = "curve.jsonl"
+BEST: dict[str, Literal["central", "local"]] = {"best": "central", "best-local": "local"}
+"""The methods that are `fit_best`, and whom they trust."""
 Watch = Callable[[str, Any, int], None]
 """Called after each epoch: step, what was recorded, epochs of the step."""
 
@@ -264,20 +266,13 @@ def recipes(run: Run) -> tuple[Any, ...]:
 
 def constants(run: Run) -> Json:
     """Return what the code of a method fixes, and no option says, as plain JSON values."""
-    if run.method not in ("linear", "best"):
+    if run.method not in ("linear", *BEST):
         return {}
     found: Json = dict(CHOSEN)
     if run.method == "linear":
         found |= {"representation": "ImageMap", "link": "softmax"}
-    if run.method == "best":
-        best = networks().best
-        found |= {
-            "HEAD_FIRST": best.HEAD_FIRST,
-            "LEAST_RESPONSE": best.LEAST_RESPONSE,
-            "DISTILLED": best.DISTILLED,
-            "STUDENT": best.STUDENT,
-            "ROUNDS": best.ROUNDS,
-        }
+    if run.method in BEST:
+        found |= networks().best.CHOSEN
     return dict(json.loads(json.dumps(found, default=asdict)))
 
 
@@ -293,22 +288,24 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
     """
     if run.method == "clusters":
         return _clusters(run, task, curator)
+    from sklearn.preprocessing import FunctionTransformer
+
     steps: list[Json] = []
     if run.method == "linear":
-        from sklearn.preprocessing import FunctionTransformer
-
         rows = task.mapped
         plain, rng = FunctionTransformer(), run.rng()
         release = fit_linear(rows.train, curator, epsilon=run.epsilon, delta=run.delta, rng=rng, representation=plain)
         return Outcome(task.metric, task.share_right(release.value.predict_proba(rows.test)), release.certificate)
-    if run.method == "best":
+    if run.method in BEST:
         release = networks().fit_best(
             task.train.features,
             curator,
             epsilon=run.epsilon,
             delta=run.delta,
             rng=run.rng(),
+            trust=BEST[run.method],
             network=run.network,
+            representation=FunctionTransformer(lambda images: task.map_images(images)),  # a method would be copied
             checkpoints=checkpoints,
             watch=watch,
             told=lambda step, found: steps.append({"step": step, "value": task.measure(found.value)}),

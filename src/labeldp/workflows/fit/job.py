@@ -76,6 +76,7 @@ class FitJob:
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
         command = recipe.settings.command(data, ledger, out, test)
         job = cls(recipe, path.name, command, rows, public, account, init)._as_charged()
+        job.recipe.refuse_earlier(job.charged())
         recipe.check(rows, job.context)
         if rows.index and not job.charged():
             # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.

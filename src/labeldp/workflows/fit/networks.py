@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from labeldp.curator import DatasetLedger
-from labeldp.learners import Model
-from labeldp.mechanisms import RandomizedResponse
-from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
+from labeldp.learners import Model, first_response
+from labeldp.mechanisms import Classes, RandomizedResponse
+from labeldp.privacy import Charge, CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
-from labeldp.workflows.fit.data import ImageRows, Rows
+from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
     EVALUATED,
     MIN_RECORDS,
@@ -22,6 +22,7 @@ from labeldp.workflows.fit.recipe import (
     StageRecipe,
     Step,
     TrainingContext,
+    refuse_delta,
 )
 from labeldp.workflows.fit.registry import NETWORKS, RECIPES
 
@@ -51,7 +52,7 @@ class NetworkLabels(StageRecipe):
         room, settings = networks(), self.settings
         recipes = room.PRESETS[PRESETS.get(settings.model, "quick")]
         if settings.epochs is not None:
-            recipes = tuple(replace(recipe, epochs=settings.epochs) for recipe in recipes)
+            recipes = tuple(replace(recipe, epochs=settings.epochs, least_steps=0) for recipe in recipes)
         return room.NetworkClassifier(
             settings.model,
             recipe=recipes,
@@ -73,16 +74,15 @@ class NetworkLabels(StageRecipe):
 @final
 @dataclass(frozen=True)
 class Best(Recipe):
-    """A linear head of noisy sums, a network that learns from it, and noisy labels on what is left of epsilon."""
+    """One release of noisy sums or of noisy labels: a linear head learns from it, and networks from the head."""
 
-    secret: ClassVar[tuple[str, ...]] = ("The sums as they were before noise was added.", WHICH_ARE_TRUE)
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         settings = self.settings
-        if settings.trust != "central":
-            raise InputError("--method best goes with --trust central: somebody must see the labels")
+        if settings.trust == "local":
+            refuse_delta(settings)
         if settings.model not in ("auto", *NETWORKS):
             raise InputError(f"--method best takes --model {', '.join(NETWORKS)}: the network beside the linear head")
         if settings.stages != 1 or settings.prior != "none" or settings.epochs or settings.init:
@@ -91,57 +91,80 @@ class Best(Recipe):
             )
 
     @property
+    def secret(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What the releases do not tell: of sums, or of labels."""
+        return (WHICH_ARE_TRUE,) if self._labels else ("The sums as they were before noise was added.", WHICH_ARE_TRUE)
+
+    @property
     def network(self) -> str:
         """Return the network that is asked for."""
         return "cnn" if self.settings.model == "auto" else self.settings.model
 
+    @property
+    def _release(self) -> tuple[Any, ...]:
+        """Return what the release of `fit_best` depends on."""
+        settings = self.settings
+        return settings.domain, settings.epsilon, settings.delta, settings.trust
+
+    @property
+    def _labels(self) -> bool:
+        """Return whether labels are randomized one by one."""
+        return bool(networks().takes_labels(*self._release))
+
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse images that the linear head has no features for, and too few; `fit_best` tries the network itself."""
         networks()
-        self.representation(rows)
+        rows.representation()
         _require_images("--method best", rows, 2)
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Return two rounds of sums, noisy labels of most records if epsilon is large enough, and an evaluation."""
-        settings = self.settings
-        losses = networks().steps(settings.domain, settings.epsilon, settings.delta)
-        found = [Step(name, loss, 0) for name, loss in losses.items()]
-        response = RandomizedResponse(domain=settings.domain, epsilon=settings.epsilon)
+        """Return the sums or noisy labels of most records, and an evaluation."""
+        found = [Step(name, loss, 0) for name, loss in networks().steps(*self._release).items()]
+        response = RandomizedResponse(domain=self.settings.domain, epsilon=self.settings.epsilon)
         return (*found, Step("evaluation", response.privacy_loss(), 1))
+
+    def refuse_earlier(self, charged: Mapping[str, Charge]) -> None:
+        """Refuse a fit of version 0.1, which released two rounds of sums, and then labels."""
+        known = {step.name: step.loss for step in self.steps(MIN_RECORDS)}
+        if any(charge.loss != known.get(name) for name, charge in charged.items()):
+            raise InputError(
+                f"version 0.1 of labeldp released the labels of {self.settings.dataset!r} for --method best, in two "
+                "rounds of sums: this version does not learn from those, and charged nothing for others; keep the "
+                "model that was learned, or take labeldp 0.1 to finish it"
+            )
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""
-        trainings = len(self.steps(curator.records)) - 1
         with threadpool_limits(1, user_api="blas"):
             return networks().fit_best(
                 rows.features,
                 curator,
                 epsilon=self.settings.epsilon,
                 delta=self.settings.delta,
+                trust=self.settings.trust,
                 rng=rng,
                 network=self.network,
-                representation=self.representation(rows),
+                representation=rows.representation(),
                 evaluation=EVALUATED,
                 checkpoints=context.checkpoints,
-                watch=context.watch(trainings),
+                watch=context.watch(1 if self._labels else 2),
             )
 
-    def representation(self, rows: Rows) -> Any:
-        """Return the map of images of version 0.1: another one would be charged again."""
-        assert isinstance(rows, ImageRows)
-        return rows.representation(patches=True)
-
     def describe(self, model: Model) -> str:
-        """Return both halves."""
-        return f"the mean of a linear model of noisy sums and of {RECIPES[self.network].help} that learned from it"
+        """Return head and networks, and whether a network was left out."""
+        head = f"a linear model of noisy {'labels' if self._labels else 'sums'}"
+        kind, count = RECIPES[self.network].help, len(model.estimator.parts)
+        if not count:
+            return f"{head}; {kind} that learned from it never answered a class that it answers, and was left out"
+        return f"{head}, and {kind} that learned from it{' twice' if count > 1 else ''}"
 
     def describe_noise(self, records: int) -> str:
-        """Return the noise of the sums, and of the labels where they are released."""
-        settings = self.settings
-        _, rest = networks().shares(settings.epsilon, settings.delta, settings.domain.size)
+        """Return the noise of the sums or of the labels."""
+        domain, settings = self.settings.domain, self.settings
+        if self._labels and isinstance(domain, Classes):
+            return first_response(domain, settings.epsilon).describe_noise()
         kind = "Gaussian" if settings.delta else "Two-sided geometric"
-        labels = f", and each label was randomized at epsilon = {rest:g} among the classes left open" if rest else ""
-        return f"{kind} noise was added to every sum{labels}."
+        return f"{kind} noise was added to every sum."
 
 
 def _require_images(what: str, rows: Rows, parts: int) -> None:

@@ -169,6 +169,16 @@ class Recipe(ABC):
         """The name of the first mechanism, by which a fit is found in a ledger; "" without an earlier recipe."""
         return ""
 
+    def refuse_earlier(self, charged: Mapping[str, Charge]) -> None:  # noqa: B027
+        """Refuse a fit that an earlier version was charged for, where this one cannot use what was released.
+
+        Args:
+            charged: the charges of this very fit so far, by step.
+
+        Raises:
+            InputError: what to do instead.
+        """
+
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
         """Return the most that the steps that are not charged yet can come to.
 

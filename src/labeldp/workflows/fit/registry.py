@@ -161,9 +161,14 @@ RECIPES = {each.name: each for each in _CHOICES}
 METHODS = {
     "best": ModelChoice(
         "best",
-        "linear model, network and noisy labels together",
-        (RecipeSource("networks:Best", "central"),),
-        {"labeldp.networks.best": "Blend Joint Remembered", **_NETWORK_CLASSIFIER, **_LINEAR},
+        "a linear model, and networks that learn from it",
+        (RecipeSource("networks:Best", "central"), RecipeSource("networks:Best", "local")),
+        {
+            "labeldp.networks.best": "LayeredClassifier Layer",
+            "labeldp.networks.earlier": "Blend Joint Remembered",
+            **_NETWORK_CLASSIFIER,
+            **_LINEAR,
+        },
         ("images",),
     )
 }
