@@ -233,25 +233,28 @@ def main() -> None:
         worker(arguments.worker, arguments.source)
         return
     repeats, rows = arguments.repeats, ",".join(f"{each:g}" for each in arguments.rows)
-    parts = [
+    parts: list[str] = []
+
+    def say(*more: str) -> None:
+        parts.extend(more)
+        print(*more, sep="\n\n", end="\n\n", flush=True)
+
+    say(
         "# Scale",
         f"`python benchmarks/scale.py --rows {rows} --repeats {repeats}`: one thread, processor time, medians; numpy "
         f"{np.__version__}, pyarrow {pa.__version__}. Ratios were taken in one run; absolute figures depend on the "
         "machine.",
+    )
+    say("## Keyed noise in memory, integer ids in no order", "\n".join(ids(10**7, repeats)))
+    say("## A ledger in memory", "\n".join(in_memory(repeats)))
+    say("## A ledger file", "\n".join(in_file(repeats)))
+    say("## Composition of different losses", "\n".join(compositions()))
+    say(
         "## A sidecar of noisy labels, beside a copy of both columns",
         "\n".join(sidecars(arguments.rows, repeats, arguments.place)),
         "Ids are in no order. Each table is read three times: the ids, then ids and labels, then both again to draw.",
-        "## Keyed noise in memory, integer ids in no order",
-        "\n".join(ids(10**7, repeats)),
-        "## A ledger in memory",
-        "\n".join(in_memory(repeats)),
-        "## A ledger file",
-        "\n".join(in_file(repeats)),
-        "## Composition of different losses",
-        "\n".join(compositions()),
-    ]
+    )
     text = "\n\n".join(parts) + "\n"
-    print(text)
     if arguments.write:
         arguments.write.parent.mkdir(parents=True, exist_ok=True)
         arguments.write.write_text(text, encoding="utf-8")

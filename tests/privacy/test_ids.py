@@ -129,6 +129,12 @@ def test_digests_of_parts_add_up() -> None:
         whole.update(ids, *given_codes)
         one.update(ids[20:], *(each[20:] for each in given_codes))
         two.update(ids[:20], *(each[:20] for each in given_codes))
+        sent = kind(KEY)
+        sent.add_state(one.state)
+        sent.add_state(two.state)
+        assert sent.hexdigest() == whole.hexdigest()
+        with pytest.raises(InputError, match="state must be the state of a digest, 24 bytes"):
+            sent.add_state(b"")
         one.merge(two)
         assert one.hexdigest() == whole.hexdigest() and one.records == 50
         with pytest.raises(InputError, match="under the same key"):

@@ -383,6 +383,18 @@ class RecordDigest:
         self._sum += other._sum
         self._count += other._count
 
+    @property
+    def state(self) -> bytes:
+        """The sums so far, to be added to the digest of another process by `add_state`; as secret as the digest."""
+        return self._sum.astype("<u8").tobytes() + self._count.to_bytes(8, "little")
+
+    def add_state(self, state: bytes) -> None:
+        """Add the records of a digest under the same key, by its `state`."""
+        if not isinstance(state, bytes) or len(state) != 24:
+            raise InputError("must be the state of a digest, 24 bytes", argument="state")
+        self._sum += np.frombuffer(state[:16], dtype="<u8")
+        self._count += int.from_bytes(state[16:], "little")
+
     def hexdigest(self) -> str:
         """Return the digest so far: 128 bits and the number of records."""
         return f"{int(self._sum[0]):016x}{int(self._sum[1]):016x}-{self._count}"
