@@ -327,16 +327,16 @@ def test_of_many_records_some_say_how_many_neighbors_to_take(
     assert sum(each["records"] for each in found["numbers"]["residuals"]) == 800
 
 
-def test_many_classes_are_released_as_bits(labeldp: Callable[..., Ran], folder: Path) -> None:
-    """Where one answer among many would almost never be the truth, a bit for each class is less noisy."""
+def test_many_classes_are_released_as_groups(labeldp: Callable[..., Ran], folder: Path) -> None:
+    """Where one answer among many would almost never be the truth, a group of classes tells more."""
     table = homes(800, seed=1)
     table["price"] = (table["price"] // 5).clip(0, 19).astype(int)
     table.to_csv(folder / "homes.csv", index=False)
     words = [word for word in FIT if word not in ("--range", "0,100")]
     done = labeldp(*words, "--classes", "20", "--epsilon", "1", "--model", "cells")
     assert done.status == 0, done.err
-    assert "20 randomized bits for each record, by UnaryEncoding" in done.out
-    assert "Of each record a bit for each class was released" in report(folder)
+    assert "by PartitionResponse" in done.out, done.out
+    assert "Of each record one of 3 groups of classes was released" in report(folder)
     found = summary(folder)
     assert found["confusion"] is not None and len(found["confusion"]["shares"]) == 20
     assert found["accuracy"]["low"] <= found["accuracy"]["value"] <= found["accuracy"]["high"]
