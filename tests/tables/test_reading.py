@@ -115,7 +115,7 @@ def test_csv_written_is_csv_read(tmp_path: Path, rows: list[tuple[str | None, st
         ("t.csv.bz2", bz2.compress(TEXT.encode())[:-9], "is damaged or truncated"),
         ("t.parquet", TEXT, "is named as Parquet but is not"),
         ("t.parquet", b"PAR1" + b"x" * 99, "is a damaged or truncated Parquet file"),
-        ("t.csv", b"ARROW1\0\0" + b"x" * 99, "is not a table"),
+        ("t.csv", b"ARROW1\0\0" + b"x" * 99, "is a damaged or truncated Arrow file"),
     ],
 )
 def test_bad_files_are_refused_with_one_clear_error(
