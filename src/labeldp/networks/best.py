@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners import (
     Evidence,
+    LinearClassifier,
     LinearHead,
     Model,
     default_representation,
@@ -277,7 +278,11 @@ class _Fit:
         mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
         release = curator.release(mechanism, rng=self.rng, step="labels")
         evidence = Evidence.of(release)
-        return release.map(lambda _: label_head(table, evidence, representation=plain)), evidence
+        calibrated = label_head(table, evidence, representation=plain)
+        linear = calibrated.classifier
+        # Not calibrated: a network learns more from probabilities that leave room for what the head does not see.
+        unsure = LinearClassifier(linear.representation, linear.coefficients, linear.offset)
+        return release.map(lambda _: replace(calibrated, classifier=unsure)), evidence
 
     def changes(self, mapping: Any, table: NDArray[np.float32], linear: Any) -> tuple[str, ...]:
         """Return the random changes of images that leave their class as it is, as far as the head can tell."""
