@@ -209,7 +209,8 @@ it within the spread of their noise; at epsilon = 0.1 a single noise moves Fashi
 on, a label for each record, for which nobody is trusted, is within two percent of sums of a trusted curator.
 
 A hundred classes and 10,000 images: at epsilon = 4 labels tell nearly what sums do, at epsilon = 2 the head of labels
-stays at chance, where sums do not. Why is open; the labels still tell 0.6 bits each.
+stays near chance, where sums do not. All labels together tell 6,800 bits there, of a hundred classes, against 24,000 at
+epsilon = 4; from another start the fit ends at the same coefficients, which the prior keeps small.
 """
 
 
