@@ -56,8 +56,11 @@ STUDENT = Recipe(epochs=5, least_steps=1175, peak=0.1, average=0.998)
 
 TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
 
-SUMS_RIDGE = 10.0
-"""Factor on the precision of the head's prior where sums correct the mean with a network."""
+LABELS_RIDGE, LABELS_DECAY = 0.2, 0.8
+"""The head of randomized labels that a network learns from: less shrunk than the one that is best by itself."""
+
+LABELS_CORRECTION, SUMS_CORRECTION = 25.0, 10.0
+"""Factors on the precision of the head's prior where labels, or sums, correct the mean with a network."""
 
 WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """The weights of a network that are tried."""
@@ -76,7 +79,10 @@ CHOSEN = {
     "DISTILLED": DISTILLED,
     "STUDENT": STUDENT,
     "TAUGHT": TAUGHT,
-    "SUMS_RIDGE": SUMS_RIDGE,
+    "LABELS_RIDGE": LABELS_RIDGE,
+    "LABELS_DECAY": LABELS_DECAY,
+    "LABELS_CORRECTION": LABELS_CORRECTION,
+    "SUMS_CORRECTION": SUMS_CORRECTION,
     "WEIGHTS": WEIGHTS,
     "MIRRORED": MIRRORED,
 }
@@ -259,7 +265,7 @@ class _Fit:
             told(name, Layer(network, 1.0))
             told(f"{name}, mean", *layers, layer)
             if discrepancy(own[rows]) > 1:
-                ridge = None if self.labels else SUMS_RIDGE
+                ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
                 term = head.value.corrected(None, mean[rows], ridge=ridge).term
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
                 told(f"{name}, corrected", *layers, layer)
@@ -278,7 +284,7 @@ class _Fit:
         mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
         release = curator.release(mechanism, rng=self.rng, step="labels")
         evidence = Evidence.of(release)
-        calibrated = label_head(table, evidence, representation=plain)
+        calibrated = label_head(table, evidence, representation=plain, ridge=LABELS_RIDGE, decay=LABELS_DECAY)
         linear = calibrated.classifier
         # Not calibrated: a network learns more from probabilities that leave room for what the head does not see.
         unsure = LinearClassifier(linear.representation, linear.coefficients, linear.offset)
