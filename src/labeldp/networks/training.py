@@ -77,7 +77,7 @@ class Recipe:
             raise InputError("mixup is for images and numbers: ids cannot be mixed")
 
     def passes(self, count: int) -> int:
-        """Return the passes over so many records."""
+        """Return how often the training goes over `count` records."""
         return max(self.epochs, math.ceil(self.least_steps / math.ceil(count / self.batch)))
 
     def rate(self, done: float) -> float:
