@@ -27,7 +27,7 @@ from pyarrow import csv, parquet
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.curator.ledger_file import LedgerTransaction
+from labeldp.curator.ledger_transaction import LedgerTransaction
 from labeldp.privacy import Ledger, PrivacyLoss, Request
 from labeldp.privacy.bag_loss import HiddenWeights
 from labeldp.workflows import release_file

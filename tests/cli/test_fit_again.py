@@ -121,7 +121,7 @@ def test_labels_that_changed_are_refused_although_a_model_stands(labeldp: Callab
 KILLED = """
 import os, signal, sys
 from labeldp import cli
-from labeldp.curator import ledger_file, observers
+from labeldp.curator import ledger_transaction, observers
 from labeldp.workflows.fit import run
 
 def dying(function, when):
@@ -133,7 +133,7 @@ def dying(function, when):
 
 moment = sys.argv.pop(1)
 if moment == "the ledger appeared":
-    ledger_file.LedgerTransaction.write = dying(ledger_file.LedgerTransaction.write, "before")
+    ledger_transaction.LedgerTransaction.write = dying(ledger_transaction.LedgerTransaction.write, "before")
 elif moment == "between stages":
     observers.WatchedCurator.release = dying(observers.WatchedCurator.release, "after")
 else:

@@ -1,8 +1,9 @@
 """The curator, which holds the private labels, and the durable ledger that it charges."""
 
 from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids
+from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
 from labeldp.curator.declared import LOSSES, times
-from labeldp.curator.ledger_file import Change, Comparisons, DatasetLedger, Entry, LedgerFile
+from labeldp.curator.ledger_file import LedgerFile
 from labeldp.curator.observers import ObservedCurator, Seen, WatchedCurator
 
 __all__ = [

@@ -1,0 +1,120 @@
+"""Releases of a ledger file in an open transaction: compared with earlier ones, found again, or written."""
+
+import json
+from dataclasses import dataclass, field, replace
+from sqlite3 import Connection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.curator.datasets import Dataset, charge_from, now, text_of
+from labeldp.curator.declared import disclosures
+from labeldp.curator.ledger_store import pack, unpack
+from labeldp.curator.ledger_totals import add_charge, digests_of
+from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
+
+
+@dataclass(frozen=True)
+class LedgerTransaction:
+    """Access to the releases of one revision of a dataset, in an open transaction."""
+
+    connection: Connection = field(repr=False)
+    dataset: Dataset
+    revision: str
+
+    def has_same_labels(self, request: Request) -> bool:
+        """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
+        known = self._traces()
+        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.traces)
+
+    def keep_traces(self, request: Request) -> None:
+        """Store the traces of a request, with which later ones are compared."""
+        known = self._traces()
+        new = [(self.dataset.id, self.revision, *trace) for trace in request.traces if trace[:2] not in known]
+        self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
+
+    def count_difference(self) -> None:
+        """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
+        self.connection.execute(
+            "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
+            (self.dataset.id, self.revision),
+        )
+
+    def _traces(self) -> dict[tuple[str, str], str]:
+        rows = self.connection.execute(
+            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?",
+            (self.dataset.id, self.revision),
+        )
+        return {(ids, labels): digest for ids, labels, digest in rows}
+
+    def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
+        """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
+        query = "SELECT value, certificate, arrays FROM release "
+        query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
+        place = (self.dataset.id, self.revision)
+        row = self.connection.execute(query + "identity = ?", (*place, text_of(request.identity()))).fetchone()
+        if row is None and request.step is not None:
+            stage = (*place, text_of(request.identity(with_arrays=False)))
+            row = self.connection.execute(query + "stage = ? AND arrays IS NOT NULL ORDER BY id", stage).fetchone()
+            mechanism = mechanism if row is None else mechanism.restored(by_row(unpack(row[2]), request))
+        if row is None:
+            return None
+        value = unpack(row[0])
+        certificate = Certificate.from_json(json.loads(row[1]))
+        return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
+
+    def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
+        """Return charge and certificate of the same request with keyed noise, which gives the same bits, or None."""
+        if request.randomness is not RandomnessKind.KEYED:
+            return None
+        row = self.connection.execute(
+            "SELECT charge, certificate FROM release WHERE dataset = ? AND revision = ? AND identity = ?",
+            (self.dataset.id, self.revision, text_of(request.identity())),
+        ).fetchone()
+        return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
+
+    def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
+        """Store a release and return its certificate; a stream has no value."""
+        request = replace(request, conditions=(*request.conditions, *disclosures(self.connection, self.dataset.id)))
+        certificate = request.certificate(charge, mechanism, self.dataset.name)
+        arrays = None if value is None else mechanism.arrays()
+        if value is not None and per_record(mechanism):
+            value = by_id(value, request)
+        row = {
+            "dataset": self.dataset.id,
+            "revision": self.revision,
+            "form": "stream" if value is None else "held",
+            "identity": text_of(request.identity()),
+            "stage": None if request.step is None else text_of(request.identity(with_arrays=False)),
+            "step": request.step,
+            "charge": text_of(charge.to_json()),
+            "certificate": text_of(certificate.to_json()),
+            "value": None if value is None else pack(value),
+            "arrays": None if arrays is None else pack(by_id(arrays, request)),
+            "created": now(),
+        }
+        row["cost"], row["made"] = digests_of(charge)
+        places = ", ".join(f":{column}" for column in row)
+        self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
+        add_charge(self.connection, self.dataset.id, charge)
+        return certificate
+
+
+def per_record(mechanism: Any) -> bool:
+    """Return whether the value of a mechanism has one row for each record."""
+    return bool(mechanism.trust is Trust.LOCAL)
+
+
+def by_id(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Return the rows of the records in the order of their ids, in which they are stored."""
+    return array if request.order is None else array[request.order]
+
+
+def by_row(array: NDArray[Any], request: Request) -> NDArray[Any]:
+    """Return stored rows in the order of the request's records: the inverse of `by_id`."""
+    if request.order is None:
+        return array
+    rows = np.empty_like(array)
+    rows[request.order] = array
+    return rows
