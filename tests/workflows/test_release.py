@@ -18,8 +18,8 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import PartitionResponse
+from labeldp.tables import released_values
 from labeldp.workflows import release_file, verify_file
-from labeldp.workflows.release import OUTPUTS, as_labels
 from workflows.files import DOMAIN, column, listing, release, spent
 
 SCRIPTS = Path(__file__).parent
@@ -502,14 +502,14 @@ def test_labels_that_changed_never_meet_the_noise_of_others(
     differs tells that its label changed, with certainty. Now no row is drawn in the block that differs or later.
     """
     drawn: list[str] = []
-    published = as_labels
+    published = released_values
 
     def spied(mechanism: Any, noisy: Any) -> Any:
         values = published(mechanism, noisy)
         drawn.extend(values.to_pylist())
         return values
 
-    monkeypatch.setitem(OUTPUTS, "labels", ("", spied))
+    monkeypatch.setattr("labeldp.workflows.release.released_values", spied)
     source = pd.read_csv(people / "people.csv", dtype=str)
 
     swapped = source["bought"].map({"no": "yes", "yes": "no"})

@@ -232,6 +232,8 @@ class FiniteMechanism(EpsilonMechanism):
     """A mechanism whose law is a few tables of integers over 2**64."""
 
     contract = "tables"
+    column_ending: ClassVar[str] = ""
+    """What the name of a column of its answers has after that of the labels."""
 
     @abstractmethod
     def tables(self) -> list[Table]:
@@ -292,6 +294,8 @@ class FiniteMechanism(EpsilonMechanism):
 
 class SetMechanism(FiniteMechanism):
     """A mechanism that answers each record with a set of classes, packed eight to a byte as `numpy.packbits` does."""
+
+    column_ending = "_bits"
 
     def named(self, noisy: Any) -> Flags:
         """Return which classes each answer names, shape (n, K).

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -77,6 +77,7 @@ class PartitionResponse(SetMechanism):
         array([4, 3, 3, 3])
     """
 
+    column_ending: ClassVar[str] = "_group"
     groups: int | str = "best"
     seed: bytes | str | None = None
     law: ResponseLaw = field(init=False, repr=False, compare=False)

@@ -15,6 +15,7 @@ from labeldp.tables.folders import (
     release_folder,
 )
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
+from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
 from labeldp.tables.ratings import RatingData, load_movielens
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_table
 from labeldp.tables.values import DistinctIds, as_text, distinct_labels, label_numbers, plain, record_ids
@@ -49,8 +50,11 @@ __all__ = [
     "as_text",
     "atomic_directory",
     "atomic_write",
+    "check_kind",
+    "codes_of",
     "column_digest",
     "distinct_labels",
+    "domain_in_file",
     "has_folder_certificate",
     "has_suffix",
     "is_arrow",
@@ -71,6 +75,8 @@ __all__ = [
     "record_ids",
     "release_folder",
     "release_writer",
+    "released_column",
+    "released_values",
     "table_writer",
 ]
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, SetMechanism
+from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import (
     Budget,
     Certificate,
@@ -35,6 +34,9 @@ from labeldp.tables import (
     Parts,
     ReleaseWriter,
     as_text,
+    check_kind,
+    codes_of,
+    domain_in_file,
     has_suffix,
     is_arrow,
     is_as_certified,
@@ -48,37 +50,13 @@ from labeldp.tables import (
     record_ids,
     release_folder,
     release_writer,
+    released_column,
+    released_values,
 )
-from labeldp.workflows.labels import check_kind, codes_of, domain_in_file
 from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 
 Progress = Callable[[str, float], None]
 """Called after each block with what was done, in words, and the share of the whole work in [0, 1]."""
-
-
-def as_labels(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
-    """Return noisy codes as labels of the domain."""
-    if not isinstance(mechanism.domain, Classes):
-        return pa.array(mechanism.domain.decode(noisy))
-    names = mechanism.domain.names
-    whole = all(isinstance(name, int) for name in names)
-    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
-
-
-def as_bits(mechanism: SetMechanism, noisy: NDArray[Any]) -> pa.Array:
-    """Return sets of classes as texts of one '0' or '1' for each class, in the order of the domain."""
-    bits = mechanism.named(noisy).view(np.uint8) + np.uint8(ord("0"))
-    rows, classes = bits.shape
-    edges = np.arange(rows + 1, dtype=np.int64) * classes
-    return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
-
-
-OUTPUTS: dict[str, tuple[str, Callable[[Any, NDArray[Any]], pa.Array]]] = {
-    "labels": ("", as_labels),
-    "bits": ("_bits", as_bits),
-    "group": ("_group", as_bits),
-}
-"""What the noisy column's name ends in, and how its values are made, for each `output` of a mechanism."""
 
 
 def release_file(
@@ -143,7 +121,7 @@ def release_file(
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
-    stream = Stream.of(open_parts(data), label, id_column, chosen, row.output, in_place, block_rows, progress)
+    stream = Stream.of(open_parts(data), label, id_column, chosen, in_place, block_rows, progress)
     whole_cost = _whole_cost(chosen)
     account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
     target = Path(out)
@@ -190,7 +168,6 @@ class Stream:
     label: str
     id_column: str | None
     mechanism: FiniteMechanism
-    output: str
     in_place: bool
     block_rows: int
     progress: Progress | None
@@ -216,7 +193,7 @@ class Stream:
     @property
     def released(self) -> str:
         """The name of the noisy column."""
-        return self.label + OUTPUTS[self.output][0]
+        return released_column(self.mechanism, self.label)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -355,7 +332,7 @@ class Stream:
             if next(known, None) != found.labels:
                 raise changed
             noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
-            writer.write(OUTPUTS[self.output][1](self.mechanism, noisy), batch)
+            writer.write(released_values(self.mechanism, noisy), batch)
         if next(known, None) is not None:
             raise changed
 

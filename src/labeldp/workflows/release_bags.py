@@ -20,6 +20,8 @@ from labeldp.tables import (
     TableEncoder,
     TableFile,
     as_text,
+    check_kind,
+    domain_in_file,
     open_parts,
     open_table,
     plain,
@@ -27,7 +29,6 @@ from labeldp.tables import (
     release_writer,
 )
 from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
-from labeldp.workflows.labels import check_kind, domain_in_file
 from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
 from labeldp.workflows.verify import verify_file
 

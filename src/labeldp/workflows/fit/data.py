@@ -20,13 +20,14 @@ from labeldp.tables import (
     DistinctIds,
     TableEncoder,
     TableFile,
+    check_kind,
+    codes_of,
     label_numbers,
     open_images,
     open_table,
     record_ids,
 )
 from labeldp.workflows.fit.settings import FitSettings, Ids
-from labeldp.workflows.labels import check_kind, codes_of
 
 if TYPE_CHECKING:
     from labeldp.learners import ImageMap, PatchFilters, TableMap

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Budget, decimal, decimal_text, float_above
-from labeldp.workflows.labels import domain_in_file
+from labeldp.tables import domain_in_file
 from labeldp.workflows.parsing import domain_of, epsilon_of
 
 Ids = list[bytes] | NDArray[Any]

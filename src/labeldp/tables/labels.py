@@ -1,4 +1,4 @@
-"""Encode the label column of a file in its domain."""
+"""The label column of a table: encoded in its domain, and written again as a mechanism answered it."""
 
 from typing import Any
 
@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Domain, Interval
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, SetMechanism
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables import TableFile, distinct_labels, label_numbers
+from labeldp.tables.reading import TableFile
+from labeldp.tables.values import distinct_labels, label_numbers
 
 
 def domain_in_file(domain: Domain) -> Domain:
@@ -43,3 +44,30 @@ def codes_of(batch: pa.RecordBatch, label: str, domain: Domain) -> NDArray[Any]:
     except InputError as error:  # cells of a CSV file that are not of the domain's kind
         words = str(error)
     raise DomainError(words)
+
+
+def released_column(mechanism: FiniteMechanism, label: str) -> str:
+    """Return the name of the column that a mechanism makes of a label column."""
+    return label + mechanism.column_ending
+
+
+def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array:
+    """Return the answers of a mechanism as the column of a table.
+
+    Codes become labels of the domain; sets of classes become texts of one '0' or '1' for each class, in the order of
+    the domain.
+    """
+    if isinstance(mechanism, SetMechanism):
+        return _bits(mechanism, noisy)
+    if not isinstance(mechanism.domain, Classes):
+        return pa.array(mechanism.domain.decode(noisy))
+    names = mechanism.domain.names
+    whole = all(isinstance(name, int) for name in names)
+    return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))
+
+
+def _bits(mechanism: SetMechanism, noisy: NDArray[Any]) -> pa.Array:
+    bits = mechanism.named(noisy).view(np.uint8) + np.uint8(ord("0"))
+    rows, classes = bits.shape
+    edges = np.arange(rows + 1, dtype=np.int64) * classes
+    return pa.Array.from_buffers(pa.large_string(), rows, [None, pa.py_buffer(edges), pa.py_buffer(bits.tobytes())])
