@@ -3,6 +3,7 @@
 from labeldp.privacy.arrays import AnyFloats, Flags, Floats, Integers
 from labeldp.privacy.atoms import Curve
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
+from labeldp.privacy.buckets import Buckets
 from labeldp.privacy.certificate import (
     Certificate,
     Charge,
@@ -26,6 +27,7 @@ from labeldp.privacy.errors import (
     LabelDPError,
     LedgerError,
     NotInvertibleError,
+    explain_full_disk,
 )
 from labeldp.privacy.exact import (
     WORD,
@@ -108,6 +110,7 @@ __all__ = [
     "AnyFloats",
     "Argument",
     "Bound",
+    "Buckets",
     "Budget",
     "BudgetExceeded",
     "Certificate",
@@ -176,6 +179,7 @@ __all__ = [
     "exact_positive",
     "exact_share",
     "exp_bounds",
+    "explain_full_disk",
     "float_above",
     "float_below",
     "gather",

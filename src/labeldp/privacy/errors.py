@@ -1,7 +1,11 @@
 """One tree of errors. Messages name the argument and what would be right, and never a label."""
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @dataclass(frozen=True)
@@ -76,3 +80,15 @@ class BudgetExceeded(LabelDPError):
 
 class LedgerError(LabelDPError):
     """The ledger file cannot be used as asked."""
+
+
+@contextmanager
+def explain_full_disk(what: str) -> Iterator[None]:
+    """Turn the error of a full disk into a LabelDPError that says so."""
+    try:
+        yield
+        return
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+    raise LabelDPError(f"the disk is full, or its quota is: {what} was not written; make room and run again")

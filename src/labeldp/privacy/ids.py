@@ -289,9 +289,14 @@ def _marked(hashes: Words) -> Words:
 
 def refuse_repeats(ids: Ids) -> None:
     """Raise InputError if an id occurs twice; the message does not say which."""
-    ascending = ids.ndim == 1 and bool((ids[1:] > ids[:-1]).all())
-    if not ascending and _repeats(ids):
+    if has_repeats(ids):
         raise InputError("ids must be distinct: records with the same id would share their noise")
+
+
+def has_repeats(ids: Ids) -> bool:
+    """Return whether an id occurs twice."""
+    ascending = ids.ndim == 1 and bool((ids[1:] > ids[:-1]).all())
+    return not ascending and _repeats(ids)
 
 
 def _repeats(ids: Ids) -> bool:

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from labeldp.privacy import InputError, LabelDPError
-from labeldp.tables.reading import explain_full_disk
+from labeldp.privacy import InputError, LabelDPError, explain_full_disk
 
 
 @contextmanager

@@ -1,12 +1,10 @@
 """Read CSV, Parquet and Arrow files, and Arrow tables in memory, by blocks."""
 
-import errno
 import json
 import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
@@ -18,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from labeldp.privacy import InputError, LabelDPError
+from labeldp.privacy import InputError
 
 BLOCK_ROWS = 1 << 18
 """The number of rows of a table that are read at a time."""
@@ -519,7 +517,6 @@ def _sliced(batch: pa.RecordBatch, schema: pa.Schema, block_rows: int) -> Iterat
 
 Result = TypeVar("Result")
 Explain = Callable[[Exception], str]
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def without_values(action: Callable[[], Result], explain: Explain) -> Result:
@@ -537,15 +534,3 @@ def blocks_without_values(batches: Iterator[pa.RecordBatch], explain: Explain) -
     """Yield the blocks; turn failures to read one into errors as `without_values` does."""
     while (batch := without_values(lambda: next(batches, None), explain)) is not None:
         yield batch
-
-
-@contextmanager
-def explain_full_disk(what: str) -> Iterator[None]:
-    """Turn the error of a full disk into a LabelDPError that says so."""
-    try:
-        yield
-        return
-    except OSError as error:
-        if error.errno not in DISK_FULL:
-            raise
-    raise LabelDPError(f"the disk is full, or its quota is: {what} was not written; make room and run again")

@@ -1,18 +1,16 @@
 """Read cells of tables as texts, numbers and record ids."""
 
 import secrets
-import tempfile
-from collections.abc import Iterator
 from types import TracebackType
-from typing import IO, Any, final
+from typing import Any, final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError, RecordIds, Texts, refuse_repeats
-from labeldp.tables.reading import explain_full_disk, without_values
+from labeldp.privacy import Buckets, DomainError, InputError, RecordIds, Texts
+from labeldp.tables.reading import without_values
 
 
 def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_], NDArray[np.int32]]:
@@ -128,7 +126,6 @@ def _missing(column: str) -> str:
 
 
 RawIds = NDArray[np.int64] | NDArray[np.uint64] | Texts
-BUCKETS = 256
 HELD_IDS = 1 << 20
 
 
@@ -182,7 +179,7 @@ class DistinctIds:
 
     def __init__(self, held: int = HELD_IDS) -> None:
         self._key = secrets.token_bytes(32)
-        self._integers, self._texts = _Integers(held), _Buckets(held, 2)
+        self._integers, self._texts = _Integers(held), Buckets(held, 2)
 
     def __enter__(self) -> "DistinctIds":
         return self
@@ -217,8 +214,8 @@ class _Integers:
 
     def __init__(self, held: int) -> None:
         self._held = held
-        self._raw = _Buckets(held, 1, buckets=1)
-        self._spread: _Buckets | None = None
+        self._raw = Buckets(held, 1, buckets=1)
+        self._spread: Buckets | None = None
         self._last = -1
 
     def add(self, words: NDArray[np.uint64]) -> None:
@@ -228,7 +225,7 @@ class _Integers:
                 self._last = int(words[-1])
                 self._raw.add(words)
                 return
-            self._spread = _Buckets(self._held, 1)
+            self._spread = Buckets(self._held, 1)
         if self._spread is not None:
             self._spread.add(words)
 
@@ -243,76 +240,3 @@ class _Integers:
         self._raw.close()
         if self._spread is not None:
             self._spread.close()
-
-
-@final
-class _Buckets:
-    """Rows of one or two words, kept in memory or, if they are many, by a hash in a temporary file."""
-
-    def __init__(self, held: int, width: int, buckets: int = BUCKETS) -> None:
-        self._limit, self._width, self._buckets = held, width, buckets
-        self._odd = np.uint64(secrets.randbits(64) | 1)
-        self._waiting: list[NDArray[np.uint64]] = []
-        self._count = 0
-        self._spilled: list[NDArray[np.int64]] = []
-        self._file: IO[bytes] | None = None
-
-    def add(self, words: NDArray[np.uint64]) -> None:
-        """Add rows, shape (n,) or (n, 2)."""
-        self._waiting.append(words)
-        self._count += len(words)
-        if self._count > self._limit:
-            self._spill()
-
-    def runs(self) -> Iterator[NDArray[np.uint64]]:
-        """Yield what was added, a bucket of a run, or a block in memory, at a time."""
-        for bucket in range(self._buckets):
-            for run in self._spilled:
-                yield self._read(run, bucket)
-        yield from self._waiting
-
-    def repeated(self) -> bool:
-        """Return whether a row was added twice, one bucket at a time."""
-        if self._file is None:
-            return bool(self._waiting) and _repeats(np.concatenate(self._waiting))
-        if self._count:
-            self._spill()
-        parts = ([self._read(run, bucket) for run in self._spilled] for bucket in range(self._buckets))
-        return any(_repeats(np.concatenate(part)) for part in parts)
-
-    def close(self) -> None:
-        """Remove the temporary file."""
-        if self._file is not None:
-            self._file.close()
-
-    def _spill(self) -> None:
-        """Write the waiting rows as one run, ordered by bucket, and remember where each bucket starts in it."""
-        words = np.concatenate(self._waiting)
-        ends = np.array([len(words)])
-        if self._buckets > 1:
-            first = words if self._width == 1 else words[:, 0]
-            bucket = ((first * self._odd) >> np.uint64(56)).astype(np.uint8)
-            words = words[np.argsort(bucket, kind="stable")]
-            ends = np.cumsum(np.bincount(bucket, minlength=self._buckets))
-        with explain_full_disk("the temporary file of record ids"):
-            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)
-            start = self._file.seek(0, 2)
-            self._file.write(words.tobytes())
-            self._file.flush()
-        self._spilled.append(start + np.concatenate([[0], ends]) * words.itemsize * self._width)
-        self._waiting, self._count = [], 0
-
-    def _read(self, run: NDArray[np.int64], bucket: int) -> NDArray[np.uint64]:
-        assert self._file is not None
-        self._file.seek(int(run[bucket]))
-        words = np.frombuffer(self._file.read(int(run[bucket + 1] - run[bucket])), dtype=np.uint64)
-        return words if self._width == 1 else words.reshape(-1, self._width)
-
-
-def _repeats(words: NDArray[np.uint64]) -> bool:
-    """Return whether two rows, shape (n,) or (n, 2), are equal."""
-    try:
-        refuse_repeats(words)
-    except InputError:
-        return True
-    return False
