@@ -18,7 +18,7 @@ from pyarrow import parquet
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import PartitionResponse
-from labeldp.tables import released_values
+from labeldp.tables import Parts, released_values
 from labeldp.workflows import release_file, verify_file
 from workflows.files import DOMAIN, column, listing, release, spent
 
@@ -99,11 +99,19 @@ class Query:
         return self.table.set_column(1, "bought", pa.array(labels)).__arrow_c_stream__(requested_schema)
 
 
-def test_a_query_that_gives_other_rows_each_time_is_not_published(people: Path) -> None:
+def test_labels_are_looked_at_once_and_a_table_in_place_must_be_the_same_again(people: Path) -> None:
+    """What is published is what was charged, also of a query that gives other rows each time."""
     table = pa.table({"id": np.arange(50), "bought": np.where(np.arange(50) % 3, "no", "yes")})
+    query = Query(table)
     with pytest.raises(ldp.LabelDPError, match="changed while it was being released: nothing was published"):
-        release(people, data=Query(table), id_column="id")
+        release(people, data=query, id_column="id", in_place=True)
     assert not (people / "out.csv").exists()
+    shown = table.set_column(1, "bought", pa.array(np.roll(table.column("bought").to_numpy(), query.asked - 1)))
+    kept = release(people, data=shown, id_column="id")  # the look before the last is what was charged
+    other = Query(table)
+    other.asked = query.asked - 4  # the schema, the first rows, and the look
+    assert release(people, data=other, id_column="id", out=people / "same.csv") == kept and spent(people) == 1
+    assert (people / "same.csv").read_bytes() == (people / "out.csv").read_bytes()
 
 
 def test_noise_follows_the_id_not_the_row(people: Path) -> None:
@@ -421,7 +429,7 @@ def test_ids_that_change_after_they_were_checked_are_refused(people: Path) -> No
         table.loc[0, "id"] = table.loc[1, "id"]
         table.to_csv(people / "people.csv", index=False)
 
-    with pytest.raises(ldp.LabelDPError, match="changed while it was being checked"):
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being checked: nothing was charged"):
         release(people, id_column="id", note=swap)
     assert spent(people) == 0
     assert not (people / "out.csv").exists()
@@ -474,32 +482,41 @@ def test_times_in_an_unknown_zone_are_refused_before_the_charge(people: Path) ->
     assert not (people / "ledger.db").exists()
 
 
-def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(people: Path) -> None:
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("stage", ["checked", "released"])
+@pytest.mark.parametrize("rows", [100, 300, 600])
+@pytest.mark.parametrize("kind", ["other labels", "fewer rows", "more rows"])
+def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(
+    people: Path, kind: str, rows: int, stage: str, in_place: bool
+) -> None:
     source = (people / "people.csv").read_bytes()
+    table = pd.read_csv(people / "people.csv", dtype=str)
 
     def swap(done: str, share: float) -> None:
-        if done == "checked 600 rows":
-            table = pd.read_csv(people / "people.csv", dtype=str)
-            table["bought"] = table["bought"].map({"no": "yes", "yes": "no"})
-            table.to_csv(people / "people.csv", index=False)
+        if done == f"{stage} {rows} rows":
+            changed = table.assign(bought=table["bought"].map({"no": "yes", "yes": "no"}))
+            more = {"other labels": changed, "fewer rows": table[:500], "more rows": pd.concat([table, table[:1]])}
+            more[kind].to_csv(people / "people.csv", index=False)
 
-    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
-        release(people, progress=swap)
+    ends = {"checked": "checked: nothing was charged", "released": "released: nothing was published"}
+    with pytest.raises(ldp.LabelDPError, match=f"changed while it was being {ends[stage]}"):
+        release(people, progress=swap, in_place=in_place)
     assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
+    assert spent(people) == (stage == "released")
     (people / "people.csv").write_bytes(source)
     release(people)
     assert spent(people) == 1.0
 
 
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("ids", [None, "id"])
 def test_labels_that_changed_never_meet_the_noise_of_others(
-    people: Path, ids: str | None, monkeypatch: pytest.MonkeyPatch
+    people: Path, ids: str | None, in_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is killed between the two looks holds no noise that was keyed for other labels.
+    """A file that is changed after the charge, and looks as before: no noise is drawn for its new labels.
 
-    350 of 600 labels are swapped after the first look. What stood in the hidden file then was, row for row, another
-    answer to the same coins: of 600 rows 175 and more differ from the release that is made afterwards, and each that
-    differs tells that its label changed, with certainty. Now no row is drawn in the block that differs or later.
+    350 of 600 labels are swapped. Were they drawn, what stood in a file that was killed then would be, row for row,
+    another answer to the same coins: each that differs tells that its label changed, with certainty.
     """
     drawn: list[str] = []
     published = released_values
@@ -510,8 +527,8 @@ def test_labels_that_changed_never_meet_the_noise_of_others(
         return values
 
     monkeypatch.setattr("labeldp.workflows.release.released_values", spied)
+    monkeypatch.setattr(Parts, "same_files", lambda parts: True)
     source = pd.read_csv(people / "people.csv", dtype=str)
-
     swapped = source["bought"].map({"no": "yes", "yes": "no"})
     changed = source.assign(bought=source["bought"].where(source.index < 250, swapped))
 
@@ -519,26 +536,16 @@ def test_labels_that_changed_never_meet_the_noise_of_others(
         if done == "checked 600 rows":
             changed.to_csv(people / "people.csv", index=False)
 
-    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
+    if in_place:
+        with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
+            release(people, progress=swap, id_column=ids, in_place=True)
+    else:
         release(people, progress=swap, id_column=ids)
     before = list(drawn)
     source.to_csv(people / "people.csv", index=False)
-    release(people, id_column=ids)
-    assert len(before) == 200 and before == column(people / "out.csv")[:200]
+    release(people, id_column=ids, out=people / "two.csv")
+    assert len(before) == (200 if in_place else 600) and before == column(people / "two.csv")[: len(before)]
     assert spent(people) == 1.0
-
-
-@pytest.mark.parametrize("changed", [500, 601])
-def test_rows_that_come_or_go_meanwhile_are_noticed(people: Path, changed: int) -> None:
-    table = pd.read_csv(people / "people.csv", dtype=str)
-
-    def swap(done: str, share: float) -> None:
-        if done == "checked 600 rows":
-            pd.concat([table, table])[:changed].to_csv(people / "people.csv", index=False)
-
-    with pytest.raises(ldp.LabelDPError, match="changed while it was being released"):
-        release(people, progress=swap)
-    assert listing(people) == {"people.csv", "people.parquet", "new_people.csv", "ledger.db"}
 
 
 def linked_in(folder: Path, handle: int) -> bool:

@@ -205,9 +205,10 @@ class RecordIds:
     Guarantee: the block of a record depends on key and id alone, whatever the other records are.
     """
 
-    def __init__(self, blocks: Words, texts: Texts | None, places: NDArray[np.intp] | None) -> None:
+    def __init__(self, blocks: Words, texts: Texts | None = None, rows: NDArray[np.intp] | None = None) -> None:
+        """Set the blocks, the ids themselves where some are texts, and which of these the records have, or None."""
         self.blocks = blocks
-        self._texts, self._places = texts, places
+        self._texts, self._rows = texts, rows
 
     @classmethod
     def of(cls, ids: Any, key: bytes) -> "RecordIds":
@@ -232,28 +233,25 @@ class RecordIds:
             return cls.of(Texts.of(array.tolist()), key)
         blocks = np.zeros((len(array), 2), dtype="<u8")
         blocks[:, 0] = array.astype(np.int64, copy=False).view(np.uint64)
-        return cls(blocks, None, None)
+        return cls(blocks)
 
     @classmethod
     def _of_texts(cls, texts: Texts, integers: NDArray[np.int64], whole: NDArray[np.bool_], key: bytes) -> "RecordIds":
         rows = np.flatnonzero(~whole)
         if len(rows) == len(texts):
-            return cls(_marked(texts.hashes(key)), texts, np.arange(len(texts)))
+            return cls(_marked(texts.hashes(key)), texts)
         blocks = np.zeros((len(texts), 2), dtype="<u8")
         blocks[:, 0] = integers.view(np.uint64)
-        if not len(rows):
-            return cls(blocks, None, None)
-        hashed = texts.take(rows)
-        blocks[rows] = _marked(hashed.hashes(key))
-        places = np.full(len(texts), -1, dtype=np.intp)
-        places[rows] = np.arange(len(rows))
-        return cls(blocks, hashed, places)
+        if len(rows):
+            blocks[rows] = _marked(texts.take(rows).hashes(key))
+        return cls(blocks, texts)
 
     def __len__(self) -> int:
         return len(self.blocks)
 
     def __getitem__(self, rows: Any) -> "RecordIds":
-        return RecordIds(self.blocks[rows], self._texts, None if self._places is None else self._places[rows])
+        chosen = np.arange(len(self))[rows] if self._rows is None else self._rows[rows]
+        return RecordIds(self.blocks[rows], self._texts, chosen)
 
     @property
     def are_texts(self) -> NDArray[np.bool_]:
@@ -263,15 +261,15 @@ class RecordIds:
     @property
     def order(self) -> NDArray[np.intp]:
         """Row numbers in an order that depends on the ids alone, shape (n,)."""
-        if self._places is None:
+        if self._texts is None:
             return np.argsort(self.blocks[:, 0], kind="stable")
         return np.lexsort((self.blocks[:, 0], self.blocks[:, 1]))
 
     def texts(self) -> list[bytes]:
         """Return the ids that are texts, in order."""
-        if self._places is None or self._texts is None:
-            return []
-        return [self._texts[place] for place in self._places[self._places >= 0].tolist()]
+        rows = np.flatnonzero(self.are_texts)
+        chosen = rows if self._rows is None else self._rows[rows]
+        return [] if self._texts is None else [self._texts[row] for row in chosen.tolist()]
 
     def __repr__(self) -> str:
         return f"RecordIds({len(self)})"

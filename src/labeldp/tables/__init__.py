@@ -18,7 +18,17 @@ from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_i
 from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
 from labeldp.tables.ratings import RatingData, load_movielens
 from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_table
-from labeldp.tables.values import DistinctIds, as_text, distinct_labels, label_numbers, plain, record_ids
+from labeldp.tables.spool import Spool
+from labeldp.tables.values import (
+    DistinctIds,
+    as_text,
+    distinct_labels,
+    is_number,
+    is_text,
+    label_numbers,
+    plain,
+    record_ids,
+)
 from labeldp.tables.writing import (
     ColumnDigest,
     ReleaseWriter,
@@ -45,6 +55,7 @@ __all__ = [
     "Parts",
     "RatingData",
     "ReleaseWriter",
+    "Spool",
     "TableEncoder",
     "TableFile",
     "as_text",
@@ -60,7 +71,9 @@ __all__ = [
     "is_arrow",
     "is_as_certified",
     "is_folder_as_certified",
+    "is_number",
     "is_parquet",
+    "is_text",
     "label_numbers",
     "load_movielens",
     "lock_directory",

@@ -32,12 +32,14 @@ class Parts:
         names: the paths of the files within the folder, in order; of one file its name.
         tables: the files, which have the same columns.
         are_many: whether this is a folder.
+        stamps: size, time of the last change and number of each file as it was opened; None of a table in memory.
     """
 
     place: Path
     names: tuple[str, ...]
     tables: tuple[TableFile, ...]
     are_many: bool = False
+    stamps: tuple[tuple[int, int, int] | None, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,8 +64,12 @@ class Parts:
         return pa.concat_tables([table.read() for table in self.tables])
 
     def same_files(self) -> bool:
-        """Return whether the folder still holds these files and no others."""
-        return not self.are_many or _listed(self.place) == self.names
+        """Return whether the files are as they were opened, and the folder holds no others."""
+        if self.are_many and _listed(self.place) != self.names:
+            return False
+        return all(
+            stamp is None or _stamp(table.path) == stamp for table, stamp in zip(self.tables, self.stamps, strict=True)
+        )
 
 
 def open_parts(path: Any) -> Parts:
@@ -76,18 +82,29 @@ def open_parts(path: Any) -> Parts:
     """
     if not isinstance(path, str | os.PathLike):
         source = open_source(path)
-        return Parts(source.path, (str(source.path),), (source,))
+        return Parts(source.path, (str(source.path),), (source,), stamps=(None,))
     place = Path(path)
     if not place.is_dir():
-        return Parts(place, (place.name,), (open_table(place),))
+        stamp = _stamp(place)
+        return Parts(place, (place.name,), (open_table(place),), stamps=(stamp,))
     names = _listed(place)
     if not names:
         raise InputError(f"the folder {place} holds no files")
+    stamps = tuple(_stamp(place / name) for name in names)
     tables = tuple(open_table(place / name) for name in names)
     for table in tables:
         if table.columns != tables[0].columns:
             raise InputError(f"{table.path} has other columns than {tables[0].path}: the parts of a table must agree")
-    return Parts(place, names, tables, True)
+    return Parts(place, names, tables, True, stamps)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what is another after a file was changed or replaced; None where there is no file."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _listed(place: Path) -> tuple[str, ...]:

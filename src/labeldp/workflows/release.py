@@ -1,9 +1,9 @@
-"""Release the label column of a file: read it twice by blocks, charge it once, publish it whole or not at all."""
+"""Release the label column of a file: look at it once by blocks, charge it once, publish it whole or not at all."""
 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,17 @@ import pyarrow as pa
 
 from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
-from labeldp.mechanisms import Domain, FiniteMechanism
+from labeldp.mechanisms import Domain, FiniteMechanism, Interval
 from labeldp.privacy import (
     Budget,
     Certificate,
     Charge,
     DomainError,
-    IdDigest,
     InputError,
     LabelDPError,
     RecordIds,
     Request,
+    Texts,
     check_choice,
     float_above,
 )
@@ -33,6 +33,7 @@ from labeldp.tables import (
     FolderWriter,
     Parts,
     ReleaseWriter,
+    Spool,
     as_text,
     check_kind,
     codes_of,
@@ -41,7 +42,9 @@ from labeldp.tables import (
     is_arrow,
     is_as_certified,
     is_folder_as_certified,
+    is_number,
     is_parquet,
+    is_text,
     open_parts,
     open_table,
     plain,
@@ -79,10 +82,11 @@ def release_file(
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
     Use it for data of any size: memory grows with a block, not with the file. A folder is one table and one release:
-    each file in it and in its subfolders is a part, whose name does not begin with "_" or ".". The data are read twice,
-    first to check every label and id, then to draw. Noise is a function of the ledger's key, of all that is asked
-    for and of the record's id, so the same command again costs nothing and writes the same labels; that is
-    also how a run that died is finished. An output that stands already and is the one asked for is left as it is.
+    each file in it and in its subfolders is a part, whose name does not begin with "_" or ".". Labels and ids are read
+    once and set aside beside the output, under a key that is never written: what was looked at is what is charged and
+    drawn. Noise is a function of the ledger's key, of all that is asked for and of the record's id, so the same command
+    again costs nothing and writes the same labels; that is also how a run that died is finished. An output that stands
+    already and is the one asked for is left as it is.
 
     Args:
         data: the path of a CSV, Parquet or Arrow file or of a folder of them; or a table in memory that gives an Arrow
@@ -133,19 +137,19 @@ def release_file(
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
     account.afford(chosen)
-    with _output(stream, target) as output:
-        ids = stream.check_ids(account)
+    with _output(stream, target) as output, Spool(target.parent) as spool:
+        seen = stream.look(account, spool)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
-        request, seen = stream.check(account, ids)
+        request, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(request, chosen)
         if isinstance(output, ReleaseWriter):
             for part in range(len(seen)):
-                stream.draw(account, request, seen, part, output)
+                stream.draw(account, request, spool, seen, part, output)
         else:
             for part, name in enumerate(stream.parts.names):
-                made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part])}
-                draw = partial(stream.draw, account, request, seen, part)
+                made_of = {"charge": certificate.to_json(), **stream.made_of(part, seen[part], digests[part])}
+                draw = partial(stream.draw, account, request, spool, seen, part)
                 if not output.write(name, made_of, draw) and note:
                     note(f"{name} was finished by an earlier run")
         stream.require_same_files("released: nothing was published")
@@ -225,50 +229,45 @@ class Stream:
                     )
 
     def require_same_files(self, meanwhile: str) -> None:
-        """Raise LabelDPError if the folder holds other files now."""
+        """Raise LabelDPError if a file is another now, or the folder holds others."""
         if not self.parts.same_files():
             raise LabelDPError(f"{self.parts.place} changed while it was being {meanwhile}")
 
-    def made_of(self, part: int, seen: "Seen") -> dict[str, Any]:
-        """Return all that an output part depends on beside the charge, as JSON values."""
-        path = self.parts.tables[part].path
-        try:
-            status = path.stat()
-        except OSError:
-            raise LabelDPError(f"{path} changed while it was being released: nothing was published") from None
-        source = [status.st_size, status.st_mtime_ns, seen.start]
-        return {"labels": seen.digests, "source": source, "columns": self.columns, "in_place": self.in_place}
+    def made_of(self, part: int, seen: "Seen", labels: str) -> dict[str, Any]:
+        """Return all that an output part depends on beside the charge, as JSON values; secret, as the digest is."""
+        stamp = self.parts.stamps[part]
+        source = [None if stamp is None else stamp[:2], seen.start]
+        return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
 
-    def check_ids(self, account: DatasetLedger) -> str:
-        """Read every id once, before any label is compared with the domain; return a digest of them."""
-        digest = IdDigest(account.digest_key)
-        kinds = set()
-        if self.id_column is not None:
-            with DistinctIds() as seen:
-                for table in self.parts.tables:
-                    for batch in table.blocks([self.id_column], block_rows=self.block_rows):
-                        ids = self._ids(account, batch)
-                        seen.add(ids)
-                        digest.update(RecordIds.of(ids, account.digest_key).blocks)
+    def look(self, account: DatasetLedger, spool: Spool) -> list["Seen"]:
+        """Read ids and labels, and set them aside; ids are found distinct, and labels compared with nothing."""
+        seen: list[Seen] = []
+        kinds, start = set(), 0
+        with DistinctIds() as distinct:
+            for part in range(len(self.parts.tables)):
+                first, begin = len(spool), start
+                for batch in self._read(part):
+                    kept, ids = self._set_aside(account, batch)
+                    if ids is not None:
+                        distinct.add(ids)
                         kinds.add(kind_of_ids(ids))
+                    spool.add(kept)
+                    start += batch.num_rows
+                    self._tell("checked", start, self.parts.rows)
+                seen.append(Seen(begin, start - begin, first, len(spool)))
         if len(kinds) > 1:  # only in a dataset of an earlier version
             raise InputError("record ids must be all integers or all texts")
-        return digest.hexdigest()
+        return seen
 
-    def _ids(self, account: DatasetLedger, batch: pa.RecordBatch) -> Any:
-        """Return the ids of a block as the dataset names records; those of earlier versions are taken as they are."""
-        assert self.id_column is not None
-        ids, key = record_ids(batch, self.id_column), account.ids_key
-        return ids if key is None else RecordIds.of(ids, key)
+    def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
+        """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
 
-    def check(self, account: DatasetLedger, ids: str) -> tuple[Request, list["Seen"]]:
-        """Read every label, and count the rows: what is wrong is refused here, once all is read.
-
-        Args:
-            account: what will be charged.
-            ids: the digest of the ids that were checked.
+        Returns:
+            What is asked of the ledger, and a digest of each part's labels.
         """
-        found, scheme, seen = account.compare(self.mechanism.domain, lambda: self._fingerprinted(account, ids))
+        found, scheme, digests = account.compare(
+            self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
+        )
         request = Request(
             mechanism=self.mechanism.specification(),
             loss=self.mechanism.privacy_loss(),
@@ -278,81 +277,109 @@ class Stream:
             randomness=account.randomness.kind,
             source=account.randomness.identity,
         )
-        return request, seen
+        return request, digests
 
-    def _fingerprinted(self, account: DatasetLedger, expected: str) -> tuple[Fingerprint, str, list["Seen"]]:
-        """A fingerprint of all labels, the kind of ids, and of each part what the second look is compared with.
+    def _fingerprinted(
+        self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
+    ) -> tuple[Fingerprint, str, list[str]]:
+        """A fingerprint of all labels, the kind of ids, and a digest of the labels of each part.
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
-        found, scheme, start = self._fingerprint(account), "row numbers", 0
-        names = IdDigest(account.digest_key)
-        seen: list[Seen] = []
+        found, scheme, digests = self._fingerprint(account), "row numbers", []
         refused: DomainError | None = None
-        for part in range(len(self.parts.tables)):
-            own, digests, rows = self._fingerprint(account), [], 0
-            for batch, ids in self._raw(account, part, start, "checked", self.parts.rows):
-                rows += batch.num_rows
+        for part in seen:
+            own = self._fingerprint(account)
+            for block, ids in self._kept(account, spool, part):
                 if self.id_column is not None:
                     scheme = kind_of_ids(ids)
-                    names.update(RecordIds.of(ids, account.digest_key).blocks)
                 try:
-                    own.update(ids, codes_of(batch, self.label, self.in_file))
+                    own.update(ids, codes_of(block, self.label, self.in_file))
                 except DomainError as error:
                     refused = error.with_traceback(None)
-                digests.append(own.labels)
             found.merge(own)
-            seen.append(Seen(start, rows, tuple(digests)))
-            start += rows
+            digests.append(own.labels)
         self.require_same_files("checked: nothing was charged")
-        if names.hexdigest() != expected:
-            raise LabelDPError(f"{self.parts.place} changed while it was being checked: nothing was charged")
         if refused is not None:
             raise refused
-        return found, scheme, seen
+        return found, scheme, digests
 
     def draw(
-        self, account: DatasetLedger, request: Request, seen: list["Seen"], part: int, writer: ReleaseWriter
+        self,
+        account: DatasetLedger,
+        request: Request,
+        spool: Spool,
+        seen: list["Seen"],
+        part: int,
+        writer: ReleaseWriter,
     ) -> None:
-        """Read every label of a part again and write what the mechanism answers; refused if the labels are others now.
+        """Write what the mechanism answers to the labels of a part that were set aside: those that were charged.
 
-        A block is compared with the first look before its noise is drawn: on other labels the same noise would show,
-        beside the release that was asked for, what changed.
+        The rest of a table that is released in place is read again, and refused if ids or labels are others now.
         """
-        found, known = self._fingerprint(account), iter(seen[part].digests)
         noise = account.randomness.bind(request.context())
-        path, rows = self.parts.tables[part].path, sum(each.rows for each in seen)
-        changed = LabelDPError(f"{path} changed while it was being released: nothing was published")
-        for batch, ids in _readable(self._raw(account, part, seen[part].start, "released", rows), changed):
-            try:
-                codes = codes_of(batch, self.label, self.in_file)
-            except DomainError:
-                raise changed from None  # what no ledger counted tells nothing more
-            found.update(ids, codes)
-            if next(known, None) != found.labels:
+        changed = LabelDPError(
+            f"{self.parts.tables[part].path} changed while it was being released: nothing was published"
+        )
+        again = _readable(self._read(part), changed) if self.in_place else None
+        start, rows = seen[part].start, sum(each.rows for each in seen)
+        for block, ids in self._kept(account, spool, seen[part]):
+            whole = block if again is None else next(again, None)
+            if again is not None and (whole is None or not self._set_aside(account, whole)[0].equals(block)):
                 raise changed
-            noisy = self.mechanism.randomize(codes, rng=noise, ids=ids)
-            writer.write(released_values(self.mechanism, noisy), batch)
-        if next(known, None) is not None:
+            noisy = self.mechanism.randomize(codes_of(block, self.label, self.in_file), rng=noise, ids=ids)
+            writer.write(released_values(self.mechanism, noisy), whole)
+            start += block.num_rows
+            self._tell("released", start, rows)
+        if again is not None and next(again, None) is not None:
             raise changed
+
+    def _read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Yield blocks of a part, with all columns that will be written: the first look finds what is damaged."""
+        needed, table = {self.label, self.id_column}, self.parts.tables[part]
+        columns = [name for name in table.columns if self.in_place or name in needed]
+        return table.blocks(columns, block_rows=self.block_rows, encoded=self.label)
+
+    def _set_aside(self, account: DatasetLedger, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
+        """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
+        labels = batch.column(self.label)
+        if not isinstance(self.in_file, Interval) and (is_text(labels.type) or is_number(labels.type)):
+            labels = labels.dictionary_encode()
+        if self.id_column is None:
+            return pa.RecordBatch.from_arrays([labels], names=[self.label]), None
+        names, arrays = [self.label, self.id_column], [labels, batch.column(self.id_column)]
+        raw, key = record_ids(batch, self.id_column), account.ids_key
+        ids = raw if key is None else RecordIds.of(raw, key)
+        if isinstance(raw, Texts) and isinstance(ids, RecordIds):
+            names.append(f"{self.label} {self.id_column}")  # another name than both
+            words = pa.py_buffer(np.ascontiguousarray(ids.blocks))
+            arrays.append(pa.Array.from_buffers(pa.binary(16), len(ids), [None, words]))
+        return pa.RecordBatch.from_arrays(arrays, names=names), ids
+
+    def _kept(self, account: DatasetLedger, spool: Spool, part: "Seen") -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Yield the blocks of a part that were set aside, with the ids of the records as the dataset names them."""
+        start = part.start
+        for block in spool.blocks(part.first, part.last):
+            if self.id_column is None:
+                yield block, np.arange(start, start + block.num_rows, dtype=np.uint64)
+            else:
+                ids: Any = record_ids(block, self.id_column)
+                if block.num_columns > 2:
+                    words = np.frombuffer(block.column(2).buffers()[1], dtype="<u8").reshape(-1, 2)
+                    ids = RecordIds(words, ids)
+                elif account.ids_key is not None:
+                    ids = RecordIds.of(ids, account.ids_key)
+                yield block, ids
+            start += block.num_rows
+
+    def _tell(self, done: str, start: int, rows: int | None) -> None:
+        if self.progress:
+            half = start / rows / 2 if rows else 0.0
+            self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
     def _fingerprint(self, account: DatasetLedger) -> Fingerprint:
         """Return the fingerprint of no labels yet."""
         return Fingerprint(account.digest_key, self.in_file)
-
-    def _raw(
-        self, account: DatasetLedger, part: int, start: int, done: str, rows: int | None
-    ) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Yield blocks with record ids. Both passes read the same columns, so the first finds what is damaged."""
-        needed, table = {self.label, self.id_column}, self.parts.tables[part]
-        columns = [name for name in table.columns if self.in_place or name in needed]
-        for batch in table.blocks(columns, block_rows=self.block_rows, encoded=self.label):
-            numbers = np.arange(start, start + batch.num_rows, dtype=np.uint64)
-            yield batch, numbers if self.id_column is None else self._ids(account, batch)
-            start += batch.num_rows
-            if self.progress:
-                half = start / rows / 2 if rows else 0.0
-                self.progress(f"{done} {start:,} rows", half + (0.5 if done == "released" else 0.0))
 
     @cached_property
     def in_file(self) -> Domain:
@@ -362,11 +389,12 @@ class Stream:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the first look at a part found: rows before and in it, digests of its labels up to each block; secret."""
+    """Where a part stands: the rows before it and in it, and its blocks among those that were set aside."""
 
     start: int
     rows: int
-    digests: tuple[str, ...] = field(repr=False)
+    first: int
+    last: int
 
 
 def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
@@ -407,7 +435,9 @@ def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Ce
         columns = tuple(content["columns"]) if many else open_table(target).columns
     except InputError:
         raise refusal from None
-    charge: Charge | None = account.find_stream(stream.check(account, stream.check_ids(account))[0])
+    with Spool(target.parent) as spool:
+        seen = stream.look(account, spool)
+        charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
     unchanged = is_folder_as_certified if many else is_as_certified
     if not (same and content["column"] == stream.released and unchanged(target)):

@@ -1,0 +1,80 @@
+"""Blocks of a table set aside on disk, under a key that only this process holds."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, final
+
+import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from labeldp.privacy import explain_full_disk
+
+
+@final
+class Spool:
+    """Blocks in a temporary file that are read again as often as they are needed; use it as a context.
+
+    Use it to look at a table once: what is read again is what was seen, whatever became of the table.
+
+    Args:
+        folder: a directory on a disk with room for the blocks, about as large as they are in memory.
+
+    Guarantee: the file is encrypted under a key that is never written; it has no name, so that the end of the process,
+        however it ends, removes it.
+
+    Example:
+        >>> with Spool(".") as spool:
+        ...     spool.add(pa.record_batch({"label": ["no", "yes"]}))
+        ...     [block.num_rows for _ in range(2) for block in spool.blocks()]
+        [2, 2]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._key, self._ends = os.urandom(32), [0]
+        self._name = f"a temporary file in {folder}"
+        with explain_full_disk(self._name):
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  (`__exit__` closes it)
+
+    def __enter__(self) -> "Spool":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return len(self._ends) - 1
+
+    def add(self, block: pa.RecordBatch) -> None:
+        """Append a block; its schema may be another than that of the others."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, block.schema) as writer:
+            writer.write_batch(block)
+        content = memoryview(sink.getvalue()).cast("B")
+        start = self._ends[-1]
+        with explain_full_disk(self._name):
+            self._file.seek(start)
+            self._file.write(self._crypt(content, start))
+            self._file.flush()
+        self._ends.append(start + -(-len(content) // 16) * 16)  # the next one begins with a block of the cipher
+
+    def blocks(self, first: int = 0, last: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield blocks in the order in which they were added, from number `first` to before number `last`."""
+        for start, end in list(zip(self._ends, self._ends[1:], strict=False))[first:last]:
+            self._file.seek(start)
+            content = self._crypt(self._file.read(end - start), start)
+            with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+                yield reader.read_next_batch()
+
+    def _crypt(self, content: Any, start: int) -> bytes:
+        """Encrypt or decrypt what stands at a place of the file: the same, with a keystream that is used once."""
+        counter = modes.CTR((start // 16).to_bytes(16, "big"))
+        return Cipher(algorithms.AES256(self._key), counter).encryptor().update(content)
+
+    def __repr__(self) -> str:
+        return "Spool(<secret>)"
