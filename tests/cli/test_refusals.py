@@ -75,7 +75,7 @@ def test_labels_outside_are_not_told(labeldp: Callable[..., Ran], people: Path, 
     new, told = ran.err.splitlines()
     assert "new in l.ledger" in new and told.startswith("Error: labels must lie in the declared domain of 'people'")
     assert "missing, outside, or of another kind" in told and "ledger add" in told and "Traceback" not in ran.err
-    assert not ran.out and "sentinel" not in told and "40" not in told
+    assert not ran.out and "sentinel" not in told and "40" not in told.replace(str(people), "")
     assert not (people / "model").exists() and not (people / "noisy.csv").exists()
     shown = labeldp("ledger", "show", "l.ledger").out
     assert "spent epsilon = 0 " in shown and "the 2 classes 'no', 'yes'" in shown and "refused 1 time" in shown
