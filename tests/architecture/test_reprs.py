@@ -29,6 +29,12 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.SubsetResponse": lambda: response(10, "SubsetResponse"),
     "mechanisms.UnaryEncoding": lambda: response(3, "UnaryEncoding"),
     "mechanisms.DiscreteLaplace": lambda: room("mechanisms").DiscreteLaplace(domain=interval(), epsilon=1.0),
+    "mechanisms.UnbiasedNumbers": lambda: room("mechanisms").UnbiasedNumbers(
+        domain=room("mechanisms").Interval(0, 2, grid=3), epsilon=1.0, prior=public(PRIOR[0])
+    ),
+    "mechanisms.ResponseOnBins": lambda: room("mechanisms").ResponseOnBins(
+        domain=room("mechanisms").Interval(0, 2, grid=3), epsilon=1.0, prior=public(PRIOR[0])
+    ),
     "mechanisms.ExponentialMechanism": lambda: response(3, "ExponentialMechanism", groups=public(LABELS)),
     "mechanisms.PermuteAndFlip": lambda: response(3, "PermuteAndFlip", groups=public(LABELS)),
     "mechanisms.LaplaceHistogram": lambda: response(3, "LaplaceHistogram", groups=public(LABELS)),

@@ -28,8 +28,10 @@ from labeldp.mechanisms import (
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
+    ResponseOnBins,
     SubsetResponse,
     UnaryEncoding,
+    UnbiasedNumbers,
     WeightedLBA,
 )
 from labeldp.privacy import Public
@@ -71,6 +73,9 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "sets of two of five classes": lambda epsilon: SubsetResponse(domain=Classes(5), epsilon=epsilon, size=2),
     "grid of two": lambda epsilon: DiscreteLaplace(domain=Interval(0, 1, grid=2), epsilon=epsilon),
     "grid of six": lambda epsilon: DiscreteLaplace(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
+    "two numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(0, 1, grid=2), epsilon=epsilon),
+    "few numbers": lambda epsilon: UnbiasedNumbers(domain=Interval(-1, 1, grid=6), epsilon=epsilon),
+    "three bins": lambda epsilon: ResponseOnBins(domain=Interval(-1, 1, grid=6), epsilon=epsilon, bins=3),
     "exponential": lambda epsilon: ExponentialMechanism(domain=Classes(3), epsilon=epsilon, groups=GROUPS),
     "permute and flip": lambda epsilon: PermuteAndFlip(domain=Classes(4), epsilon=epsilon, groups=GROUPS),
     "histogram": lambda epsilon: LaplaceHistogram(domain=Classes(3), epsilon=epsilon, groups=GROUPS),

@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import PartitionResponse
+from labeldp.mechanisms import PartitionResponse, ResponseOnBins, UnbiasedNumbers
 from labeldp.tables import Parts, released_values
 from labeldp.workflows import release_file, verify_file
 from workflows.files import DOMAIN, column, listing, release, spent
@@ -238,6 +238,22 @@ def test_numbers_are_published_on_the_grid_of_their_interval(people: Path) -> No
     values = parquet.read_table(people / "out.parquet").column("hours").to_numpy()
     assert set(values) <= set(range(101))
     assert 20 < values.mean() < 50
+
+
+def test_numbers_are_published_as_outputs_that_average_to_them(people: Path) -> None:
+    domain, out = ldp.Interval(0, 100, grid=101), people / "out.parquet"
+    release(people, label="hours", domain=domain, mechanism="unbiased-numbers", epsilon=4, out=out)
+    values = parquet.read_table(out).column("hours").to_numpy()
+    mechanism = UnbiasedNumbers(domain=domain, epsilon=4)
+    assert set(values) <= set(mechanism.outputs)
+    assert 20 < values.mean() < 50
+
+
+def test_numbers_are_published_as_bins(people: Path) -> None:
+    domain, out = ldp.Interval(0, 100, grid=101), people / "out.csv"
+    release(people, label="hours", domain=domain, mechanism="response-on-bins", epsilon=4, out=out)
+    bins = pd.read_csv(out)["hours_bin"]
+    assert set(bins) <= set(ResponseOnBins(domain=domain, epsilon=4).names) and bins.str.contains(" to ").all()
 
 
 def test_classes_that_are_integers_stay_integers(people: Path) -> None:

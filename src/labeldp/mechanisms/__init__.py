@@ -15,6 +15,7 @@ from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
 from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
+from labeldp.mechanisms.numbers import ResponseOnBins, UnbiasedNumbers
 from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse, public_seed
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
@@ -59,10 +60,12 @@ __all__ = [
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
     "ReleasedSums",
+    "ResponseOnBins",
     "SetMechanism",
     "SubsetResponse",
     "Table",
     "UnaryEncoding",
+    "UnbiasedNumbers",
     "WeightedLBA",
     "WeightedSums",
     "best_groups",

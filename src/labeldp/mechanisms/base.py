@@ -255,6 +255,10 @@ class FiniteMechanism(EpsilonMechanism):
         """Return an answer for each class that names it alone."""
         return np.arange(self.domain.size)
 
+    def values(self, noisy: Any) -> NDArray[Any]:
+        """Return answers in the words, or the unit, of the labels, shape (n,)."""
+        return np.asarray(self.domain.decode(noisy))
+
     def likelihood(self, noisy: Any) -> Floats:
         """Return P(answer | class), up to a factor of each record, shape (n, K): all that answers say of their labels.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, SetMechanism
+from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins, SetMechanism
 from labeldp.privacy import DomainError, InputError
 from labeldp.tables.reading import TableFile
 from labeldp.tables.values import distinct_labels, label_numbers
@@ -55,12 +55,14 @@ def released_values(mechanism: FiniteMechanism, noisy: NDArray[Any]) -> pa.Array
     """Return the answers of a mechanism as the column of a table.
 
     Codes become labels of the domain; sets of classes become texts of one '0' or '1' for each class, in the order of
-    the domain.
+    the domain; bins become their two ends, such as "0 to 24.5".
     """
     if isinstance(mechanism, SetMechanism):
         return _bits(mechanism, noisy)
+    if isinstance(mechanism, ResponseOnBins):
+        return pa.array(mechanism.names).take(pa.array(noisy))
     if not isinstance(mechanism.domain, Classes):
-        return pa.array(mechanism.domain.decode(noisy))
+        return pa.array(mechanism.values(noisy))
     names = mechanism.domain.names
     whole = all(isinstance(name, int) for name in names)
     return pa.array(names if whole else [str(name) for name in names]).take(pa.array(noisy))

@@ -47,6 +47,12 @@ RELEASE_MECHANISMS = {
         ),
         ReleaseMechanism("unary-encoding", "UnaryEncoding", "a noisy bit for each class", ("classes",), "bits"),
         ReleaseMechanism("discrete-laplace", "DiscreteLaplace", "a number with noise", ("range",)),
+        ReleaseMechanism(
+            "unbiased-numbers", "UnbiasedNumbers", "one of a few numbers, which average to the label", ("range",)
+        ),
+        ReleaseMechanism(
+            "response-on-bins", "ResponseOnBins", "an interval of the range that may be a lie", ("range",)
+        ),
         ReleaseMechanism("bag-sum", "BagSum", "a noisy sum for each bag", _BOTH, "sums", _ON_BAGS),
         ReleaseMechanism(
             "noisy-weighted-llp",
