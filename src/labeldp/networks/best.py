@@ -13,7 +13,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from labeldp.learners import (
     Evidence,
-    LinearClassifier,
     LinearHead,
     Model,
     default_representation,
@@ -56,9 +55,6 @@ STUDENT = Recipe(epochs=5, least_steps=1175, peak=0.1, average=0.998)
 
 TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
 
-LABELS_RIDGE, LABELS_DECAY = 0.2, 0.8
-"""The head of randomized labels that a network learns from: less shrunk than the one that is best by itself."""
-
 LABELS_CORRECTION, SUMS_CORRECTION = 25.0, 10.0
 """Factors on the precision of the head's prior where labels, or sums, correct the mean with a network."""
 
@@ -79,8 +75,6 @@ CHOSEN = {
     "DISTILLED": DISTILLED,
     "STUDENT": STUDENT,
     "TAUGHT": TAUGHT,
-    "LABELS_RIDGE": LABELS_RIDGE,
-    "LABELS_DECAY": LABELS_DECAY,
     "LABELS_CORRECTION": LABELS_CORRECTION,
     "SUMS_CORRECTION": SUMS_CORRECTION,
     "WEIGHTS": WEIGHTS,
@@ -118,8 +112,8 @@ def fit_best(
     A linear head is fitted to it by likelihood. A network learns the head's probabilities, for randomized labels
     multiplied by their likelihood, on randomly changed images. The answer is their geometric mean, with the largest
     weight of the network that the release does not contradict (`Posterior.discrepancy` is at most 1). Where the release
-    contradicts the network itself, a linear term under which it is likeliest corrects the mean. After sums, a second
-    network learns from that answer. All of it after the release costs nothing.
+    contradicts the network itself, a linear term under which it is likeliest corrects the mean. A second network learns
+    from that answer. All of it after the release costs nothing.
 
     A network that never answers a class that the model before it answers is left out: the model may have no network.
 
@@ -140,7 +134,7 @@ def fit_best(
         checkpoints: a folder in which an interrupted training is continued.
         watch: called after each epoch, as by `NetworkClassifier`.
         told: called with the name of each step that is done and its released model: "head", "network", "network, mean",
-            "network, corrected", and after sums the same of "network 2".
+            "network, corrected", and the same of "network 2".
         device: "cpu" or "cuda".
         seed: public seed of weights, order and augmentations.
 
@@ -247,7 +241,7 @@ class _Fit:
             self.told(step, head.map(lambda _: Model(self.domain, LayeredClassifier(mapping, linear, layers))))
 
         told("head")
-        recipes = (TAUGHT,) if self.labels else (DISTILLED, STUDENT)
+        recipes = (TAUGHT, TAUGHT) if self.labels else (DISTILLED, STUDENT)
         changes = self.changes(mapping, table, linear)
         for number, recipe in enumerate(recipes, start=1):
             name = "network" if number == 1 else f"network {number}"
@@ -284,11 +278,8 @@ class _Fit:
         mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
         release = curator.release(mechanism, rng=self.rng, step="labels")
         evidence = Evidence.of(release)
-        calibrated = label_head(table, evidence, representation=plain, ridge=LABELS_RIDGE, decay=LABELS_DECAY)
-        linear = calibrated.classifier
-        # Not calibrated: a network learns more from probabilities that leave room for what the head does not see.
-        unsure = LinearClassifier(linear.representation, linear.coefficients, linear.offset)
-        return release.map(lambda _: replace(calibrated, classifier=unsure)), evidence
+        head = label_head(table, evidence, representation=plain)
+        return release.map(lambda _: head), evidence
 
     def changes(self, mapping: Any, table: NDArray[np.float32], linear: Any) -> tuple[str, ...]:
         """Return the random changes of images that leave their class as it is, as far as the head can tell."""
