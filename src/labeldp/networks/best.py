@@ -278,8 +278,8 @@ class _Fit:
         mechanism = first_response(self.domain, self.epsilon, partition_seed=self.partition_seed)
         release = curator.release(mechanism, rng=self.rng, step="labels")
         evidence = Evidence.of(release)
-        head = label_head(table, evidence, representation=plain)
-        return release.map(lambda _: head), evidence
+        likeliest = label_head(table, evidence, representation=plain)
+        return release.map(lambda _: likeliest), evidence
 
     def changes(self, mapping: Any, table: NDArray[np.float32], linear: Any) -> tuple[str, ...]:
         """Return the random changes of images that leave their class as it is, as far as the head can tell."""
