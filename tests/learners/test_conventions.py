@@ -5,6 +5,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import check_estimator
@@ -37,6 +38,7 @@ CASES: dict[str, Any] = {
     "PatchFilters": labeled.PatchFilters(),
     "RandomFourier": learners.RandomFourier(components=5),
     "ScatterFilters": labeled.ScatterFilters(),
+    "SoftTrees": learners.SoftTrees(HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=5)),
     "SoftmaxClassifier": learners.SoftmaxClassifier(learners.TableMap(trees=5)),
     "TableMap": learners.TableMap(trees=5),
     "TreePartition": learners.TreePartition(DecisionTreeRegressor(max_depth=2, random_state=0)),

@@ -26,7 +26,16 @@ from labeldp.learners import (
 )
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import Evidence
-from labeldp.learners.training import CrossFit, calibrated, cross_fit, fit_codes, fit_soft, learn, out_of_fold
+from labeldp.learners.training import (
+    CrossFit,
+    calibrated,
+    cross_fit,
+    fit_codes,
+    fit_soft,
+    fold_count,
+    learn,
+    out_of_fold,
+)
 from labeldp.mechanisms import PartitionResponse
 from labeldp.privacy import InputError, NotInvertibleError
 from labeldp.tables import TableEncoder
@@ -261,6 +270,39 @@ def test_a_head_advises_and_is_not_kept() -> None:
         assert evidence.score(guess.probabilities) > evidence.score(guess.own)
     plain = cross_fit(features, Evidence.of(released(labels)), [trees, head], Training("plain"))
     assert plain.own is None and plain.probabilities is None
+
+
+def test_many_records_are_cross_fitted_in_fewer_parts() -> None:
+    """A rule of their number alone."""
+    parts = [fold_count(count) for count in (100, 49_999, 50_000, 199_999, 200_000, 10**9)]
+    assert parts == [5, 5, 3, 3, 2, 2]
+    assert (Training().parts(3), Training(folds=4).parts(10**6), Training().parts(10**6)) == (3, 4, 2)
+
+
+def test_trees_of_many_records_learn_from_soft_labels_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = blobs(600)
+    release = released(labels, 2, 2.0)
+    trees = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=30)
+    few = fit_noisy(features, release, classifier=trees).value
+    monkeypatch.setattr("labeldp.learners.training.MANY_RECORDS", 600)
+    many = fit_noisy(features, release, classifier=trees).value
+    kinds = [type(each.estimator).__name__ for each in (few, many)]
+    assert kinds == ["HistGradientBoostingClassifier", "SoftTrees"]
+    assert np.mean(many.predict(features) == labels) > 0.95
+    weighted = HistGradientBoostingClassifier(max_iter=5, class_weight={0: 1, 1: 2})
+    kept = fit_noisy(features, release, classifier=weighted).value.estimator
+    assert isinstance(kept, HistGradientBoostingClassifier)
+
+
+def test_learning_says_what_it_does() -> None:
+    features, labels = blobs(60)
+    said: list[tuple[str, float]] = []
+    candidates = [LogisticRegression(), LogisticRegression(C=0.1)]
+    evidence = Evidence.of(released(labels))
+    cross_fit(features, evidence, candidates, Training(folds=2), told=lambda text, done: said.append((text, done)))
+    assert [text for text, _ in said] == [f"cross-fitting LogisticRegression, part {part} of 2" for part in (1, 2)] * 2
+    shares = [done for _, done in said]
+    assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 0.6
 
 
 def test_without_a_classifier_the_default_ones_are_tried() -> None:

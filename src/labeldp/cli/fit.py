@@ -161,7 +161,7 @@ def fit(data: str, **options: Any) -> None:
     files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
     settings = FitSettings.parse(**options)
     warn_if_weak(settings.epsilon)
-    with _progress("reading") as progress:
+    with _progress("reading", lines=True) as progress:
         summary = fit_file(
             data,
             settings,
@@ -223,6 +223,6 @@ def demo(out: str, epsilon: str) -> None:
     from labeldp.report import render_report
     from labeldp.workflows import run_demo
 
-    with _progress("preparing") as progress:
+    with _progress("preparing", lines=True) as progress:
         report = run_demo(out, epsilon, render=render_report, note=click.echo, progress=progress)
     click.echo(f"Report: {report}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -160,10 +161,14 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 @contextmanager
-def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
-    """Show a progress bar; yield a function of a text and a share in [0, 1], or None if stderr is not a terminal."""
+def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, float], None] | None]:
+    """Show progress on stderr: a bar on a terminal, else a line for each stage if there are to be `lines`.
+
+    Yields:
+        A function of a text, whose stage is what stands before a colon, and a share in [0, 1]; or None.
+    """
     if not sys.stderr.isatty():
-        yield None
+        yield _line_by_line() if lines else None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -176,3 +181,16 @@ def progress(title: str) -> Iterator[Callable[[str, float], None] | None]:
             bar.update(task, description=text, completed=share)
 
         yield show
+
+
+def _line_by_line() -> Callable[[str, float], None]:
+    """Return a function that prints a line, with the seconds so far, where a stage begins."""
+    start, told = time.monotonic(), [""]
+
+    def show(text: str, share: float) -> None:
+        stage = text.partition(":")[0]
+        if stage != told[-1]:
+            told.append(stage)
+            note(f"{time.monotonic() - start:5.0f} s  {stage}")
+
+    return show

@@ -86,6 +86,7 @@ from .sgd import normal_moment as normal_moment
 from .sgd import partition_moment as partition_moment
 from .sgd import printed_moment as printed_moment
 from .sgd import response_moment as response_moment
+from .soft_trees import SoftTrees as SoftTrees
 from .training import Training as Training
 from .training import dry_run as dry_run
 from .training import fit_noisy as fit_noisy

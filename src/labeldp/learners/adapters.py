@@ -45,7 +45,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         classes: Any = None,
         training: str = "posterior",
         rounds: int = 1,
-        folds: int = 5,
+        folds: int | None = None,
         random_state: int = 0,
     ) -> None:
         self.estimator = estimator

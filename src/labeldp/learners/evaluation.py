@@ -44,12 +44,15 @@ class Evaluation:
         probabilities: probabilities of a model that never saw these labels, shape (n, K).
         source: what was evaluated, in words.
         rows: places of these records in the training table, shape (n,).
+        fold: one of the models of a cross-validation, and the places, among these records, of those whose labels it
+            did not see; None where there is none.
     """
 
     release: Release[Any] = field(repr=False)
     probabilities: Probabilities = field(repr=False)
     source: str
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
+    fold: Any = field(default=None, repr=False)
 
     @property
     def predictions(self) -> NDArray[np.intp]:

@@ -17,8 +17,10 @@ from labeldp.learners.evidence import MIN_PROBABILITY, Evidence, Probabilities, 
 from labeldp.learners.features import check_count, check_rows, number_table, row_table, take_rows
 from labeldp.learners.model import Model, check_evaluation
 from labeldp.learners.training import (
+    CROSS_FITTING,
     CrossFit,
     Method,
+    Told,
     Training,
     cross_fit,
     dry_run,
@@ -82,6 +84,7 @@ def fit_multistage(
     response: Response = "best",
     partition_seed: int = 0,
     rng: RandomSource,
+    progress: Told | None = None,
 ) -> Release[Model]:
     """Learn a classifier from private labels, each of which is released once, with noise.
 
@@ -113,6 +116,7 @@ def fit_multistage(
         partition_seed: seed of the random split and of the partitions of classes, which may be public: the guarantee
             holds for all that were fixed without the labels.
         rng: randomness of the noise.
+        progress: called with what is being done, in words, and the share of the learning that is done, in [0, 1].
 
     Returns:
         The model, with `model.evaluation`; its certificate holds every charge.
@@ -134,7 +138,7 @@ def fit_multistage(
     candidates = as_candidates(classifier, features, curator.domain.size)
     rows = None if prior is None else prior_rows(prior, curator.records, curator.domain.size)
     recipe, asked = Training.of(training), (partition_seed, response)
-    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked)
+    plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked, progress)
     if any(map(plan.needs_classes, candidates)):
         plan = replace(plan, response="randomized-response")
     _refuse_early(plan, candidates, stages, evaluation)
@@ -201,6 +205,7 @@ class _Plan:
     prior: Any
     partition_seed: int
     response: Response
+    told: Told | None
 
     def run(
         self, stages: list[_Part], candidates: list[Any], held: _Part | None, cross_validated: bool
@@ -215,7 +220,9 @@ class _Plan:
             if cross_validated:
                 probabilities = state.guess.probabilities
                 assert probabilities is not None
-                seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1])
+                fold = state.guess.fold
+                known = None if fold is None else (Model(self.domain, fold.estimator, state.evidence.matrix), fold.rows)
+                seen = Evaluation(state.releases[-1], probabilities, CROSS_VALIDATED, stages[0][1], known)
                 return state.model.map(lambda model: replace(model, evaluation=seen))
             return state.model
 
@@ -228,7 +235,7 @@ class _Plan:
         release = curator.release(mechanism, rng=self.rng, step="stage 1")
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), take_rows(self.features, rows)
-        guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always)
+        guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always, told=self.told)
         return self._state(1, stages, rows, evidence, guess, releases, None)
 
     def _next(self, state: _State, curator: CuratorLike, rows: NDArray[np.intp], stage: int, stages: int) -> _State:
@@ -289,6 +296,9 @@ class _Plan:
         def build(*_: Any) -> Model:
             return learn(table, evidence.take(seen), part, recipe, self.domain, start=start, stage=stage)
 
+        if self.told:
+            done = CROSS_FITTING + (1 - CROSS_FITTING) * (stage - 1) / stages
+            self.told(f"learning from the labels of stage {stage} of {stages}", done)
         model = gather(releases, build)
         held = np.setdiff1d(np.arange(len(rows)), seen)
         best = self._calibrated(model.value, rows[held], evidence.take(held)) if len(held) else self.temperature
@@ -336,7 +346,7 @@ def _fewest(plan: _Plan, size: int, candidates: list[Any], stages: int, cross_va
     """Return the smallest number of the first stage's records that a classifier learns from."""
     waiting = int(np.count_nonzero(plan.waiting(size))) if stages > 1 else 0
     crossed = cross_validated or len(candidates) > 1 or plan.training.method not in ("plain", "debiased")
-    return size - max(waiting, -(-size // min(plan.training.folds, size)) if crossed else 0)
+    return size - max(waiting, -(-size // plan.training.parts(size)) if crossed else 0)
 
 
 def _rewrapped(prior: Any, rows: Probabilities) -> Any:

@@ -4,7 +4,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,10 +31,20 @@ from labeldp.learners.features import (
 )
 from labeldp.learners.model import Model
 from labeldp.learners.pooling import GeometricMean, pooled
+from labeldp.learners.soft_trees import SoftTrees
 from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import InputError, LabelDPError, NotInvertibleError, Public, Release, gather
 
+Told = Callable[[str, float], None]
+"""Called with what is being done, in words, and the share of the learning that is done, in [0, 1]."""
+
 Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
+
+CROSS_FITTING = 0.6
+"""The share of the learning that cross-fitting is shown as."""
+
+MANY_RECORDS, VERY_MANY_RECORDS = 50_000, 200_000
+"""Records from which on cross-fitting takes three parts, and two (`docs/results/fitting.md`)."""
 
 MIN_WEIGHT = 0.002
 """Copies of a record with a smaller weight are left out."""
@@ -64,7 +74,8 @@ class Training:
             trains on the classes that the out-of-fold model answers, of those records alone whose released answer
             names them.
         rounds: how often the posterior is computed, each time under the model of the round before; at least 1.
-        folds: number of parts for cross-fitting: no posterior comes from a model that saw the record's label.
+        folds: number of parts for cross-fitting: no posterior comes from a model that saw the record's label. By
+            default `fold_count` of the records.
         seed: public seed of the folds and of drawn labels.
 
     Source: "debiased": Ghazi et al., Deep Learning with Label Differential Privacy, eq. (17). "consensus":
@@ -73,19 +84,28 @@ class Training:
 
     method: Method = "posterior"
     rounds: int = 1
-    folds: int = 5
+    folds: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             raise InputError(f"training must be one of {', '.join(get_args(Method))}")
-        if self.rounds < 1 or self.folds < 2:
+        if self.rounds < 1 or (self.folds is not None and self.folds < 2):
             raise InputError("rounds must be at least 1 and folds at least 2")
 
     @classmethod
     def of(cls, training: Any) -> "Training":
         """Return a `Training`, made of a method's name if need be."""
         return training if isinstance(training, Training) else cls(training)
+
+    def parts(self, records: int) -> int:
+        """Return the number of parts of so many records."""
+        return min(self.folds or fold_count(records), records)
+
+
+def fold_count(records: int) -> int:
+    """Return the number of parts of cross-fitting: 5, and fewer of many records, where a part is many, too."""
+    return 5 if records < MANY_RECORDS else 3 if records < VERY_MANY_RECORDS else 2
 
 
 def fit_noisy(
@@ -148,16 +168,31 @@ class CrossFit:
         classifier: the one to learn with.
         probabilities: out-of-fold probabilities of the true class, if they are needed, shape (n, K).
         own: such probabilities by this classifier alone, where those are of several together; else None.
+        fold: such a model by this classifier alone, fitted to released labels as they are, where one was; else None.
     """
 
     classifier: Any
     probabilities: Probabilities | None
     own: Probabilities | None = None
+    fold: "Fold | None" = None
 
     def take(self, rows: NDArray[np.intp]) -> "CrossFit":
-        """Return the same of some records."""
-        taken = (None if each is None else each[rows] for each in (self.probabilities, self.own))
-        return CrossFit(self.classifier, *taken)
+        """Return the same of some records, without the model of the others."""
+        probabilities, own = (None if each is None else each[rows] for each in (self.probabilities, self.own))
+        return CrossFit(self.classifier, probabilities, own)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One model of cross-fitting.
+
+    Args:
+        estimator: the fitted classifier, which predicts what was answered.
+        rows: places of the records whose labels it did not see.
+    """
+
+    estimator: Any = field(repr=False)
+    rows: NDArray[np.intp] = field(repr=False)
 
 
 def cross_fit(
@@ -168,6 +203,7 @@ def cross_fit(
     *,
     prior: Any = None,
     always: bool = False,
+    told: Told | None = None,
 ) -> CrossFit:
     """Cross-fit all candidates, and return the one that explains the held-out released labels best.
 
@@ -181,17 +217,26 @@ def cross_fit(
     together = _learns_from_all(candidates, recipe)
     if len(learners) == 1 and recipe.method in ("plain", "debiased") and not always:
         return CrossFit(learners[0], None)
-    guesses = [CrossFit(each, _first_probabilities(features, evidence, each, recipe, prior)) for each in learners]
+    steps = len(candidates) / CROSS_FITTING  # the rest is for `learn`
+
+    def telling(number: int) -> Told | None:
+        return told and (lambda text, done: told(text, (number + done) / steps))
+
+    guesses = [
+        _first_guess(features, evidence, each, recipe, prior, telling(number)) for number, each in enumerate(learners)
+    ]
     best = max(guesses, key=lambda guess: evidence.score(guess.probabilities))
     advisers = [each for each in candidates if is_noise_aware(each)] if together else []
     opinions = [guess.probabilities for guess in guesses if guess.probabilities is not None]
-    for each in advisers:
+    for number, each in enumerate(advisers, start=len(learners)):
+        if told:
+            told(f"cross-fitting {type(each).__name__}", number / steps)
         with suppress(InputError):  # of features that it cannot take
             found = clone(each).held_out(features, evidence, _parts(len(evidence), recipe), prior=prior)
             opinions.append(calibrated(found, evidence))
     if not together or len(opinions) == 1:
         return best
-    return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities)
+    return CrossFit(best.classifier, pooled(opinions, evidence), best.probabilities, best.fold)
 
 
 def _learns_from_all(candidates: Sequence[Any], recipe: Training) -> bool:
@@ -262,7 +307,8 @@ def learn(
         codes = evidence.codes_for('training="reweighted"')
         return Model(domain, fit_codes(classifier, features, codes, posteriors[0][np.arange(len(codes)), codes]))
     students = [
-        fit_soft(_reseeded(classifier, number), features, soft, recipe.seed) for number, soft in enumerate(posteriors)
+        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed)
+        for number, soft in enumerate(posteriors)
     ]
     return Model(domain, students[0] if len(students) == 1 else GeometricMean(students, evidence.classes))
 
@@ -329,36 +375,60 @@ def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: in
     return fit_codes(classifier, take_rows(features, np.tile(np.arange(count), DRAWN_LABELS)), labels.ravel())
 
 
+def _fit_posterior(classifier: Any, features: Any, soft: Probabilities, seed: int) -> Any:
+    """Fit a clone of a classifier to class probabilities, shape (n, K); trees of many records without copying them."""
+    plain = type(classifier) is HistGradientBoostingClassifier and classifier.class_weight is None
+    many = plain and len(soft) >= MANY_RECORDS
+    return fit_soft(SoftTrees(classifier) if many else classifier, features, soft, seed)
+
+
 def out_of_fold(
     features: Any, classes: int, recipe: Training, fitter: Callable[[NDArray[np.intp]], Any]
 ) -> Probabilities:
     """Return probabilities for each record from a model that was fitted without it, shape (n, K)."""
+    return _crossed(features, classes, recipe, fitter)[0]
+
+
+def _crossed(
+    features: Any,
+    classes: int,
+    recipe: Training,
+    fitter: Callable[[NDArray[np.intp]], Any],
+    told: Callable[[int, int], None] = lambda number, parts: None,
+) -> tuple[Probabilities, Fold]:
+    """Return what `out_of_fold` does, and the last of the models."""
     count = rows_of(features)
     result = np.empty((count, classes))
-    for others, held in _parts(count, recipe):
-        result[held] = expanded(fitter(others), take_rows(features, held), classes)
-    return result
+    for number, (others, held) in enumerate(_parts(count, recipe)):
+        told(number, recipe.parts(count))
+        fold = Fold(fitter(others), held)
+        result[held] = expanded(fold.estimator, take_rows(features, held), classes)
+    return result, fold
 
 
 def _parts(count: int, recipe: Training) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Return, for each fold, the places of the records of the others and its own."""
-    folds = KFold(min(recipe.folds, count), shuffle=True, random_state=recipe.seed)
+    folds = KFold(recipe.parts(count), shuffle=True, random_state=recipe.seed)
     return iter(folds.split(np.arange(count)))
 
 
-def _first_probabilities(
-    features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any
-) -> Probabilities:
+def _first_guess(
+    features: Any, evidence: Evidence, classifier: Any, recipe: Training, prior: Any, told: Told | None = None
+) -> CrossFit:
     """Return out-of-fold probabilities of the true class, from inverted noise or from one round of the posterior."""
     if prior is None and evidence.matrix is not None:
 
         def fitter(rows: NDArray[np.intp]) -> Any:
             return _fit_answers(classifier, take_rows(features, rows), evidence.take(rows), recipe)
 
-        noisy = out_of_fold(features, evidence.classes, recipe, fitter)
-        return calibrated(unmixed(noisy, evidence.matrix), evidence)
+        def telling(number: int, parts: int) -> None:
+            if told:
+                told(f"cross-fitting {type(classifier).__name__}, part {number + 1} of {parts}", number / parts)
+
+        noisy, fold = _crossed(features, evidence.classes, recipe, fitter, telling)
+        return CrossFit(classifier, calibrated(unmixed(noisy, evidence.matrix), evidence), fold=fold)
     soft = evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior)
-    return _soft_out_of_fold(features, classifier, soft, recipe)
+    return CrossFit(classifier, _soft_out_of_fold(features, classifier, soft, recipe))
 
 
 def calibrated(probabilities: Probabilities, evidence: Evidence) -> Probabilities:
@@ -370,7 +440,7 @@ def _soft_out_of_fold(features: Any, classifier: Any, soft: Probabilities, recip
     """Return out-of-fold probabilities of a classifier of soft labels."""
 
     def fitter(rows: NDArray[np.intp]) -> Any:
-        return fit_soft(classifier, take_rows(features, rows), soft[rows], recipe.seed)
+        return _fit_posterior(classifier, take_rows(features, rows), soft[rows], recipe.seed)
 
     return out_of_fold(features, soft.shape[1], recipe, fitter)
 
@@ -461,7 +531,7 @@ def _dry_run_of(each: Any, features: Any, trial: TrialRows, recipe: Training, re
             with _naming(each, features, "cannot learn from these features", len(rows)):
                 fit(drawn)
             raise
-    held = rng.permutation(np.flatnonzero(trial.single))[: len(rows) // recipe.folds]
+    held = rng.permutation(np.flatnonzero(trial.single))[: len(rows) // recipe.parts(len(rows))]
     if len(held):
         learned = each_row.copy()
         learned[held] = rng.choice(np.setdiff1d(each_row, held), len(held))

@@ -39,6 +39,9 @@ MIN_RECORDS = 20
 EVALUATED = 0.1
 """The share of the records that a model of noisy sums, or a network, is measured on, and not learned from."""
 
+MAX_SIMULATED = 20_000
+"""Records that a simulation uses at most."""
+
 WHICH_ARE_TRUE = "Which of the randomized labels are true."
 
 FEATURES = {
@@ -133,6 +136,10 @@ class Recipe(ABC):
     def prepare_simulation(self, model: Model, features: NDArray[Any]) -> NDArray[Any]:
         """Return the features that `learn_simulated` and its models take; called only if there is a `simulation`."""
         raise NotImplementedError
+
+    def simulated_records(self, columns: int) -> int:
+        """Return the largest number of records that a simulation uses, of tables with so many features."""
+        return MAX_SIMULATED
 
     def learn_simulated(
         self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: RandomSource
@@ -245,6 +252,7 @@ class StageRecipe(Recipe):
             prior=prior,
             response=self.response,
             rng=rng,
+            progress=context.show,
             **self.options,
         )
 

@@ -106,6 +106,7 @@ _CHOICES = (
             "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": "HistGradientBoostingClassifier",
             "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
             "labeldp.learners.adapters": "NoisyNumberRegressor",
+            "labeldp.learners.soft_trees": "SoftTrees",
         },
     ),
     ModelChoice("logistic", "a logistic model", (_NOISY_LABELS,), {"sklearn.pipeline": "Pipeline"}),

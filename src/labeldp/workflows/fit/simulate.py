@@ -7,21 +7,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator
-from labeldp.learners import Model
+from labeldp.learners import Evaluation, Model
 from labeldp.mechanisms import Interval, debias
 from labeldp.privacy import Budget, InputError, Ledger, Release
-from labeldp.workflows.fit.recipe import Recipe
+from labeldp.workflows.fit.recipe import MAX_SIMULATED, Recipe
 from labeldp.workflows.fit.summary import Curve, CurvePoint, Importance
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 REPEATS = 2
 
-MAX_SIMULATED = 20_000
-"""Records that a simulation uses at most."""
+MAX_SHUFFLED, MIN_SHUFFLED = 20_000, 5_000
+"""Records with shuffled features at most, and at most in a table of many features: see `SHUFFLED_NUMBERS`."""
 
-MAX_SHUFFLED = 5_000
-"""Records with shuffled features at most, for a model that looks every one up among its own records."""
+SHUFFLED_NUMBERS = 200_000
+"""Records times features that are shuffled, about: a model is asked about all records for each feature."""
+
+MAX_LOOKED_UP = 5_000
+"""Such records at most, for a model that looks every one up among its own records."""
 
 TWO_SIDED = 1.96
 """Standard errors on each side of a normal interval of 95 %."""
@@ -37,7 +40,8 @@ def simulated_curve(recipe: Recipe, model: Model, features: NDArray[Any], seed: 
         seed: of the simulation.
     """
     rng = np.random.default_rng(seed)
-    rows = rng.permutation(len(features))[:MAX_SIMULATED]
+    most = min(recipe.simulated_records(features.shape[1]), MAX_SIMULATED)
+    rows = rng.permutation(len(features))[:most]
     world = _World.drawn(recipe, model, features[rows], rng)
     try:
         points = [world.point(each, rng) for each in sorted({*EPSILONS, recipe.settings.epsilon})]
@@ -90,13 +94,15 @@ def importances(
 ) -> tuple[Importance, ...]:
     """Return how much the debiased accuracy drops when a feature's values are shuffled among the evaluation records.
 
-    Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, a model of four
-    fifths of the released labels is looked at on the rest.
+    Of numbers: how much the debiased squared error rises. Where the evaluation was cross-validated, one of its models
+    is looked at on records whose labels it did not see.
     """
     model, rows, release = _held_out(recipe, model, features, seed)
     rng = np.random.default_rng(seed)
-    if recipe.keeps_rows(model) and len(rows) > MAX_SHUFFLED:
-        some = rng.permutation(len(rows))[:MAX_SHUFFLED]
+    most = int(np.clip(SHUFFLED_NUMBERS // len(names), MIN_SHUFFLED, MAX_SHUFFLED))
+    most = MAX_LOOKED_UP if recipe.keeps_rows(model) else most
+    if len(rows) > most:
+        some = rng.permutation(len(rows))[:most]
         rows, release = rows[some], replace(release, value=release.value[some])
     table = features[rows]
     own = _scores(model, table, release)
@@ -127,7 +133,10 @@ def _held_out(
     assert evaluation is not None and evaluation.rows is not None
     if len(evaluation.rows) < len(features):
         return model, evaluation.rows, evaluation.release
-    held = np.random.default_rng(seed).random(len(features)) < 0.2
     release = evaluation.release
-    seen, unseen = (replace(release, value=release.value[mask]) for mask in (~held, held))
-    return recipe.refit(model, features[~held], seen), np.flatnonzero(held), unseen
+    if isinstance(evaluation, Evaluation) and evaluation.fold is not None:
+        other, unseen = evaluation.fold
+        return other, evaluation.rows[unseen], replace(release, value=release.value[unseen])
+    held = np.random.default_rng(seed).random(len(features)) < 0.2
+    seen, kept = (replace(release, value=release.value[mask]) for mask in (~held, held))
+    return recipe.refit(model, features[~held], seen), np.flatnonzero(held), kept
