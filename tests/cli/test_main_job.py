@@ -22,7 +22,7 @@ def test_fit_predict_certificate_and_again_at_no_cost(labeldp: Callable[..., Ran
     assert done.status == 0, done.err
     assert "epsilon = 1 and delta = 0" in done.out and "whole budget" in done.err
     stages = [line.split(" s  ")[1] for line in done.err.splitlines() if " s  " in line]  # stderr is no terminal
-    assert stages[0] == "reading" and "cross-fitting Pipeline, part 2 of 5" in stages
+    assert stages[0] == "learning" and "cross-fitting Pipeline, part 2 of 5" in stages
     assert stages[-1] == "shuffling features" and len(set(stages)) == len(stages)
     assert {path.name for path in (people / "model").iterdir()} == {
         "certificate.json", "model.json", "model.skops", "report.html", "summary.json",

@@ -269,3 +269,19 @@ def test_the_start_is_near() -> None:
     start = _start(head.posterior.rows, known, 1 / head.posterior.precision)
     first, last = (softmax(head.posterior.rows @ each, axis=1).argmax(axis=1) for each in (start, head.weights))
     assert np.mean(first == last) > 0.9
+
+
+def test_an_adviser_of_many_records_finds_its_directions_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(900, 4))
+    labels = (features @ [1.0, -1.0, 0.5, 0.0] > 0).astype(int)
+    evidence = Evidence(None, np.where(np.eye(2)[labels] > 0, 0.7, 0.3), None)
+    head = SoftmaxClassifier(TableMap(trees=5))
+    parts = [(np.arange(300, 900), np.arange(300)), (np.arange(300), np.arange(300, 900))]
+    whole = head.held_out(features, evidence, parts)
+    monkeypatch.setattr("labeldp.learners.heads.MANY_RECORDS", 900)
+    monkeypatch.setattr("labeldp.learners.heads.SAMPLED_RECORDS", 400)
+    monkeypatch.setattr("labeldp.learners.heads.BLOCK_ROWS", 128)
+    sampled = head.held_out(features, evidence, parts)
+    assert not np.array_equal(sampled, whole) and np.abs(sampled - whole).mean() < 0.05
+    assert np.mean(sampled.argmax(axis=1) == labels) > 0.9

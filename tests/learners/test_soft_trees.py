@@ -39,7 +39,7 @@ def test_settings_are_those_of_the_trees_and_frames_stay_frames() -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"job": pd.Categorical(rng.choice(["smith", "baker"], 300)), "age": rng.normal(size=300)})
     soft = np.where((table.job == "smith").to_numpy()[:, None], [0.9, 0.1], [0.2, 0.8])
-    trees = HistGradientBoostingClassifier(max_iter=400, max_leaf_nodes=3, min_samples_leaf=5, early_stopping=True)
+    trees = HistGradientBoostingClassifier(max_iter=150, max_leaf_nodes=3, min_samples_leaf=5, early_stopping=True)
     model = SoftTrees(trees).fit_soft(table, soft)
     (part,) = model.parts_
     assert (part.max_iter, part.max_leaf_nodes, part.early_stopping) == (150, 3, False)

@@ -184,12 +184,12 @@ def progress(title: str, *, lines: bool = False) -> Iterator[Callable[[str, floa
 
 
 def _line_by_line() -> Callable[[str, float], None]:
-    """Return a function that prints a line, with the seconds so far, where a stage begins."""
+    """Return a function that prints a line, with the seconds so far, where a stage begins, once work has begun."""
     start, told = time.monotonic(), [""]
 
     def show(text: str, share: float) -> None:
         stage = text.partition(":")[0]
-        if stage != told[-1]:
+        if share and stage != told[-1]:
             told.append(stage)
             note(f"{time.monotonic() - start:5.0f} s  {stage}")
 

@@ -21,6 +21,9 @@ MAX_TRIAL_ROWS = 1000
 RARE_COUNT = 5
 """A value is rare if a dry run would hold it in fewer records than this."""
 
+MANY_RECORDS = 50_000
+"""Records from which on learning takes what costs less of each (`docs/results/fitting.md`)."""
+
 BLOCK_ROWS = 1 << 15
 """Rows handled at a time: what is computed from them stays in cache."""
 

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.learners.evidence import Evidence, Probabilities, normalized
-from labeldp.learners.features import GapTags, check_columns, check_rows, row_table, rows_of, take_rows
+from labeldp.learners.features import MANY_RECORDS, GapTags, check_columns, check_rows, row_table, rows_of, take_rows
 from labeldp.learners.likelihood import Posterior, likeliest_factor
 from labeldp.learners.linear import LinearClassifier, LinearHead, of_features
 from labeldp.learners.representations import encode
@@ -39,6 +39,11 @@ DECAY = 0.4
 
 SPREADS = np.geomspace(0.25, 16, 19)
 """Standard deviations of scores among which the start is looked for."""
+
+SAMPLED_RECORDS = 20_000
+"""Records by which an adviser of many records finds its map and its directions (`docs/results/fitting.md`)."""
+
+BLOCK_ROWS = 8192
 
 TRIAL_RECORDS = 500
 """Records of a dry run, at most."""
@@ -102,14 +107,24 @@ class _Plane:
     signal: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, features: Any, records: int, representation: Any, dimension: Any, decay: float) -> "_Plane":
+    def of(
+        cls, features: Any, records: int, representation: Any, dimension: Any, decay: float, *, sampled: bool = False
+    ) -> "_Plane":
+        """Find all of it, where `sampled` from some of many records."""
         features = row_table(features)
         check_rows(features, records)
         size, power = check_integer(dimension, "dimension"), check_positive(decay, "decay")
         unfitted = default_representation(features) if representation is None else representation
-        mapped = encode(unfitted, features, None)
+        some = sampled and records >= MANY_RECORDS
+        shown = take_rows(features, _sample(records)) if some else features
+        mapped = encode(unfitted, shown, None)
         space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
-        return cls(mapped.transformer, space, space.rows(mapped.table), space.signal(1.0, OFFSET, power))
+        if some:
+            blocks = (np.arange(start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
+            rows = np.concatenate([space.rows(mapped.encoded(take_rows(features, block))) for block in blocks])
+        else:
+            rows = space.rows(mapped.table)
+        return cls(mapped.transformer, space, rows, space.signal(1.0, OFFSET, power))
 
     def posterior(self, known: AnyFloats, soft: bool, penalty: float, records: Any = slice(None)) -> Posterior:
         """Return what is known of some records: likelihoods, or soft labels."""
@@ -122,6 +137,11 @@ class _Plane:
         known = posterior.likelihood if posterior.soft is None else posterior.soft
         assert known is not None
         return posterior.largest(_start(posterior.rows, known, self.signal))
+
+
+def _sample(records: int) -> NDArray[np.intp]:
+    """Return the places of some of many records, drawn by a public seed, in order."""
+    return np.sort(np.random.default_rng(0).permutation(records)[:SAMPLED_RECORDS])
 
 
 def _start(rows: AnyFloats, known: AnyFloats, signal: AnyFloats) -> AnyFloats:
@@ -196,7 +216,8 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
     ) -> Probabilities:
         """Return class probabilities of each record by a head of other records, shape (n, K).
 
-        Map and directions see the features alone, so they are found once, from those of all records.
+        Map and directions see the features alone, so they are found once, from those of all records, or of a sample
+        of many.
 
         Args:
             X: features of n records.
@@ -208,7 +229,8 @@ class SoftmaxClassifier(GapTags, ClassifierMixin, BaseEstimator):  # type: ignor
             InputError: features or arguments cannot be used.
         """
         penalty = check_positive(self.ridge, "ridge")
-        plane = _Plane.of(self._checked(X, fit=True), len(evidence), self.representation, self.dimension, self.decay)
+        chosen = self.representation, self.dimension, self.decay
+        plane = _Plane.of(self._checked(X, fit=True), len(evidence), *chosen, sampled=True)
         known, found = _known(evidence, prior), np.empty((len(evidence), evidence.classes))
         for others, held in parts:
             weights = plane.likeliest(plane.posterior(known, prior is not None, penalty, others))

@@ -87,7 +87,7 @@ class TableMap(TableTransformer):
 
     def _leaves(self, plain: list[Floats]) -> list[Floats]:
         """Return indicators of the leaves that a record falls into."""
-        return [] if self.forest_ is None else [self.forest_.transform(np.hstack(plain)).toarray().astype(np.float32)]
+        return [] if self.forest_ is None else [self.forest_.transform(np.hstack(plain)).astype(np.float32).toarray()]
 
 
 class RandomFourier(TableTransformer):
@@ -249,6 +249,10 @@ class EncodedFeatures:
     table: AnyFloats = field(repr=False)
     source: Release[Any] | None = None
     why: str = WHY
+
+    def encoded(self, features: Any) -> AnyFloats:
+        """Return other features as the same transformer encodes them, shape (n, p)."""
+        return _table(self.transformer, features, "representation")
 
     def take(self, rows: Any) -> "EncodedFeatures":
         return EncodedFeatures(self.transformer, self.table[rows], self.source, self.why)

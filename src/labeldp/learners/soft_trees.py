@@ -14,10 +14,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.learners.evidence import Probabilities, normalized
 from labeldp.learners.features import GapTags, check_columns, row_table
 
-MAX_SOFT_TREES = 150
-"""The largest number of trees of each class: soft labels are smooth, and more trees follow what is left of the noise
-(`docs/results/fitting.md`)."""
-
 
 class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A boosted logistic regression of each class's weight; of two classes a single one.
@@ -55,7 +51,7 @@ class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = HistGradientBoostingClassifier() if self.trees is None else self.trees
         shared = set(HistGradientBoostingRegressor().get_params()) - {"loss", "scoring"}
         settings = {name: value for name, value in given.get_params().items() if name in shared}
-        settings |= {"early_stopping": False, "max_iter": min(given.max_iter, MAX_SOFT_TREES)}
+        settings |= {"early_stopping": False}
         return HistGradientBoostingRegressor(loss=HalfBinomialLoss(), **settings)
 
     def predict_proba(self, X: Any) -> Probabilities:

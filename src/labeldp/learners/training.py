@@ -20,6 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
 from labeldp.learners.features import (
+    MANY_RECORDS,
     MIXED_HINT,
     TrialRows,
     are_numbers,
@@ -43,8 +44,11 @@ Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
 CROSS_FITTING = 0.6
 """The share of the learning that cross-fitting is shown as."""
 
-MANY_RECORDS, VERY_MANY_RECORDS = 50_000, 200_000
-"""Records from which on cross-fitting takes three parts, and two (`docs/results/fitting.md`)."""
+VERY_MANY_RECORDS = 200_000
+"""Records from which on cross-fitting takes two parts; from `MANY_RECORDS` on it takes three."""
+
+MIN_SOFT_TREES = 75
+"""The smallest number of trees that learn from soft labels of many records."""
 
 MIN_WEIGHT = 0.002
 """Copies of a record with a smaller weight are left out."""
@@ -177,9 +181,9 @@ class CrossFit:
     fold: "Fold | None" = None
 
     def take(self, rows: NDArray[np.intp]) -> "CrossFit":
-        """Return the same of some records, without the model of the others."""
+        """Return the same of some records."""
         probabilities, own = (None if each is None else each[rows] for each in (self.probabilities, self.own))
-        return CrossFit(self.classifier, probabilities, own)
+        return CrossFit(self.classifier, probabilities, own, self.fold)
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class Fold:
 
     Args:
         estimator: the fitted classifier, which predicts what was answered.
-        rows: places of the records whose labels it did not see.
+        rows: places, among all that were cross-fitted, of the records whose labels it did not see.
     """
 
     estimator: Any = field(repr=False)
@@ -307,7 +311,7 @@ def learn(
         codes = evidence.codes_for('training="reweighted"')
         return Model(domain, fit_codes(classifier, features, codes, posteriors[0][np.arange(len(codes)), codes]))
     students = [
-        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed)
+        _fit_posterior(_reseeded(classifier, number), features, soft, recipe.seed, guess.fold)
         for number, soft in enumerate(posteriors)
     ]
     return Model(domain, students[0] if len(students) == 1 else GeometricMean(students, evidence.classes))
@@ -375,11 +379,18 @@ def fit_soft(classifier: Any, features: Any, soft: NDArray[np.float64], seed: in
     return fit_codes(classifier, take_rows(features, np.tile(np.arange(count), DRAWN_LABELS)), labels.ravel())
 
 
-def _fit_posterior(classifier: Any, features: Any, soft: Probabilities, seed: int) -> Any:
-    """Fit a clone of a classifier to class probabilities, shape (n, K); trees of many records without copying them."""
+def _fit_posterior(classifier: Any, features: Any, soft: Probabilities, seed: int, fold: "Fold | None" = None) -> Any:
+    """Fit a clone of a classifier to class probabilities, shape (n, K); trees of many records without copying them.
+
+    Such trees do not stop early. As many are grown as a model of cross-fitting had when it stopped, of twice the
+    weight: soft labels are less noisy than released ones, and ask for more.
+    """
     plain = type(classifier) is HistGradientBoostingClassifier and classifier.class_weight is None
-    many = plain and len(soft) >= MANY_RECORDS
-    return fit_soft(SoftTrees(classifier) if many else classifier, features, soft, seed)
+    if not plain or len(soft) < MANY_RECORDS:
+        return fit_soft(classifier, features, soft, seed)
+    stopped = getattr(fold and fold.estimator, "n_iter_", classifier.max_iter / 2)
+    rate, trees = 2 * classifier.learning_rate, max(int(stopped), MIN_SOFT_TREES)
+    return fit_soft(SoftTrees(clone(classifier).set_params(max_iter=trees, learning_rate=rate)), features, soft, seed)
 
 
 def out_of_fold(

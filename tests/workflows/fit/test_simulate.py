@@ -20,7 +20,6 @@ def learned(records: int = 600) -> tuple[Model, np.ndarray]:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(records, 2))
     holder = ldp.Curator((features[:, 0] > 0).astype(int), domain=ldp.Classes(2), budget=ldp.Budget(4))
-    from sklearn.linear_model import LogisticRegression
 
     return fit_multistage(
         features, holder, classifier=LogisticRegression(), epsilon=4, stages=1, rng=rng
