@@ -73,6 +73,17 @@ class Fingerprint:
         self._counts += other._counts
 
     @property
+    def state(self) -> tuple[bytes, dict[int, int]]:
+        """What was added so far, to be added to the fingerprint of another process by `add_state`; as secret."""
+        present = np.flatnonzero(self._counts)
+        return self._digest.state, dict(zip(present.tolist(), self._counts[present].tolist(), strict=True))
+
+    def add_state(self, digest: bytes, counts: Mapping[int, int]) -> None:
+        """Add the records of a fingerprint under the same key and domain, by its `state`."""
+        self._digest.add_state(digest)
+        self._counts[list(counts)] += np.array(list(counts.values()), dtype=np.int64)
+
+    @property
     def labels(self) -> str:
         """Digest of the pairs of id and label."""
         return self._digest.hexdigest()
@@ -92,6 +103,26 @@ class Fingerprint:
             (scheme, form, self.labels),
             (ANY_KIND, common, self._histogram()),
             (ANY_KIND, ANY_KIND, str(int(self._counts.sum()))),
+        )
+
+    def request(self, ledger: Any, mechanism: Mechanism, scheme: str, conditions: tuple[str, ...] = ()) -> Request:
+        """Return the request of a release of all these records under the key of their durable ledger.
+
+        Args:
+            ledger: the `DatasetLedger` whose `digest_key` this fingerprint has.
+            mechanism: the mechanism.
+            scheme: the kind of ids.
+            conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
+        """
+        return Request(
+            mechanism=mechanism.specification(),
+            loss=mechanism.privacy_loss(),
+            labels=self.labels,
+            traces=self.traces(scheme),
+            scheme=scheme,
+            randomness=ledger.randomness.kind,
+            source=ledger.randomness.identity,
+            conditions=conditions,
         )
 
     def _histogram(self) -> str:

@@ -56,7 +56,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check_budget
+from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check_budget, whole_cost
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -202,4 +202,5 @@ __all__ = [
     "text_ids",
     "total_loss",
     "weak_promise",
+    "whole_cost",
 ]

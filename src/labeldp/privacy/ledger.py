@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.privacy.certificate import Certificate, Charge, Path, join_certificates
 from labeldp.privacy.errors import Argument, BudgetExceeded, InputError
-from labeldp.privacy.exact import decimal, decimal_text, positive_epsilon, rounded_up_text
+from labeldp.privacy.exact import decimal, decimal_text, float_above, positive_epsilon, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import SingleProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
@@ -53,6 +53,11 @@ class Budget:
 
     def __str__(self) -> str:
         return f"epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
+
+
+def whole_cost(loss: PrivacyLoss) -> Budget | None:
+    """Return the budget that admits one release and nothing more; None where its loss has a delta."""
+    return None if loss.max_loss is None else Budget(float_above(loss.max_loss))
 
 
 @dataclass(frozen=True)

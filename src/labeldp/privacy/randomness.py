@@ -156,6 +156,24 @@ class KeyedRandomness(NotCopyable, Randomness):
         bound.is_bound = True
         return bound
 
+    @property
+    def release_key(self) -> bytes:
+        """The key of the one release that this is bound to, for workers that draw parts of it; it draws no other.
+
+        Raises:
+            InputError: `bind` gave it no release: its key would draw all of them.
+        """
+        if not self.is_bound:
+            raise InputError("a key may leave only once `bind` named its release: this one draws all of them")
+        return self._key
+
+    @classmethod
+    def of_release(cls, release_key: bytes) -> "KeyedRandomness":
+        """Return the randomness of one release, by its `release_key`."""
+        bound = cls(release_key)
+        bound._key, bound.is_bound = release_key, True
+        return bound
+
     def stream(self) -> "KeyedStream":
         """Return words one after another, for what has no records; each call begins with the same ones."""
         return KeyedStream(derive_key(self._key, b"stream"))

@@ -3,11 +3,14 @@
 import warnings
 from typing import Any
 
-from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory
+from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.folders import (
+    CERTIFICATE,
+    SUCCESS,
     FolderWriter,
     Parts,
+    folder_document,
     has_folder_certificate,
     is_folder_as_certified,
     open_parts,
@@ -44,7 +47,9 @@ from labeldp.tables.writing import (
 
 __all__ = [
     "BLOCK_ROWS",
+    "CERTIFICATE",
     "INDEX",
+    "SUCCESS",
     "Blocks",
     "ColumnDigest",
     "DistinctIds",
@@ -66,6 +71,7 @@ __all__ = [
     "column_digest",
     "distinct_labels",
     "domain_in_file",
+    "folder_document",
     "has_folder_certificate",
     "has_suffix",
     "is_arrow",
@@ -90,7 +96,9 @@ __all__ = [
     "release_writer",
     "released_column",
     "released_values",
+    "sync",
     "table_writer",
+    "usual_mode",
 ]
 
 _RENAMED = {"whole_directory": "atomic_directory", "whole_or_nothing": "atomic_write"}

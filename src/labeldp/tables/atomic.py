@@ -43,7 +43,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
     check_new_file(target, overwrite=overwrite)
     hidden = _beside(target)
     with explain_full_disk(str(target)):
-        mode = 0o600 if private else _usual_mode(target) & 0o666
+        mode = 0o600 if private else usual_mode(target) & 0o666
         handle, draft = _create(hidden, target)
         try:
             yield draft
@@ -95,7 +95,7 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
             _refuse_strangers(hidden, names)
             for place in hidden.iterdir():
                 sync(place)
-            _set_mode(handle, _usual_mode(target))
+            _set_mode(handle, usual_mode(target))
             sync(hidden)
             try:
                 hidden.rename(target)  # onto an empty directory, too
@@ -144,7 +144,7 @@ def growing_directory(path: str | os.PathLike[str], names: Collection[str], note
             _refuse_others(hidden, names, notes)
             for place in sorted(hidden.rglob("*"), reverse=True):
                 sync(place)
-            _set_mode(handle, _usual_mode(target))
+            _set_mode(handle, usual_mode(target))
             sync(hidden)
             hidden.rename(target)  # onto an empty directory, too
         except Exception:
@@ -240,7 +240,7 @@ def _beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
 
 
-def _usual_mode(target: Path) -> int:
+def usual_mode(target: Path) -> int:
     """Return the mode that this process gives to new directories, read off an empty file beside the target.
 
     `os.umask` would change the mode for a moment, for all threads.

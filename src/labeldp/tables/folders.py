@@ -119,6 +119,22 @@ def _listed(place: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def folder_document(
+    certificate: Mapping[str, Any], released: str, columns: Sequence[str], parts: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return the text of the certificate of a released folder.
+
+    Args:
+        certificate: the certificate, a JSON object.
+        released: the name of the released column.
+        columns: the names of all columns in order.
+        parts: rows and digest of each part, by its path within the folder.
+    """
+    content = {"format": FORMAT, "column": released, "columns": list(columns), "parts": parts}
+    content["certificate"] = certificate
+    return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
 @final
 class FolderWriter:
     """Writes the parts of a released table into a folder; get one from `release_folder`."""
@@ -164,10 +180,9 @@ class FolderWriter:
         """Write the certificate and the mark of success beside the parts."""
         if self._certificate is None or not self._parts:
             raise LabelDPError("a released folder needs parts and a certificate: call write and certify first")
-        content = {"format": FORMAT, "column": self._released, "columns": list(self._columns), "parts": self._parts}
-        content["certificate"] = self._certificate
+        document = folder_document(self._certificate, self._released, self._columns, self._parts)
         with atomic_write(self._folder / CERTIFICATE, overwrite=True) as draft:
-            draft.write_text(json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            draft.write_text(document, encoding="utf-8")
         for name in self._parts:
             self._record(name).unlink()
         with atomic_write(self._folder / SUCCESS, overwrite=True):

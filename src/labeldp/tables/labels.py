@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Domain, FiniteMechanism, Interval, ResponseOnBins, SetMechanism
 from labeldp.privacy import DomainError, InputError
-from labeldp.tables.reading import TableFile
 from labeldp.tables.values import distinct_labels, label_numbers
 
 
@@ -17,13 +16,13 @@ def domain_in_file(domain: Domain) -> Domain:
     return Classes([str(name) for name in domain.names]) if isinstance(domain, Classes) else domain
 
 
-def check_kind(table: TableFile, label: str, domain: Domain) -> None:
-    """Check the type of the label column, which is public; no label is read.
+def check_kind(schema: pa.Schema, label: str, domain: Domain) -> None:
+    """Check the type of the label column in a schema, which is public; no label is read.
 
     Raises:
         InputError: the column holds neither numbers, for an interval, nor what can be written as text, for classes.
     """
-    empty = pa.RecordBatch.from_arrays([pa.nulls(0, table.schema([label]).types[0])], names=[label])
+    empty = pa.RecordBatch.from_arrays([pa.nulls(0, schema.field(label).type)], names=[label])
     if isinstance(domain, Interval):
         label_numbers(empty, label)
     else:

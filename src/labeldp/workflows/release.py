@@ -15,7 +15,6 @@ from labeldp import mechanisms
 from labeldp.curator import DatasetLedger, Fingerprint, LedgerFile, kind_of_ids
 from labeldp.mechanisms import Domain, FiniteMechanism, Interval
 from labeldp.privacy import (
-    Budget,
     Certificate,
     Charge,
     DomainError,
@@ -25,7 +24,7 @@ from labeldp.privacy import (
     Request,
     Texts,
     check_choice,
-    float_above,
+    whole_cost,
 )
 from labeldp.tables import (
     BLOCK_ROWS,
@@ -126,8 +125,8 @@ def release_file(
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
     stream = Stream.of(open_parts(data), label, id_column, chosen, in_place, block_rows, progress)
-    whole_cost = _whole_cost(chosen)
-    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost)
+    cost = whole_cost(chosen.privacy_loss())
+    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=cost)
     target = Path(out)
     if os.path.lexists(target):
         return _existing_result(stream, account, target)
@@ -140,7 +139,7 @@ def release_file(
     with _output(stream, target) as output, Spool(target.parent) as spool:
         seen = stream.look(account, spool)
         if account.is_new and note:
-            note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({whole_cost})")
+            note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
         request, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(request, chosen)
         if isinstance(output, ReleaseWriter):
@@ -186,7 +185,7 @@ class Stream:
                 table.require(id_column, "id_column")
             if id_column == label:
                 raise InputError("must be another column than label: ids are published", argument="id_column")
-            check_kind(table, label, stream.in_file)
+            check_kind(table.schema([label]), label, stream.in_file)
             table.blocks([label], block_rows=stream.block_rows)  # refuses a wrong number of rows, and reads none
         if len(set(stream.columns)) < len(stream.columns):
             raise InputError(
@@ -268,16 +267,7 @@ class Stream:
         found, scheme, digests = account.compare(
             self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
         )
-        request = Request(
-            mechanism=self.mechanism.specification(),
-            loss=self.mechanism.privacy_loss(),
-            labels=found.labels,
-            traces=found.traces(scheme),
-            scheme=scheme,
-            randomness=account.randomness.kind,
-            source=account.randomness.identity,
-        )
-        return request, digests
+        return found.request(account, self.mechanism, scheme), digests
 
     def _fingerprinted(
         self, account: DatasetLedger, spool: Spool, seen: list["Seen"]
@@ -407,13 +397,6 @@ def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
         if block is None:
             return
         yield block
-
-
-def _whole_cost(mechanism: FiniteMechanism) -> Budget:
-    """Return the budget that admits one release and nothing more."""
-    bound = mechanism.privacy_loss().max_loss
-    assert bound is not None, "every mechanism offered here has a pure guarantee"
-    return Budget(float_above(bound))
 
 
 def _has_text(column: pa.Field) -> bool:

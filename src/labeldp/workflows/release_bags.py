@@ -140,7 +140,7 @@ class _Records:
         own = bags if bags not in (None, "median", "random") else None
         columns = _feature_columns(parts.tables[0], label, id_column, own)
         for table in parts.tables:
-            check_kind(table, label, domain)
+            check_kind(table.schema([label]), label, domain)
         content = parts.read()
         ids, order = None, np.arange(content.num_rows)
         names = pa.array(order)

@@ -87,7 +87,7 @@ class PrivateRows:
         """
         table = open_table(data)
         columns = _feature_columns(table, settings)
-        check_kind(table, settings.label, settings.domain)
+        check_kind(table.schema([settings.label]), settings.label, settings.domain)
         others = [settings.label, *([settings.id_column] if settings.id_column else [])]
         content: pa.Table = table.read([*columns, *others])
         ids = None

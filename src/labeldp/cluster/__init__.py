@@ -1,0 +1,18 @@
+"""Many machines: charge once, and let workers draw the noise of that release where the records are."""
+
+from labeldp.cluster.grants import Grant, charge, open_account, randomize_batch
+from labeldp.cluster.parts import check_new_folder, write_parts
+from labeldp.cluster.survey import Names, Stream, Table, Task
+
+__all__ = [
+    "Grant",
+    "Names",
+    "Stream",
+    "Table",
+    "Task",
+    "charge",
+    "check_new_folder",
+    "open_account",
+    "randomize_batch",
+    "write_parts",
+]

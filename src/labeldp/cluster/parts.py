@@ -1,0 +1,149 @@
+"""A released table in a folder: each worker writes its part, and the driver publishes all of them or none."""
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from labeldp.cluster.grants import Grant
+from labeldp.cluster.survey import CHANGED, Table
+from labeldp.privacy import InputError, LabelDigest, LabelDPError, record_words
+from labeldp.tables import CERTIFICATE, SUCCESS, ColumnDigest, folder_document, sync, usual_mode
+
+ROWS = 1 << 18
+"""Rows that are drawn and written at a time."""
+
+_ATTEMPTS, _PARTS = "attempts", "parts"
+
+
+@final
+@dataclass(frozen=True)
+class PartTask:
+    """Draws the noise of a part and writes it to a file of its own; a task that is run again writes another file.
+
+    Args:
+        grant: what is drawn.
+        folder: where the files go.
+    """
+
+    grant: Grant
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        grant, name = self.grant, f"{secrets.token_hex(16)}.parquet"
+        seen, column, writer = LabelDigest(grant.check_key), ColumnDigest(), None
+        try:
+            for batch in _gathered(batches):
+                names, codes = grant.read(batch)
+                seen.update(record_words(names, len(codes), grant.check_key), codes)
+                answered = grant.answer(batch, names, codes)
+                column.add(answered.column(grant.released))
+                if writer is None:
+                    schema = answered.schema.remove_metadata()
+                    writer = parquet.ParquetWriter(os.path.join(self.folder, name), schema, compression="zstd")
+                writer.write_batch(answered)
+        except LabelDPError:  # these are not the labels that were charged
+            return json.dumps({"changed": True}).encode()
+        finally:
+            if writer is not None:
+                writer.close()
+        content = {"name": name, "rows": column.rows, "digest": column.value(), "labels": seen.state.hex()}
+        return json.dumps(content).encode()
+
+
+def write_parts(table: Table, grant: Grant, out: str | os.PathLike[str], *, others: tuple[str, ...] = ()) -> None:
+    """Write a released table to a folder of Parquet parts with one certificate: completely or not at all.
+
+    Each worker writes to a hidden folder beside `out`, which the driver and all workers must see under the same path.
+    Of a part that was computed several times only the file that the engine reports counts.
+
+    Args:
+        table: the table that was charged.
+        grant: from `charge`.
+        out: the folder, which must not exist.
+        others: columns to write beside the ids and the noisy labels.
+
+    Guarantee: `out` is never seen half-filled, and holds answers to the labels that were charged, or does not appear.
+
+    Raises:
+        InputError: `out` exists or cannot be written.
+        LabelDPError: the labels are not those that were charged; nothing was published, and the release stays charged.
+    """
+    target = check_new_folder(Path(out))
+    columns = [grant.names.column, grant.label, *others]
+    hidden = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    hidden.mkdir(mode=0o700)
+    try:
+        attempts, parts = hidden / _ATTEMPTS, hidden / _PARTS
+        attempts.mkdir()
+        parts.mkdir()
+        written = [json.loads(bytes(each)) for each in table.run(PartTask(grant, str(attempts)), columns)]
+        _require_same_labels(grant, written)
+        found = {}
+        for number, part in enumerate(each for each in written if each["rows"]):
+            name = f"part-{number:05d}.parquet"
+            (attempts / part["name"]).rename(parts / name)
+            found[name] = {"rows": part["rows"], "digest": part["digest"]}
+        named = [grant.names.column, grant.released, *others]
+        (parts / CERTIFICATE).write_text(folder_document(grant.certificate.to_json(), grant.released, named, found))
+        (parts / SUCCESS).touch()
+        for place in (*parts.iterdir(), parts):
+            sync(place)
+        parts.chmod(usual_mode(target))
+        parts.rename(target)  # refuses a folder that is not empty
+    except FileNotFoundError:
+        raise InputError(
+            f"{target} cannot be written: a worker wrote where the driver does not see it. The folder must have the "
+            "same path on all machines, such as on a disk that all of them mount"
+        ) from None
+    except OSError as error:
+        if os.path.lexists(target):
+            raise InputError(f"{target} appeared meanwhile; choose another name or remove it first") from None
+        raise LabelDPError(f"{target} cannot be written: {error.strerror}") from None
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    sync(target.parent)
+
+
+def check_new_folder(target: Path) -> Path:
+    """Return a path at which a new folder can stand; raise InputError otherwise."""
+    if not target.name or target.name == "..":
+        raise InputError("must be the name of a new folder", argument="out")
+    if os.path.lexists(target):
+        raise InputError(f"{target} exists already; choose another name or remove it first")
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be made: there is no directory {target.parent}")
+    return target
+
+
+def _require_same_labels(grant: Grant, written: Iterable[dict[str, Any]]) -> None:
+    """Raise LabelDPError unless the labels of all parts together are those that were charged."""
+    digest = LabelDigest(grant.check_key)
+    for part in written:
+        digest.add_state(bytes.fromhex(part.get("labels", "00" * 24)))
+    if any("changed" in part for part in written) or digest.hexdigest() != grant.check:
+        raise LabelDPError(f"{CHANGED.format('released')}: nothing was published")
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield larger blocks of the same rows, none of them empty."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= ROWS:
+            yield _joined(held)
+            held = []
+    if any(each.num_rows for each in held):
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch

@@ -1,0 +1,74 @@
+"""What workers find out about the ids and labels of a table, and what may be printed of it."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import labeldp as ldp
+from cluster.tables import DOMAIN, Parts, account, people
+from labeldp.cluster import Names, Stream
+from labeldp.cluster.survey import IdTask, LabelTask, check_ids, survey_labels
+from labeldp.curator import Fingerprint, LedgerFile
+from labeldp.tables import codes_of, domain_in_file, record_ids
+
+KEY = bytes(range(32))
+
+
+def tasks(path: Path) -> tuple[Names, LabelTask]:
+    """How a survey of the people reads them."""
+    LedgerFile(path).add("people", ldp.Budget(epsilon=1))
+    ledger = account(path)
+    names = Names("id", ledger.ids_key)
+    return names, LabelTask(names, "bought", domain_in_file(DOMAIN), ledger.digest_key, KEY)
+
+
+def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
+    for texts in (False, True):
+        table, (names, task) = people(texts=texts), tasks(path)
+        ids, labels = set(), set()
+        for each in (Parts(table), Parts(table, 13), Parts(table, 64, seed=1), Stream(table.to_reader)):
+            ids.add(found := check_ids(each, names, account(path)))
+            surveyed = survey_labels(each, task, found)
+            labels.add((surveyed.found.labels, surveyed.check, *surveyed.found.traces("ids")))
+        assert len(ids) == len(labels) == 1
+        [batch] = table.combine_chunks().to_batches()
+        alone = Fingerprint(account(path).digest_key, task.domain)
+        alone.update(names.of(batch), codes_of(batch, "bought", task.domain))
+        assert labels.pop()[2:] == alone.traces("ids")
+
+
+def test_datasets_of_earlier_versions_keep_their_names_of_records(path: Path) -> None:
+    [batch] = people().to_batches()
+    assert np.array_equal(Names("id", None).of(batch), record_ids(batch, "id"))
+
+
+def test_what_a_worker_carries_shows_no_key(path: Path) -> None:
+    names, task = tasks(path)
+    for each in (names, task, IdTask(names, KEY), Stream(people().to_reader)):
+        assert "\\x" not in repr(each) and KEY.hex() not in repr(each) and len(repr(each)) < 300
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_a_worker_says_what_is_wrong_and_never_which(path: Path) -> None:
+    names, task = tasks(path)
+    wrong: Any = pa.table({"id": [54321, 54321], "bought": ["54321", None]}).to_batches()
+    assert b"54321" not in IdTask(names, KEY)(wrong) and b"repeated" in IdTask(names, KEY)(wrong)
+    answer = task(wrong)
+    assert b"54321" not in answer and b'"refused": true' in answer
+    missing: Any = pa.table({"id": pa.nulls(1, pa.int64()), "bought": ["no"]}).to_batches()
+    assert b"missing id" in task(missing)
+
+
+def test_an_id_that_is_missing_in_the_second_look_is_refused(path: Path) -> None:
+    names, task = tasks(path)
+    table = people(10)
+    gone = table.set_column(0, "id", pa.nulls(10, pa.int64()))
+    ids = check_ids(Parts(table), names, account(path))
+    for other, message in ((gone, "missing id"), (table.slice(1), "changed while it was being checked")):
+        try:
+            survey_labels(Parts(other), task, ids)
+        except ldp.LabelDPError as error:
+            assert message in str(error)
