@@ -1,12 +1,14 @@
 # make demo   an environment, the package, and the main job on data that scikit-learn ships
 # make test   an environment with the tools, and every check
 # make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
+# make test-spark   a third environment, with pyspark, and the tests on a Spark of two cores; needs Java 17
 
 PYTHON      ?= python3
 CONSTRAINTS ?= constraints.txt
 
 BIN         := .venv/bin
 TORCH       := .venv-torch/bin
+SPARK       := .venv-spark/bin
 INSTALL     := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %)
 SOURCES     := pyproject.toml $(CONSTRAINTS)
 
@@ -15,7 +17,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-torch check format-check lint types arrows tests format stamps reference clean
+.PHONY: demo test test-torch test-spark check format-check lint types arrows tests format stamps reference clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -26,6 +28,10 @@ test: .venv/tools
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
 	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/8-networks.md]'
+
+# Spark is checked where pyspark and Java are.
+test-spark: .venv-spark/tools
+	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/13-cluster.md]'
 
 check: format-check lint types arrows tests
 
@@ -57,7 +63,7 @@ stamps: .venv/tools
 	$(BIN)/python tests/architecture/stamps.py --write
 
 clean:
-	rm -rf .venv .venv-torch .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-torch .venv-spark .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The two stamps: `pip` runs again only when a requirement or a pin changed.
@@ -77,4 +83,10 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
 	$(PYTHON) -m venv .venv-torch
 	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,torch]'
+	@touch $@
+
+.venv-spark/tools: $(SOURCES) constraints-spark.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv-spark
+	$(SPARK)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-spark.txt -e '.[dev,spark]' duckdb
 	@touch $@

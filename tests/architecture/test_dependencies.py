@@ -27,4 +27,5 @@ def test_every_dependency_has_a_reason_and_every_reason_a_dependency() -> None:
 def test_what_the_tests_install_is_pinned() -> None:
     assert names(PROJECT["dependencies"]) | names(EXTRAS["dev"]) <= pins("constraints.txt")
     assert names(EXTRAS["torch"]) <= pins("constraints-torch.txt")
-    assert "torch" not in pins("constraints.txt")
+    assert names(EXTRAS["spark"]) <= pins("constraints.txt") | pins("constraints-spark.txt")
+    assert not {"torch", "pyspark"} & pins("constraints.txt")

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-HEAVY = ["sklearn", "pyarrow", "matplotlib", "torch", "scipy.stats"]
+HEAVY = ["sklearn", "pyarrow", "matplotlib", "torch", "pyspark", "scipy.stats"]
 
 
 def loaded_by(statement: str) -> list[str]:

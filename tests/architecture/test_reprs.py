@@ -59,6 +59,8 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "online.PrivateExperts": lambda: learner(),
     "online.NamedExperts": lambda: room("online").NamedExperts(["a", "b"], learner()),
     "curator.Curator": lambda: curator(),
+    "cluster.Grant": lambda: grant(),
+    "cluster.Names": lambda: grant().names,
 }
 
 
@@ -113,6 +115,13 @@ def learner() -> Any:
     made = room("online").PrivateExperts(2, 10, 1.0, loss_bits=16)
     made.update_levels(np.full((3, 2), SENTINEL, dtype=np.uint16))
     return made
+
+
+def grant() -> Any:
+    """A grant whose keys are the sentinel."""
+    cluster = room("cluster")
+    names = cluster.Names("id", KEY)
+    return cluster.Grant(response(3), "label", names, release().certificate, KEY, KEY, f"{SENTINEL}")
 
 
 def classes() -> dict[str, type]:

@@ -497,3 +497,13 @@ def test_traces_do_not_depend_on_order_or_blocks_and_need_the_key() -> None:
     ours, theirs = traces(KEY, BACK, 5), traces(bytes(32), BACK, 5)
     assert [a[2] == b[2] for a, b in zip(ours, theirs, strict=True)] == [False, False, True]  # the number of records
     assert repr(Fingerprint(KEY, ldp.Classes(3))) == "Fingerprint(<secret>)"
+
+
+def test_the_states_of_fingerprints_add_up() -> None:
+    whole, parts = Fingerprint(KEY, ldp.Classes(3)), Fingerprint(KEY, ldp.Classes(3))
+    whole.update(np.arange(300), LABELS[:300])
+    for part in np.array_split(np.arange(300), 7):
+        one = Fingerprint(KEY, ldp.Classes(3))
+        one.update(part, LABELS[part])
+        parts.add_state(*one.state)
+    assert parts.traces("integers") == whole.traces("integers") and parts.state == whole.state

@@ -10,12 +10,15 @@ from guide.blocks import examples, run
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 NEED_TORCH = ["8-networks.md"]
+NEED_SPARK = ["13-cluster.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_of_a_page_runs(page: Path, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name in NEED_TORCH and not find_spec("torch"):
         pytest.skip("make test-torch runs it")
+    if page.name in NEED_SPARK and not (find_spec("pyspark") and find_spec("duckdb")):
+        pytest.skip("make test-spark runs it")
     monkeypatch.chdir(people)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples(page.read_text()):

@@ -267,3 +267,16 @@ def test_repeated_records_do_not_cancel() -> None:
 
 def test_no_repr_shows_it() -> None:
     assert repr(LabelDigest(KEY)) == "LabelDigest(<secret>)"
+
+
+def test_the_key_of_a_release_draws_that_release_and_leaves_alone() -> None:
+    parent = KeyedRandomness(KEY, b"people")
+    one, other = parent.bind(b"one"), parent.bind(b"other")
+    again = KeyedRandomness.of_release(one.release_key)
+    ids = np.arange(8)
+    assert drawn(again, ids) == drawn(one, ids) != drawn(other, ids)
+    assert drawn(again.bind(b"mechanism"), ids, lane=3) == drawn(one.bind(b"mechanism"), ids, lane=3)
+    assert again.identity == one.identity and again.is_bound
+    assert len({one.release_key, other.release_key, KEY}) == 3
+    with pytest.raises(InputError, match="this one draws all of them"):
+        parent.release_key  # noqa: B018

@@ -53,12 +53,3 @@ def spark(logs: Path) -> Iterator[Any]:
     session = builder.getOrCreate()
     yield session
     session.stop()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """pyspark leaves sockets to the garbage collector, and compares versions as Python did once."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))

@@ -17,7 +17,11 @@ from labeldp.tables.reading import TableFile, open_source, open_table
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
 
 CERTIFICATE = "_certificate.json"
+"""The file of a released folder that holds its certificate."""
+
 SUCCESS = "_SUCCESS"
+"""The empty file that says that a released folder is complete."""
+
 RECORDS = "_parts"
 """The folder of an unfinished output that says of each part what it was made of; it is not published."""
 
