@@ -1,4 +1,4 @@
-"""How `ledger_version_1.db` was made: by the last labeldp whose ledgers had version 1, which writes it anew.
+"""How `ledger_version_1.db` and `ledger_version_3.db` were made: each by the last labeldp with ledgers of that version.
 
 The labels are made-up, so that tests may have the ledger's keys.
 """

@@ -109,6 +109,22 @@ def spend_on(path: Path, run: str) -> int:
     return admitted
 
 
+def extend(path: Path) -> None:
+    """Rounds of workers that add cohort after cohort, each killed at a random point; the cohorts after each round."""
+    clock = random.Random(2)
+    for _ in range(8):
+        first = len(LedgerFile(path).dataset("bought").cohorts)
+        worker = os.fork()
+        if worker == 0:
+            for number in range(first, first + 1000):
+                LedgerFile(path).add_cohort("bought", f"cohort {number}", np.arange(20_000) + 20_000 * number)
+        time.sleep(clock.uniform(0.05, 0.6))
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
+        found = LedgerFile(path).dataset("bought").cohorts
+        print(json.dumps({"cohorts": [[each.name, each.records] for each in found]}))
+
+
 def intrude(path: Path) -> None:
     """One release, of a process that does not wait long for others."""
     ledger_store.PATIENCE = 0.2
@@ -121,4 +137,4 @@ def intrude(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"kill": kill, "spend": spend, "intrude": intrude}[sys.argv[1]](Path(sys.argv[2]))
+    {"kill": kill, "spend": spend, "extend": extend, "intrude": intrude}[sys.argv[1]](Path(sys.argv[2]))

@@ -4,7 +4,9 @@ import json
 import random
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing, suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import DOMAIN, SYSTEM, curator, people, response
 from labeldp.curator import LedgerFile
-from labeldp.curator.ledger_totals import cost_digest
+from labeldp.curator.ledger_store import SCHEMA
+from labeldp.curator.ledger_totals import Span, add_charge, check_cohorts, cost_digest, read_bounds, read_totals
 from labeldp.privacy import Bound, PrivacyLoss, Request, total_loss
 
 
@@ -25,9 +28,9 @@ class Killed(BaseException):
 def kept(path: Path) -> tuple[list[Any], list[Any], list[Any]]:
     """What the file says of releases, totals and bounds."""
     with closing(sqlite3.connect(path)) as connection:
-        releases = connection.execute("SELECT dataset, cost FROM release").fetchall()
-        totals = connection.execute("SELECT dataset, cost, times FROM total").fetchall()
-        return releases, totals, connection.execute("SELECT * FROM bound").fetchall()
+        releases = connection.execute("SELECT dataset, low, high, cost FROM release").fetchall()
+        totals = connection.execute("SELECT dataset, low, high, cost, times FROM total").fetchall()
+        return releases, totals, connection.execute("SELECT cohort, pure, rho, failures FROM bound").fetchall()
 
 
 def test_totals_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +55,7 @@ def test_totals_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch
             assert account.spent == total_loss(account.charges)
     releases, totals, bounds = kept(path)
     assert len(releases) > 50
-    assert Counter(releases) == {(dataset, cost): times for dataset, cost, times in totals}
+    assert Counter(releases) == {tuple(place): times for *place, times in totals}
     account, summed = people(path), Bound()
     for charge in account.charges:
         summed += Bound.of(charge.loss)
@@ -60,6 +63,81 @@ def test_totals_are_recomputed_from_random_histories(tmp_path: Path, monkeypatch
     assert (bound.pure, bound.failures) == (summed.pure, summed.failures)
     assert abs(bound.rho - summed.rho) < 1e-20  # type: ignore[operator]  (rounded up)
     assert account.budget.admits(account.spent)
+
+
+TENTH = Fraction(1, 10)
+
+PARTS = 2
+"""Parts of a split of every cohort in `random_history`."""
+
+
+def paid(history: list[tuple[Span, int | None, Fraction]], cohort: int, part: int) -> Fraction:
+    """What a record paid: of all charges of its cohort, those on all records or on its part."""
+    return sum((cost for (low, high), of, cost in history if low <= cohort <= high and of in (None, part)), Fraction(0))
+
+
+def random_history(
+    connection: sqlite3.Connection, chance: random.Random, dataset: int, add: Callable[..., None] = add_charge
+) -> None:
+    """Cohorts that come and are charged, alone and with all before them, whole and in parts; some charges are undone.
+
+    After each step the kept totals are what every record paid, added up one by one, and the bounds are no less.
+    """
+    history: list[tuple[Span, int | None, Fraction]] = []
+    cohorts = 1
+    for _ in range(chance.randrange(1, 12)):
+        if chance.random() < 0.3:
+            cohorts += 1
+            continue
+        last = chance.randrange(cohorts)
+        span = chance.choice([(last, last), (0, last), (0, cohorts - 1)])
+        part, cost = chance.choice([None, None, 0, 1]), Fraction(chance.choice([1, 1, 2, 5]), 10)
+        path = () if part is None else (("split", part),)
+        connection.execute("BEGIN")
+        add(connection, dataset, span, path, PrivacyLoss.pure(cost))
+        if chance.random() < 0.25:  # the process was killed, or the disk was full
+            connection.execute("ROLLBACK")
+        else:
+            connection.execute("COMMIT")
+            history.append((span, part, cost))
+    totals, bounds = read_totals(connection, dataset), read_bounds(connection, dataset, (0, cohorts - 1))
+    worst = [max(paid(history, cohort, part) for part in range(PARTS)) for cohort in range(cohorts)]
+    assert [totals.loss([cohort]).max_loss for cohort in range(cohorts)] == worst
+    assert totals.loss(range(cohorts)).max_loss == max(worst)
+    assert all(bound.pure is not None and bound.pure >= worst[cohort] for cohort, bound in bounds.items())
+    limit, cohort = chance.choice([each for each in worst if each] or [TENTH]), chance.randrange(cohorts)
+    admitted = True
+    try:
+        more = [((), PrivacyLoss.pure(TENTH))]
+        check_cohorts(ldp.Budget(limit), {cohort: bounds[cohort]}, lambda: totals, more, "people")
+    except ldp.BudgetExceeded:
+        admitted = False
+    assert admitted is (worst[cohort] + TENTH <= limit)
+
+
+def test_thousands_of_histories_with_cohorts_never_under_count() -> None:
+    """The loss is never less than that of any single record."""
+    chance = random.Random(11)
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(SCHEMA)
+        for dataset in range(1, 3001):
+            random_history(connection, chance, dataset)
+
+
+def test_totals_that_forget_a_cohort_are_caught() -> None:
+    """The histories tell wrong books: charges of all records on the last cohort alone, or on one more."""
+
+    def forgetful(connection: sqlite3.Connection, dataset: int, span: Span, *rest: Any) -> None:
+        add_charge(connection, dataset, (span[1], span[1]), *rest)
+
+    def generous(connection: sqlite3.Connection, dataset: int, span: Span, *rest: Any) -> None:
+        add_charge(connection, dataset, (span[0], span[1] + 1), *rest)
+
+    for wrong in (forgetful, generous):
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection, pytest.raises(AssertionError):
+            connection.executescript(SCHEMA)
+            for dataset in range(1, 50):
+                random_history(connection, random.Random(dataset), dataset, wrong)
 
 
 def test_a_bound_decides_like_the_whole_loss(tmp_path: Path) -> None:

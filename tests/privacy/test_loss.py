@@ -175,6 +175,16 @@ def test_atoms_that_json_repeats_count_as_often() -> None:
     assert PrivacyLoss.from_json([[once, once]]) == pure(1) * 2
 
 
+def test_the_worst_of_many_losses_is_one_of_them() -> None:
+    """`|` joins alternatives beyond 32 into one that covers both; the worst of any number is not rounded up."""
+    losses = [gaussian(1 + step / 50) + pure(2 - step / 50) for step in range(40)]
+    worst = PrivacyLoss.worst(losses)
+    assert worst.epsilon(1e-5) == max(loss.epsilon(1e-5) for loss in losses)
+    assert all(worst.delta(epsilon) == max(loss.delta(epsilon) for loss in losses) for epsilon in (0, 1, 3))
+    assert PrivacyLoss.worst([]) == PrivacyLoss.zero() == PrivacyLoss.worst([PrivacyLoss.zero()])
+    assert PrivacyLoss.worst([pure(1) | gaussian(1)]) == pure(1) | gaussian(1)
+
+
 def test_kinks_are_where_the_curve_bends() -> None:
     assert response(1, 3).kinks() == [0, 1]
     assert (response(1, 2) * 3).kinks() == [0, 1, 3]

@@ -1,6 +1,7 @@
 """The curator, which holds the private labels, and the durable ledger that it charges."""
 
-from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids
+from labeldp.curator.cohorts import Cohort
+from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids, records_digest
 from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
 from labeldp.curator.declared import LOSSES, times
 from labeldp.curator.ledger_file import LedgerFile
@@ -9,6 +10,7 @@ from labeldp.curator.observers import ObservedCurator, Seen, WatchedCurator
 __all__ = [
     "LOSSES",
     "Change",
+    "Cohort",
     "Comparisons",
     "Curator",
     "DatasetLedger",
@@ -19,5 +21,6 @@ __all__ = [
     "Seen",
     "WatchedCurator",
     "kind_of_ids",
+    "records_digest",
     "times",
 ]

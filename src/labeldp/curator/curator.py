@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.declared import classes_form
+from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Classes, Domain, Mechanism
 from labeldp.privacy import (
     Budget,
+    IdDigest,
     InputError,
     LabelDigest,
     Ledger,
@@ -212,6 +214,7 @@ class Curator(NotCopyable):
         self, read: Callable[[], NDArray[Any]], domain: Domain, account: LedgerLike, names: Any, run: str | None
     ) -> None:
         """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
+        account = account.of_records(records_digest(names, account))
         codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
@@ -386,6 +389,21 @@ class Curator(NotCopyable):
         return f"Curator(records={self.records}, domain={self._domain!r}, ledger={self._ledger!r})"
 
 
+def records_digest(ids: Any, account: LedgerLike) -> str | None:
+    """Return a keyed digest of record ids, whatever their order; None without ids, or for a ledger in memory.
+
+    Args:
+        ids: integers or texts, or `RecordIds` of the dataset, shape (n,); None for row numbers.
+        account: the ledger of the dataset.
+    """
+    key = account.digest_key
+    if key is None or ids is None:
+        return None
+    digest = IdDigest(key)
+    digest.update(RecordIds.of(ids, account.ids_key or key).blocks)
+    return digest.hexdigest()
+
+
 def _distinct(ids: Any, key: bytes | None) -> Any:
     """Return a copy of the record ids; raise InputError if they are repeated, without saying which.
 
@@ -471,10 +489,6 @@ def kind_of_ids(ids: Any) -> str:
     if isinstance(ids, RecordIds):
         return "ids"
     return "integers" if isinstance(ids, np.ndarray) else "texts"
-
-
-ANY_KIND = "any"
-"""The kind of a trace that can be compared whatever the ids, or the labels, are."""
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:

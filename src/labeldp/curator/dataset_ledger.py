@@ -10,6 +10,16 @@ from functools import partial
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
 
+from labeldp.curator.cohorts import (
+    COHORTS,
+    Cohort,
+    Scope,
+    cohorts_from,
+    cohorts_of,
+    scope_of,
+    split_name,
+    unknown_cohort,
+)
 from labeldp.curator.datasets import (
     IDS,
     Dataset,
@@ -22,16 +32,24 @@ from labeldp.curator.datasets import (
     find_dataset,
     insert_dataset,
     text_of,
-    totals_of,
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared
 from labeldp.curator.ledger_store import Store
-from labeldp.curator.ledger_totals import cost_digest, made_digest, read_bound, read_totals
+from labeldp.curator.ledger_totals import (
+    CohortTotals,
+    Span,
+    bounds_from,
+    check_cohorts,
+    cost_digest,
+    made_digest,
+    read_bounds,
+    read_totals,
+)
 from labeldp.curator.ledger_transaction import LedgerTransaction
+from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
 from labeldp.mechanisms import Domain, Interval, Located
 from labeldp.privacy import (
-    Bound,
     Budget,
     Certificate,
     Charge,
@@ -45,8 +63,6 @@ from labeldp.privacy import (
     Path,
     PrivacyLoss,
     Request,
-    Totals,
-    check_budget,
     derive_key,
 )
 
@@ -56,6 +72,13 @@ _OTHER_LABELS = (
     "these are not the labels or losses that were released before as {}; nothing was charged. Where some were "
     "corrected or rows were added, name the new state (revision, --revision NAME): it is charged in addition. "
     "Those of other people are a dataset of their own"
+)
+
+_OTHER_RECORDS = (
+    "these are not the records that were released before as {}; nothing was charged, and no label was looked at. "
+    "Records that came later, none of them released before, are a cohort, which costs the others nothing: {} "
+    "--cohort NAME --ids FILE --id COLUMN (the records so far first). Where records that were released are among them, "
+    "name the new state (revision, --revision NAME): it is charged in addition"
 )
 
 
@@ -69,6 +92,9 @@ class Entry:
         step: run and stage of the release, or None.
         certificate: certificate of the release.
         created: time of the charge, UTC, ISO 8601.
+        span: numbers of the first and the last cohort that it was about, (0, 0) without cohorts.
+        cohorts: their names, as far as they have some now.
+        part: the part of these records that it used, empty for all of them.
     """
 
     revision: str
@@ -76,6 +102,9 @@ class Entry:
     step: str | None
     certificate: Certificate
     created: str
+    span: Span = (0, 0)
+    cohorts: tuple[str, ...] = ()
+    part: Path = ()
 
 
 @dataclass(frozen=True)
@@ -127,11 +156,20 @@ class DatasetLedger(NotCopyable):
     )
 
     def __init__(
-        self, store: Store, name: str, revision: str, secret: bytes, budget: Budget | None, ids: int = IDS
+        self,
+        store: Store,
+        name: str,
+        revision: str,
+        secret: bytes,
+        budget: Budget | None,
+        ids: int = IDS,
+        cohort: Cohort | None = None,
+        records: str | None = None,
     ) -> None:
         self.name = name
         self.revision = revision
         self._store, self._secret, self._proposed, self._ids = store, secret, budget, ids
+        self._cohort, self._records = cohort, records
 
     @property
     def is_new(self) -> bool:
@@ -155,25 +193,50 @@ class DatasetLedger(NotCopyable):
 
     @property
     def spent(self) -> PrivacyLoss:
-        """Privacy loss of all charges together."""
-        return self._totals().loss()
+        """Privacy loss of all charges together: the most that a record of any cohort pays."""
+        return self._totals().loss(range(max(1, len(self.cohorts))))
 
-    def _totals(self) -> Totals:
+    def spent_of(self, cohort: str) -> PrivacyLoss:
+        """Return the privacy loss of all charges that a record of one cohort pays."""
+        [number] = [each.number for each in self.cohorts if each.name == cohort]
+        return self._totals().loss([number])
+
+    def spent_with(self, more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
+        """Return the most that these records pay for what they were charged and for more: parts of them, and losses."""
+        low, high = self._scope().span
+        return self._totals().loss(range(low, high + 1), more)
+
+    def _totals(self) -> CohortTotals:
         """Read what was charged, equal charges counted."""
-        rows = self._rows("SELECT path, loss, times FROM total", order="cost", since=3)
-        if rows:
-            return read_totals(rows)
-        return Totals(Counter((charge.path, charge.loss) for charge in self.charges))  # of an earlier version, or none
+        if self._store.version < 4:
+            return CohortTotals.of_charges(self.charges)
+        return CohortTotals(self._rows("SELECT low, high, path, loss, times FROM total", order="rowid"))
+
+    @property
+    def cohorts(self) -> tuple[Cohort, ...]:
+        """The cohorts, in the order in which they were added; none for a dataset whose records never became more."""
+        return cohorts_from(self._rows(COHORTS, order="number", since=4))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every release of all revisions, oldest first."""
-        return tuple(
-            Entry(revision, form, step, Certificate.from_json(json.loads(text)), created)
-            for revision, form, step, text, created in self._rows(
-                "SELECT revision, form, step, certificate, created FROM release"
-            )
-        )
+        span = "low, high" if self._store.version >= 4 else "0, 0"
+        rows = self._rows(f"SELECT revision, form, step, certificate, created, {span} FROM release")
+        names, split = [each.name for each in self.cohorts], split_name(self._secret)
+        found = []
+        for revision, form, step, text, created, low, high in rows:
+            certificate = Certificate.from_json(json.loads(text))
+            path = certificate.entries[0].path
+            part = path[1:] if path and path[0][0] == split else path
+            cohorts = tuple(names[low : high + 1])
+            found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part))
+        return tuple(found)
+
+    @property
+    def own_entries(self) -> tuple[Entry, ...]:
+        """Every release of these records and this revision, oldest first."""
+        span = self._scope().span
+        return tuple(each for each in self.entries if (each.revision, each.span) == (self.revision, span))
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -193,7 +256,7 @@ class DatasetLedger(NotCopyable):
         return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision", since=2))
 
     def _rows(
-        self, query: str, where: str = "", *values: str, order: str = "id", since: int = 1
+        self, query: str, where: str = "", *values: Any, order: str = "id", since: int = 1
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query on this dataset; none if the ledger is of a version before `since`."""
         place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
@@ -201,8 +264,12 @@ class DatasetLedger(NotCopyable):
 
     @property
     def randomness(self) -> KeyedRandomness:
-        """Keyed noise of the dataset's secret and revision; a curator binds it to the whole request."""
-        return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision]).encode())
+        """Keyed noise of the dataset's secret, revision and cohort; a curator binds it to the whole request.
+
+        What a dataset released before it got cohorts is about its first one, which keeps that noise.
+        """
+        own = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
+        return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision, *own]).encode())
 
     @property
     def digest_key(self) -> bytes:
@@ -216,6 +283,50 @@ class DatasetLedger(NotCopyable):
 
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
+
+    def of_cohort(self, cohort: str) -> "DatasetLedger":
+        """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
+        cohorts = self.cohorts
+        for each in cohorts:
+            if each.name == cohort:
+                given = (self._store, self.name, self.revision, self._secret, self._proposed, self._ids)
+                return DatasetLedger(*given, each)
+        raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
+
+    def of_records(self, records: str | None) -> "DatasetLedger":
+        """Return the ledger as it charges these records, and as other requests of the same records find them.
+
+        Args:
+            records: digest of the record ids; see `records_digest`. None without ids.
+
+        Raises:
+            LedgerError: they are not the records of the dataset or of the cohort; no label was looked at, and nothing
+                was charged.
+        """
+        given = (self._store, self.name, self.revision, self._secret, self._proposed, self._ids, self._cohort)
+        own = DatasetLedger(*given, records)
+        if not own._scope().names and records is not None:
+            rows = self._rows(
+                "SELECT digest FROM labels", "AND revision = ? AND domain = ?", self.revision, IDS_KIND,
+                order="rowid", since=4,
+            )  # fmt: skip
+            own._refuse_others({digest for (digest,) in rows})
+        return own
+
+    def _refuse_others(self, known: set[str]) -> None:
+        """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
+        if self._records is not None and not known <= {self._records, ""}:
+            raise LedgerError(_OTHER_RECORDS.format(self._called, add_command(self._store.path, self.name)))
+
+    @property
+    def _called(self) -> str:
+        return f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
+
+    def _scope(self, cohorts: Sequence[Cohort] | None = None) -> Scope:
+        """Return whose labels these are; raise LedgerError if they are neither of the cohort nor of the dataset."""
+        known = self.cohorts if cohorts is None else cohorts
+        cohort = None if self._cohort is None else self._cohort.name
+        return scope_of(known, cohort, self._records, (self._store.path, self.name))
 
     def compare(self, domain: Domain | Declared, encode: Callable[[], Encoded]) -> Encoded:
         """Compare labels with a domain that is on disk, and put the outcome on disk before it is disclosed.
@@ -275,26 +386,29 @@ class DatasetLedger(NotCopyable):
     def require(self, requests: Sequence[Request]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
         asked = Counter((request.step, request.path, request.loss) for request in requests)
+        span = self._scope().span
         more: list[tuple[Path, PrivacyLoss]] = []
         for (step, path, loss), times in asked.items():
-            more += [(path, loss)] * max(0, times - self._known(step, path, loss))
-        self._check(more)
+            more += [(path, loss)] * max(0, times - self._known(span, step, path, loss))
+        self._check(span, more)
 
-    def _known(self, step: str | None, path: Path, loss: PrivacyLoss) -> int:
-        """Return how many releases of this revision have the same step and cost."""
-        if self._store.version < 3:
+    def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss) -> int:
+        """Return how many releases of these records and this revision have the same step and cost."""
+        if self._store.version < 4:
             known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
             held = ((name, charge_from(text)) for name, text in known)
             return sum((name, charge.path, charge.loss) == (step, path, loss) for name, charge in held)
-        where = f"AND revision = ? AND cost = ? AND step {'IS NULL' if step is None else '= ?'}"
-        values = (self.revision, cost_digest(path, loss), *(() if step is None else (step,)))
+        where = "AND revision = ? AND cost = ? AND low = ? AND high = ? AND step IS ?"
+        values = (self.revision, cost_digest(path, loss), *span, step)
         return len(self._rows("SELECT 1 FROM release", where, *values))
 
-    def _check(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded unless the budget admits more charges."""
-        rows = self._rows("SELECT pure, rho, failures FROM bound", order="dataset", since=3)
-        bound = Bound.from_texts(*rows[0]) if rows else self._totals().bound
-        check_budget(self.budget, bound, self._totals, more, self.name)
+    def _check(self, span: Span, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
+        """Raise BudgetExceeded unless the budget admits more charges of some cohorts."""
+        if self._store.version < 4:
+            bounds = {0: self._totals().of(0).bound}
+        else:
+            bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
+        check_cohorts(self.budget, bounds, self._totals, more, self.name)
 
     def check_labels(self, request: Request) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
@@ -304,20 +418,27 @@ class DatasetLedger(NotCopyable):
     def afford(self, mechanism: Any) -> None:
         """Raise BudgetExceeded if the budget does not admit a mechanism on all records, before any label is read.
 
-        A mechanism that was charged before is admitted, since its release may be found again.
+        A mechanism that was charged before is admitted, since its release may be found again. As long as it is not
+        known which records they are (`of_records`), the cohort that is in all of them counts.
         """
-        if not self._has_made(mechanism.specification()):
-            self._check([((), mechanism.privacy_loss())])
+        first = 0 if self._cohort is None else self._cohort.number
+        span = (first, first) if self._records is None else self._scope().span
+        if not self._has_made(span, mechanism.specification()):
+            self._check(span, [((), mechanism.privacy_loss())])
 
-    def _has_made(self, specification: Any) -> bool:
-        """Return whether this revision has a release of all records by such a mechanism."""
-        if self._store.version < 3:
+    def _has_made(self, span: Span, specification: Any) -> bool:
+        """Return whether this revision has a release of all of some records by such a mechanism.
+
+        Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
+        """
+        if self._store.version < 4:
             rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
             here = [charge_from(text) for (text,) in rows]
             public = text_of(specification)
             return any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here)
-        made = made_digest(specification)
-        return bool(self._rows("SELECT 1 FROM release", "AND revision = ? AND made = ?", self.revision, made))
+        place = (self.revision, made_digest(specification), span[0])
+        found = self._rows("SELECT high FROM release", "AND revision = ? AND made = ? AND low = ?", *place)
+        return any(self._records is None or high == span[1] for (high,) in found)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Charge, draw and store in one transaction, or return the stored answer to the same request.
@@ -366,7 +487,7 @@ class DatasetLedger(NotCopyable):
         if rows := self._rows("SELECT charge FROM release", "AND revision = ? AND identity = ?", *same):
             return charge_from(rows[0][0])
         with self._open() as (connection, dataset):
-            transaction = LedgerTransaction(connection, dataset, self.revision)
+            transaction = self._begin(connection, dataset)
             if not transaction.has_same_labels(request):
                 transaction.count_difference()
         return None
@@ -377,7 +498,7 @@ class DatasetLedger(NotCopyable):
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
         with self._open() as (connection, dataset):
-            transaction = LedgerTransaction(connection, dataset, self.revision)
+            transaction = self._begin(connection, dataset)
             same = transaction.has_same_labels(request)
             if same:
                 if keep:
@@ -386,8 +507,15 @@ class DatasetLedger(NotCopyable):
             else:
                 transaction.count_difference()  # on disk before it is disclosed
         if not same:
-            called = f"revision {self.revision!r} of {self.name!r}" if self.revision else repr(self.name)
-            raise LedgerError(_OTHER_LABELS.format(called))
+            raise LedgerError(_OTHER_LABELS.format(self._called))
+
+    def _begin(self, connection: Connection, dataset: Dataset) -> LedgerTransaction:
+        """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
+        scope = self._scope(cohorts_of(connection, dataset.id))
+        if not scope.names:
+            known = traces_of(connection, dataset.id, self.revision).get((ANY_KIND, IDS_KIND), {})
+            self._refuse_others(set(known.values()))
+        return LedgerTransaction(connection, dataset, self.revision, scope, self._records)
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
@@ -405,12 +533,13 @@ class DatasetLedger(NotCopyable):
 
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
         """Return a new charge; raise BudgetExceeded if the budget does not admit it."""
-        charge = Charge(secrets.token_hex(8), request.path, request.loss, request.mechanism)
-        dataset, connection = transaction.dataset, transaction.connection
-        bound, totals = read_bound(connection, dataset.id), partial(totals_of, connection, dataset)
-        check_budget(dataset.budget, bound, totals, [(charge.path, charge.loss)], self.name)
-        return charge
+        dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
+        bounds, totals = read_bounds(connection, dataset.id, scope.span), partial(read_totals, connection, dataset.id)
+        check_cohorts(dataset.budget, bounds, totals, [(request.path, request.loss)], self.name)
+        path = (*scope.path(dataset.secret), *request.path)
+        return Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
 
     def __repr__(self) -> str:
         revision = f", revision={self.revision!r}" if self.revision else ""
-        return f"DatasetLedger(name={self.name!r}{revision}, file={str(self._store.path)!r})"
+        cohort = f", cohort={self._cohort.name!r}" if self._cohort else ""
+        return f"DatasetLedger(name={self.name!r}{revision}{cohort}, file={str(self._store.path)!r})"

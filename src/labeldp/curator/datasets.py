@@ -13,9 +13,8 @@ from sqlite3 import Connection
 from typing import Any
 
 from labeldp.curator.declared import Declared, declare, declared_domains
-from labeldp.curator.ledger_totals import read_totals
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, Charge, InputError, LedgerError, Totals, decimal
+from labeldp.privacy import Budget, Charge, InputError, LedgerError, decimal
 
 SECRET_BYTES = 32
 
@@ -86,12 +85,6 @@ def record_change(
         "INSERT INTO change (dataset, what, before, after, why, created) VALUES (?, ?, ?, ?, ?, ?)",
         (dataset.id, what, before, after, why, now()),
     )
-
-
-def totals_of(connection: Connection, dataset: Dataset) -> Totals:
-    """Return what was charged to a dataset, under all revisions."""
-    query = "SELECT path, loss, times FROM total WHERE dataset = ?"
-    return read_totals(connection.execute(query, (dataset.id,)).fetchall())
 
 
 def charge_from(text: str) -> Charge:

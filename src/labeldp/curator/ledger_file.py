@@ -2,10 +2,13 @@
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, final
 
+from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
     IDS,
@@ -19,13 +22,13 @@ from labeldp.curator.datasets import (
     known_dataset,
     now,
     record_change,
-    totals_of,
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared, declare, declared_domains
 from labeldp.curator.ledger_store import Store
+from labeldp.curator.ledger_totals import read_totals
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable
+from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable, derive_key
 
 
 @final
@@ -147,19 +150,64 @@ class LedgerFile(NotCopyable):
             if declared is not None:
                 _change_domain(connection, known, declared, why)
 
-    def dataset(self, name: str, *, revision: str | None = None, budget: Budget | None = None) -> "DatasetLedger":
+    def add_cohort(self, name: str, cohort: str, ids: Any) -> None:
+        """Add records to a dataset as a cohort, or name those that it has; nothing is charged.
+
+        The first cohort is the records that were released so far, if there are some. Later ones have ids that no
+        earlier one has. Each record then pays for the releases of its cohort, and for those of all records since its
+        cohort was added. Adding a cohort again changes nothing; one that nothing was released of may be replaced.
+
+        Decide on more records without a look at what was released, or read guarantees at delta = 0: certificates of
+        later releases say so.
+
+        Args:
+            name: name of the dataset.
+            cohort: name of the cohort, such as "people of May"; it appears in certificates.
+            ids: its record ids, integers or texts, shape (n,); or an iterator over blocks of them.
+
+        Guarantee: ids of two cohorts are disjoint; a cohort is added whole or not at all.
+
+        Raises:
+            InputError: an id occurs twice, or there is none; nothing was added.
+            LedgerError: an id is in another cohort, the first cohort is not what was released so far, or the dataset
+                was released without ids; nothing was added.
+        """
+        _require_text(cohort, "cohort", "people of May")
+        account = self.dataset(name)
+        key = account.digest_key
+        with closing(SortedIds(account.ids_key or key, key)) as found:
+            for block in ids if isinstance(ids, Iterator) else (ids,):
+                found.add(block)
+            if not found.records:
+                raise InputError("must hold at least one record id", argument="ids")
+            [(number,)] = self._store.rows("SELECT id FROM dataset WHERE name = ?", (name,))
+            # Most of the work, while others may write; the transaction compares what came meanwhile.
+            compared = tuple(each for each in account.cohorts if each.name != cohort and each.digest != found.digest)
+            with self._store.connected() as reading:
+                refuse_known(reading, number, name, compared, found)
+            with self._store.writing() as connection:
+                known = known_dataset(connection, self.path, name)
+                if derive_key(known.secret, b"labels") != key:
+                    raise LedgerError(f"the dataset {name!r} was replaced meanwhile: run again")
+                insert_cohort(connection, known, self.path, cohort, found, compared)
+
+    def dataset(
+        self, name: str, *, cohort: str | None = None, revision: str | None = None, budget: Budget | None = None
+    ) -> "DatasetLedger":
         """Return the ledger of one dataset, for a curator.
 
         Args:
             name: name of the dataset.
+            cohort: name of a cohort, whose records alone are released; by default all records, as they are now or as
+                they were before a cohort was added: their ids tell.
             revision: names another state of its labels. Labels that changed are refused without one, since two
                 releases of nearly the same labels reveal what changed; under a revision they are charged in addition.
             budget: if the file does not exist yet, the budget with which its first dataset is added before labels are
                 read. A known dataset keeps its own.
 
         Raises:
-            LedgerError: the dataset does not exist: it must be added first, since a typing error would be a second
-                budget for the same labels.
+            LedgerError: the dataset or the cohort does not exist: it must be added first, since a typing error would be
+                a second budget for the same labels.
         """
         _require_text(name, "name")
         if revision is not None:
@@ -167,10 +215,13 @@ class LedgerFile(NotCopyable):
         rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
         if rows:
             scheme = self._store.rows("SELECT ids FROM dataset WHERE name = ?", (name,), since=3)
-            return DatasetLedger(self._store, name, revision or "", rows[0][0], None, scheme[0][0] if scheme else 1)
+            found = DatasetLedger(self._store, name, revision or "", rows[0][0], None, scheme[0][0] if scheme else 1)
+            return found if cohort is None else found.of_cohort(cohort)
         others = self.datasets()
         if budget is None or others:
             raise unknown_dataset(self.path, name, others)
+        if cohort is not None:
+            raise unknown_cohort(self.path, name, cohort, ())
         return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget, IDS)
 
     def __repr__(self) -> str:
@@ -178,7 +229,8 @@ class LedgerFile(NotCopyable):
 
 
 def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
-    spent, texts = totals_of(connection, dataset).loss(), budget_texts(budget)
+    cohorts = range(max(1, len(cohorts_of(connection, dataset.id))))
+    spent, texts = read_totals(connection, dataset.id).loss(cohorts), budget_texts(budget)
     if not budget.admits(spent):
         raise BudgetExceeded(
             f"the budget of {dataset.name!r} cannot be {budget}: "

@@ -18,7 +18,7 @@ from labeldp.curator.declared import migrate_domains
 from labeldp.curator.ledger_totals import migrate_totals
 from labeldp.privacy import LedgerError
 
-VERSION = 3
+VERSION = 4
 """Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
 that it lacks; a file of a later version is refused."""
 
@@ -62,9 +62,46 @@ SINCE_3 = (
     """CREATE TABLE bound (
     dataset INTEGER PRIMARY KEY REFERENCES dataset (id), pure TEXT, rho TEXT, failures TEXT NOT NULL
 )""",
-    f"PRAGMA user_version = {VERSION}",
 )
 """The statements that turn version 2 into version 3: one scheme of ids for new datasets, and totals that are kept."""
+
+SINCE_4 = (
+    """CREATE TABLE cohort (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), number INTEGER NOT NULL, name TEXT NOT NULL,
+    records INTEGER NOT NULL, digest TEXT NOT NULL, created TEXT NOT NULL,
+    PRIMARY KEY (dataset, number), UNIQUE (dataset, name)
+)""",
+    """CREATE TABLE cohort_ids (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL, bucket INTEGER NOT NULL, number INTEGER NOT NULL,
+    ids BLOB NOT NULL, UNIQUE (dataset, bucket, number), FOREIGN KEY (dataset, number) REFERENCES cohort
+)""",
+    "ALTER TABLE release ADD COLUMN low INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE release ADD COLUMN high INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE labels RENAME TO labels_3",
+    """CREATE TABLE labels (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, low INTEGER NOT NULL,
+    high INTEGER NOT NULL, scheme TEXT NOT NULL, domain TEXT NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (dataset, revision, low, high, scheme, domain)
+)""",
+    "INSERT INTO labels SELECT dataset, revision, 0, 0, scheme, domain, digest FROM labels_3 ORDER BY rowid",
+    "DROP TABLE labels_3",
+    "ALTER TABLE total RENAME TO total_3",
+    """CREATE TABLE total (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), low INTEGER NOT NULL, high INTEGER NOT NULL, cost TEXT NOT NULL,
+    path TEXT NOT NULL, loss TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, low, high, cost)
+)""",
+    "INSERT INTO total SELECT dataset, 0, 0, cost, path, loss, times FROM total_3 ORDER BY rowid",
+    "DROP TABLE total_3",
+    "ALTER TABLE bound RENAME TO bound_3",
+    """CREATE TABLE bound (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rho TEXT,
+    failures TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
+)""",
+    "INSERT INTO bound SELECT dataset, 0, pure, rho, failures FROM bound_3",
+    "DROP TABLE bound_3",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""The statements that turn version 3 into version 4: cohorts, and for each of them what was charged."""
 
 SCHEMA = f"""
 BEGIN;
@@ -84,7 +121,7 @@ CREATE TABLE release (
 );
 CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
 PRAGMA application_id = {APPLICATION};
-{"; ".join((*SINCE_2, *SINCE_3))};
+{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4))};
 COMMIT;
 """
 
@@ -114,7 +151,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         if self.exists:
-            with self._connected():
+            with self.connected():
                 pass
         elif not self.path.parent.is_dir():
             raise LedgerError(f"the ledger {self.path} cannot be made: there is no directory {self.path.parent}")
@@ -129,14 +166,14 @@ class Store:
         """Version of the tables; that of new files if there is none."""
         if not self.exists:
             return VERSION
-        with self._connected() as connection:
+        with self.connected() as connection:
             return _version(connection)
 
     def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
         """Return the rows of a query; none if there is no file yet, or its version is before `since`."""
         if not self.exists:
             return []
-        with self._connected() as connection:
+        with self.connected() as connection:
             return connection.execute(query, parameters).fetchall() if _version(connection) >= since else []
 
     @contextmanager
@@ -152,7 +189,7 @@ class Store:
         if create and not self.exists:
             with _explained(self.path):
                 _create(self.path)
-        with self._connected() as connection:
+        with self.connected() as connection:
             _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -165,7 +202,8 @@ class Store:
                 raise
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def connected(self) -> Iterator[sqlite3.Connection]:
+        """Open a connection for several queries, each of which sees what is on disk by then."""
         if not self.exists:
             raise LedgerError(f"there is no ledger {self.path}")
         _check_file(self.path)
@@ -231,13 +269,12 @@ def _version(connection: sqlite3.Connection) -> int:
 def _migrate(connection: sqlite3.Connection) -> None:
     """Add to an earlier ledger what later versions have, in the open transaction."""
     version = _version(connection)
+    for statements, since in ((SINCE_2, 2), (SINCE_3, 3), (SINCE_4, 4)):
+        for statement in statements if version < since else ():
+            connection.execute(statement)
     if version < 2:
-        for statement in SINCE_2:
-            connection.execute(statement)
         migrate_domains(connection)
-    if version < VERSION:
-        for statement in SINCE_3:
-            connection.execute(statement)
+    if version < 3:
         migrate_totals(connection)
 
 

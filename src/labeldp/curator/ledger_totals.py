@@ -2,32 +2,112 @@
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Mapping
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, final
 
-from labeldp.privacy import Bound, Charge, Path, PrivacyLoss, Totals
+from labeldp.privacy import Bound, Budget, Charge, Path, PrivacyLoss, Totals, check_budget
+
+Span = tuple[int, int]
+"""The numbers of the first and the last cohort that a release is about; (0, 0) in a dataset without cohorts."""
+
+TotalRow = tuple[int, int, str, str, int]
+"""Equal charges: the span, the part of its records, the loss, and how many there are."""
 
 
-def add_charge(connection: Connection, dataset: int, charge: Charge) -> None:
-    """Count a charge that is written in the same transaction."""
-    path, loss = _texts(charge.path, charge.loss)
+def add_charge(connection: Connection, dataset: int, span: Span, path: Path, loss: PrivacyLoss) -> None:
+    """Count a charge that is written in the same transaction, for each of its cohorts."""
+    texts = _texts(path, loss)
     connection.execute(
-        "INSERT INTO total VALUES (?, ?, ?, ?, 1) ON CONFLICT (dataset, cost) DO UPDATE SET times = times + 1",
-        (dataset, _digest(path, loss), path, loss),
+        "INSERT INTO total VALUES (?, ?, ?, ?, ?, ?, 1) "
+        "ON CONFLICT (dataset, low, high, cost) DO UPDATE SET times = times + 1",
+        (dataset, *span, _digest(*texts), *texts),
     )
-    bound = read_bound(connection, dataset) + Bound.of(charge.loss)
-    connection.execute("INSERT OR REPLACE INTO bound VALUES (?, ?, ?, ?)", (dataset, *bound.to_texts()))
+    known, more = read_bounds(connection, dataset, span), Bound.of(loss)
+    rows = [(dataset, number, *(bound + more).to_texts()) for number, bound in known.items()]
+    connection.executemany("INSERT OR REPLACE INTO bound VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def read_bound(connection: Connection, dataset: int) -> Bound:
-    """Return the sums that bound what was charged to a dataset."""
-    row = connection.execute("SELECT pure, rho, failures FROM bound WHERE dataset = ?", (dataset,)).fetchone()
-    return Bound() if row is None else Bound.from_texts(*row)
+def read_bounds(connection: Connection, dataset: int, span: Span) -> dict[int, Bound]:
+    """Return the sums that bound what was charged to each cohort of a span."""
+    query = "SELECT cohort, pure, rho, failures FROM bound WHERE dataset = ? AND cohort BETWEEN ? AND ?"
+    return bounds_from(connection.execute(query, (dataset, *span)).fetchall(), span)
 
 
-def read_totals(rows: list[tuple[str, str, int]]) -> Totals:
-    """Return what was charged, from rows of (path, loss, times)."""
-    return Totals({(_path(path), PrivacyLoss.from_json(json.loads(loss))): times for path, loss, times in rows})
+def bounds_from(rows: Iterable[tuple[int, str | None, str | None, str]], span: Span) -> dict[int, Bound]:
+    """Return the sums of each cohort of a span, from rows of the table; nothing was charged to one without a row."""
+    known = {number: Bound.from_texts(pure, rho, failures) for number, pure, rho, failures in rows}
+    return {number: known.get(number, Bound()) for number in range(span[0], span[1] + 1)}
+
+
+def read_totals(connection: Connection, dataset: int) -> "CohortTotals":
+    """Return what was charged to a dataset, under all revisions."""
+    query = "SELECT low, high, path, loss, times FROM total WHERE dataset = ? ORDER BY rowid"
+    return CohortTotals(connection.execute(query, (dataset,)).fetchall())
+
+
+@final
+class CohortTotals:
+    """What was charged to each cohort of a dataset.
+
+    Args:
+        rows: equal charges of a span.
+
+    Guarantee: the loss is never less than that of any single record.
+    """
+
+    def __init__(self, rows: Iterable[TotalRow]) -> None:
+        self._rows = [
+            ((low, high), (_path(path), PrivacyLoss.from_json(json.loads(loss))), times)
+            for low, high, path, loss, times in rows
+        ]
+
+    @classmethod
+    def of_charges(cls, charges: Iterable[Charge]) -> "CohortTotals":
+        """Return the totals of a dataset without cohorts."""
+        return cls((0, 0, *_texts(charge.path, charge.loss), 1) for charge in charges)
+
+    def of(self, cohort: int) -> Totals:
+        """Return what the records of a cohort were charged."""
+        counted: dict[tuple[Path, PrivacyLoss], int] = {}
+        for (low, high), cost, times in self._rows:
+            if low <= cohort <= high:
+                counted[cost] = counted.get(cost, 0) + times
+        return Totals(counted)
+
+    def loss(self, cohorts: Iterable[int], more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
+        """Return the most that a record of some cohorts pays for what it was charged, and for more."""
+        asked = list(more)
+        # Cohorts that were charged the same are computed once.
+        alike = {
+            tuple(place for place, ((low, high), _, _) in enumerate(self._rows) if low <= cohort <= high): cohort
+            for cohort in cohorts
+        }
+        return PrivacyLoss.worst(self.of(cohort).loss(asked) for cohort in alike.values())
+
+
+def check_cohorts(
+    budget: Budget,
+    bounds: Mapping[int, Bound],
+    totals: Callable[[], CohortTotals],
+    more: Iterable[tuple[Path, PrivacyLoss]],
+    name: str,
+) -> None:
+    """Refuse more charges that would pass the budget together for a record of some cohort; see `check_budget`.
+
+    Args:
+        budget: the most that all may cost together.
+        bounds: sums that bound what was charged before to each cohort that would pay.
+        totals: returns what was charged before.
+        more: path and loss of each charge that is asked for.
+        name: name of the dataset.
+
+    Raises:
+        BudgetExceeded: the message says what the total would be.
+    """
+    asked = list(more)
+    for cohort, bound in bounds.items():
+        check_budget(budget, bound, lambda cohort=cohort: totals().of(cohort), asked, name)  # type: ignore[misc]
 
 
 def cost_digest(path: Path, loss: PrivacyLoss) -> str:
@@ -40,17 +120,14 @@ def made_digest(specification: Any) -> str:
     return _digest(json.dumps(specification, sort_keys=True))
 
 
-def digests_of(charge: Charge) -> tuple[str, str | None]:
-    """Return the digests by which a release is found: of its cost and, where it used all records, of its mechanism."""
-    return cost_digest(charge.path, charge.loss), None if charge.path else made_digest(dict(charge.mechanism))
-
-
 def migrate_totals(connection: Connection) -> None:
-    """Fill the totals of a ledger of an earlier version from its releases."""
+    """Fill the totals of a ledger of a version before 3 from its releases."""
     for place, dataset, text in connection.execute("SELECT id, dataset, charge FROM release ORDER BY id").fetchall():
         charge = Charge.from_json(json.loads(text))
-        connection.execute("UPDATE release SET cost = ?, made = ? WHERE id = ?", (*digests_of(charge), place))
-        add_charge(connection, dataset, charge)
+        made = None if charge.path else made_digest(dict(charge.mechanism))
+        digests = cost_digest(charge.path, charge.loss), made
+        connection.execute("UPDATE release SET cost = ?, made = ? WHERE id = ?", (*digests, place))
+        add_charge(connection, dataset, (0, 0), charge.path, charge.loss)
 
 
 def _texts(path: Path, loss: PrivacyLoss) -> tuple[str, str]:

@@ -8,31 +8,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.curator.cohorts import Scope
 from labeldp.curator.datasets import Dataset, charge_from, now, text_of
 from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_store import pack, unpack
-from labeldp.curator.ledger_totals import add_charge, digests_of
+from labeldp.curator.ledger_totals import add_charge, cost_digest, made_digest
+from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
 from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
 
 
 @dataclass(frozen=True)
 class LedgerTransaction:
-    """Access to the releases of one revision of a dataset, in an open transaction."""
+    """Access to the releases of one revision of some records of a dataset, in an open transaction.
+
+    Args:
+        connection: of the file.
+        dataset: the dataset.
+        revision: state of the labels.
+        scope: whose labels they are.
+        records: a digest of the record ids, or None.
+    """
 
     connection: Connection = field(repr=False)
     dataset: Dataset
     revision: str
+    scope: Scope
+    records: str | None = field(repr=False)
 
     def has_same_labels(self, request: Request) -> bool:
         """Return whether the labels of a request are those of earlier ones, as far as their traces tell."""
-        known = self._traces()
-        return all(known.get((ids, labels), digest) == digest for ids, labels, digest in request.traces)
+        return are_expected(self._traces(), request, self.scope.span)
 
     def keep_traces(self, request: Request) -> None:
         """Store the traces of a request, with which later ones are compared."""
-        known = self._traces()
-        new = [(self.dataset.id, self.revision, *trace) for trace in request.traces if trace[:2] not in known]
-        self.connection.executemany("INSERT INTO labels VALUES (?, ?, ?, ?, ?)", new)
+        new = new_traces(self._traces(), request, self.scope.span, self.records)
+        place = (self.dataset.id, self.revision, *self.scope.span)
+        rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
+        self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def count_difference(self) -> None:
         """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
@@ -41,12 +53,8 @@ class LedgerTransaction:
             (self.dataset.id, self.revision),
         )
 
-    def _traces(self) -> dict[tuple[str, str], str]:
-        rows = self.connection.execute(
-            "SELECT scheme, domain, digest FROM labels WHERE dataset = ? AND revision = ?",
-            (self.dataset.id, self.revision),
-        )
-        return {(ids, labels): digest for ids, labels, digest in rows}
+    def _traces(self) -> Traces:
+        return traces_of(self.connection, self.dataset.id, self.revision)
 
     def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
@@ -76,8 +84,9 @@ class LedgerTransaction:
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
         """Store a release and return its certificate; a stream has no value."""
-        request = replace(request, conditions=(*request.conditions, *disclosures(self.connection, self.dataset.id)))
-        certificate = request.certificate(charge, mechanism, self.dataset.name)
+        more = (*disclosures(self.connection, self.dataset.id), *self.scope.conditions)
+        request = replace(request, conditions=(*request.conditions, *more))
+        certificate = request.certificate(charge, mechanism, self.dataset.name, self.scope.names)
         arrays = None if value is None else mechanism.arrays()
         if value is not None and per_record(mechanism):
             value = by_id(value, request)
@@ -93,11 +102,14 @@ class LedgerTransaction:
             "value": None if value is None else pack(value),
             "arrays": None if arrays is None else pack(by_id(arrays, request)),
             "created": now(),
+            "cost": cost_digest(request.path, charge.loss),
+            "made": None if request.path else made_digest(dict(charge.mechanism)),
+            "low": self.scope.span[0],
+            "high": self.scope.span[1],
         }
-        row["cost"], row["made"] = digests_of(charge)
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)
-        add_charge(self.connection, self.dataset.id, charge)
+        add_charge(self.connection, self.dataset.id, self.scope.span, request.path, charge.loss)
         return certificate
 
 

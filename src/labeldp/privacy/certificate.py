@@ -63,6 +63,9 @@ class Trust(Enum):
     NONE = "nobody is protected"
 
 
+SHOWN_COHORTS = 10
+"""The most cohorts that a sentence names."""
+
 Path = tuple[tuple[str, int], ...]
 """Where a charge belongs: (split, part) from the outermost split inwards; empty for all records."""
 
@@ -97,7 +100,8 @@ class Certificate:
     """What one release promises, to whom, and under which conditions.
 
     Everything in it is public. `entries` are the charges that the released value depends on, so
-    that join_certificates releases can be charged once each.
+    that join_certificates releases can be charged once each. `cohorts` names those of the dataset that it is about,
+    and is empty where that is all of it.
     """
 
     entries: tuple[Charge, ...]
@@ -107,6 +111,7 @@ class Certificate:
     randomness: RandomnessKind
     published: str
     assumptions: tuple[str, ...] = ()
+    cohorts: tuple[str, ...] = ()
 
     @property
     def loss(self) -> PrivacyLoss:
@@ -128,8 +133,8 @@ class Certificate:
         else:
             promise = f"{words.kind} with epsilon = {rounded_up_text(epsilon)} and delta = {decimal_text(delta)}"
         parts = [
-            f"{promise} for every {words.unit} of the dataset {self.dataset!r}, where neighbors are two datasets in "
-            f"which {self.neighbors.value}; {words.trusted(self.trust)}.",
+            f"{promise} for every {words.unit} of {self._of()}the dataset {self.dataset!r}, where neighbors are two "
+            f"datasets in which {self.neighbors.value}; {words.trusted(self.trust)}.",
             _in_plain_words(epsilon, float(delta), words.other),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
@@ -138,8 +143,17 @@ class Certificate:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
         return " ".join(part for part in parts if part)
 
+    def _of(self) -> str:
+        """Return which cohorts of the dataset it is about, in words."""
+        names = [repr(name) for name in self.cohorts]
+        if len(names) > SHOWN_COHORTS:
+            names[2:-1] = [f"… ({len(names)} in all)"]
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+        return f"the cohort{'s' * (len(names) > 1)} {listed} of " if names else ""
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; the loss is written exactly."""
+        cohorts = {"cohorts": list(self.cohorts)} if self.cohorts else {}
         return {
             "entries": [entry.to_json() for entry in self.entries],
             "dataset": self.dataset,
@@ -148,6 +162,7 @@ class Certificate:
             "randomness": self.randomness.name,
             "published": self.published,
             "assumptions": list(self.assumptions),
+            **cohorts,
         }
 
     @classmethod
@@ -166,6 +181,7 @@ class Certificate:
                 randomness=RandomnessKind[value["randomness"]],
                 published=value["published"],
                 assumptions=tuple(value["assumptions"]),
+                cohorts=tuple(value.get("cohorts", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise InputError("this is not a certificate of labeldp") from error
@@ -263,14 +279,17 @@ def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Rele
 def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     """Return one certificate for all: each charge once, and the weaker promise where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
+    datasets = _distinct(certificate.dataset for certificate in certificates)
+    parts = len(datasets) == 1 and all(certificate.cohorts for certificate in certificates)
     return Certificate(
         entries=tuple(entries.values()),
-        dataset=" and ".join(_distinct(certificate.dataset for certificate in certificates)),
+        dataset=" and ".join(datasets),
         neighbors=certificates[0].neighbors,
         trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
         randomness=max((certificate.randomness for certificate in certificates), key=_WEAKEST_LAST.index),
         published="; ".join(_distinct(text for each in certificates for text in each.published.split("; "))),
         assumptions=_distinct(text for certificate in certificates for text in certificate.assumptions),
+        cohorts=_distinct(name for certificate in certificates for name in certificate.cohorts) if parts else (),
     )
 
 
@@ -356,7 +375,8 @@ def checked_certificate(content: Any) -> Certificate:
     if not isinstance(content, dict):
         raise InputError("this is not a certificate of labeldp")
     certificate = Certificate.from_json(content)
-    texts = (certificate.dataset, certificate.published, *certificate.assumptions)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(content["assumptions"], list):
+    texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
+    lists = (content["assumptions"], content.get("cohorts", []))
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(each, list) for each in lists):
         raise InputError("this is not a certificate of labeldp")
     return certificate

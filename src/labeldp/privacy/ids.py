@@ -285,6 +285,11 @@ def _marked(hashes: Words) -> Words:
     return hashes
 
 
+def hidden_ids(blocks: Words, key: bytes) -> Words:
+    """Return blocks of `RecordIds`, shape (n, 2), each encrypted under a key: equal only where the ids are."""
+    return _encrypt(_cipher(key), blocks)
+
+
 def refuse_repeats(ids: Ids) -> None:
     """Raise InputError if an id occurs twice; the message does not say which."""
     if has_repeats(ids):
@@ -409,6 +414,18 @@ class RecordDigest:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(<secret>)"
+
+
+def add_digests(one: str, other: str, times: int = 1) -> str:
+    """Return the digest of the records of two digests under one key, each as `hexdigest` writes it.
+
+    Args:
+        one, other: the digests.
+        times: how often the second counts; with -1 the result is that of the first one's other records.
+    """
+    (sums, count), (more, others) = (text.split("-", 1) for text in (one, other))
+    halves = ((int(sums[part], 16) + times * int(more[part], 16)) % (1 << 64) for part in (slice(0, 16), slice(16, 32)))
+    return "".join(f"{half:016x}" for half in halves) + f"-{int(count) + times * int(others)}"
 
 
 @final

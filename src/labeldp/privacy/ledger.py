@@ -118,8 +118,15 @@ class Request:
         """Return the identity as bytes, to bind keyed noise to it."""
         return json.dumps(self.identity(), sort_keys=True).encode()
 
-    def certificate(self, charge: Charge, mechanism: Any, dataset: str) -> Certificate:
-        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis."""
+    def certificate(self, charge: Charge, mechanism: Any, dataset: str, cohorts: tuple[str, ...] = ()) -> Certificate:
+        """Return the certificate of this request, charged as `charge` and answered by `mechanism`, and of its basis.
+
+        Args:
+            charge: of this request.
+            mechanism: what answered it.
+            dataset: name of the dataset.
+            cohorts: those that it was about; empty in a dataset without cohorts.
+        """
         keyed = (KEY_SECRECY,) if self.randomness is RandomnessKind.KEYED else ()
         own = Certificate(
             entries=(charge,),
@@ -129,6 +136,7 @@ class Request:
             randomness=self.randomness,
             published=mechanism.published,
             assumptions=(*mechanism.assumptions, *self.conditions, *keyed),
+            cohorts=cohorts,
         )
         return join_certificates([own, *mechanism.basis])
 
@@ -163,6 +171,13 @@ class LedgerLike(Protocol):
 
     def check_process(self) -> None:
         """Refuse in a process where this ledger does not know what was spent."""
+
+    def of_records(self, records: str | None) -> "LedgerLike":
+        """Return the ledger as it charges these records; refuse others than its own, before a label is compared.
+
+        Args:
+            records: digest of the record ids, or None without ids; see `RecordDigest`.
+        """
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`, which compares labels with a declared domain; a ledger file remembers that."""
@@ -241,6 +256,10 @@ class Ledger(SingleProcess):
         self.check_process()
         with self._lock:
             return self._totals.loss()
+
+    def of_records(self, records: str | None) -> "Ledger":
+        """Return this ledger: one in memory does not tell records apart."""
+        return self
 
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""

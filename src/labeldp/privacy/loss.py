@@ -130,6 +130,12 @@ class PrivacyLoss:
             total = total + loss
         return total
 
+    @classmethod
+    def worst(cls, losses: Iterable["PrivacyLoss"]) -> "PrivacyLoss":
+        """Return the loss of releases about any number of disjoint groups of labels; `|` rounds up beyond 32."""
+        rows = {row for loss in losses for row in loss.alternatives}
+        return cls(tuple(sorted(rows, key=repr))) if rows else cls()
+
     @property
     def max_loss(self) -> Fraction | None:
         """The exact pure epsilon, or None where there is none."""

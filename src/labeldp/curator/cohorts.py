@@ -1,0 +1,321 @@
+"""Cohorts of a dataset: records that were added together, none of whose ids was in the dataset before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any, final
+
+import numpy as np
+
+from labeldp.curator.datasets import Dataset, add_command, now
+from labeldp.curator.ledger_totals import Span
+from labeldp.curator.traces import first_records
+from labeldp.privacy import (
+    Buckets,
+    IdDigest,
+    InputError,
+    LedgerError,
+    RecordIds,
+    Words,
+    add_digests,
+    derive_key,
+    has_repeats,
+    hidden_ids,
+)
+from labeldp.privacy import Path as ChargePath
+
+HELD_IDS = 1 << 20
+"""The most new ids that memory holds before they are spilled."""
+
+BUCKETS = 256
+
+SHOWN_COHORTS = 10
+"""The most cohorts that a sentence names; of more it names the first and the last."""
+
+CONDITION = (
+    "the choice to add records to the dataset, and which, did not depend on what was released of it before; or the "
+    "guarantee is read at delta = 0"
+)
+"""What certificates say in a dataset of several cohorts. Proof: `docs/proofs/cohorts.md`."""
+
+NO_COHORTS = "the dataset {name!r} takes no cohorts: {why}. Records that came later are a dataset of their own"
+
+WITHOUT_IDS = "some of its releases were made without record ids, so nobody can tell which records they were about"
+
+OTHER_REVISIONS = "its revisions were of different records"
+
+OTHER_FIRST = (
+    "these are not the records that {name!r} was released of so far: its first cohort is all of them; nothing was "
+    "added. Add those first, under a name of their own: {command}"
+)
+
+UNKNOWN_FIRST = (
+    "the ledger does not know the ids of the records that {name!r} was released of so far: an earlier labeldp wrote "
+    "none down; nothing was added. Run one of these releases again, which costs nothing; then add its records: "
+    "{command}"
+)
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """The public record of one cohort of a dataset, without its ids.
+
+    Args:
+        number: how many cohorts were there before it.
+        name: its name.
+        records: how many records it has.
+        created: when it was added, UTC, ISO 8601.
+        digest: a keyed digest of its ids, which does not depend on their order.
+    """
+
+    number: int
+    name: str
+    records: int
+    created: str
+    digest: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Whose labels a release is about: the records of one cohort, or of all up to one.
+
+    Args:
+        span: the numbers of the first and the last cohort.
+        names: the names of the cohorts; empty in a dataset without cohorts.
+        several: whether the dataset has more than one cohort.
+    """
+
+    span: Span = (0, 0)
+    names: tuple[str, ...] = ()
+    several: bool = False
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What certificates must say."""
+        return (CONDITION,) if self.several else ()
+
+    def path(self, secret: bytes) -> ChargePath:
+        """Return the part of the dataset that is charged: cohorts are disjoint parts of it."""
+        return ((split_name(secret), self.span[0]),) if len(self.names) == 1 else ()
+
+
+def split_name(secret: bytes) -> str:
+    """Return the name of the split of a dataset into its cohorts."""
+    return derive_key(secret, b"cohorts").hex()[:16]
+
+
+def cohorts_from(rows: Sequence[tuple[Any, ...]]) -> tuple[Cohort, ...]:
+    """Return cohorts from rows of the table, in order."""
+    return tuple(Cohort(*row) for row in rows)
+
+
+COHORTS = "SELECT number, name, records, created, digest FROM cohort"
+
+
+def cohorts_of(connection: Connection, dataset: int) -> tuple[Cohort, ...]:
+    """Return the cohorts of a dataset, in the order in which they were added."""
+    return cohorts_from(connection.execute(f"{COHORTS} WHERE dataset = ? ORDER BY number", (dataset,)).fetchall())
+
+
+def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None, place: tuple[Path, str]) -> Scope:
+    """Return whose labels a release is about.
+
+    Args:
+        cohorts: those of the dataset.
+        cohort: the name that was asked for, or None for all records, now or before later ones were added.
+        records: a digest of the ids, None without ids.
+        place: path of the ledger and name of the dataset.
+
+    Raises:
+        LedgerError: the records are not those of the cohort, or of the dataset; nothing was charged.
+    """
+    if not cohorts:
+        return Scope()
+    name = place[1]
+    listed = named([each.name for each in cohorts])
+    if records is None:
+        raise LedgerError(
+            f"the dataset {name!r} has cohorts ({listed}), which are told apart by record ids: give them; nothing was "
+            "charged"
+        )
+    new = f"Records that came later are one of their own: {cohort_command(*place)}"
+    if cohort is not None:
+        own = next(each for each in cohorts if each.name == cohort)
+        if own.digest != records:
+            raise LedgerError(
+                f"these are not the records of the cohort {cohort!r} of {name!r}: a cohort keeps the ids that it was "
+                f"added with; nothing was charged. {new}"
+            )
+        return Scope((own.number, own.number), (cohort,), len(cohorts) > 1)
+    sums = f"{0:032x}-0"
+    for each in cohorts:
+        sums = add_digests(sums, each.digest)
+        if sums == records:
+            return Scope((0, each.number), tuple(one.name for one in cohorts[: each.number + 1]), len(cohorts) > 1)
+    raise LedgerError(
+        f"these are neither all records of {name!r} (of the cohorts {listed}) nor those that it had before later ones "
+        f"came; nothing was charged. One cohort alone is asked for by its name: cohort=…, --cohort NAME. {new}"
+    )
+
+
+def unknown_cohort(path: Path, name: str, cohort: str, cohorts: Sequence[Cohort]) -> LedgerError:
+    """Return the error for a name that no cohort has, with a similar name if there is one."""
+    names = [each.name for each in cohorts]
+    near = get_close_matches(cohort.casefold(), {each.casefold(): each for each in names}, n=1)
+    close = [each for each in names if each.casefold() in near]
+    known = f"did you mean {close[0]!r}?" if close else f"it has {named(names) or 'none'}."
+    return LedgerError(
+        f"the dataset {name!r} has no cohort {cohort!r}; {known} Add records that came later with their ids: "
+        f"{cohort_command(path, name)}"
+    )
+
+
+def named(names: Sequence[str]) -> str:
+    """Return names of cohorts in words."""
+    shown = [repr(name) for name in names]
+    if len(shown) > SHOWN_COHORTS:
+        shown[SHOWN_COHORTS - 2 : -1] = ["…"]
+    return ", ".join(shown)
+
+
+def cohort_command(path: Path, name: str) -> str:
+    """Return the command that adds a cohort."""
+    return f"{add_command(path, name)} --cohort NAME --ids FILE --id COLUMN"
+
+
+@final
+class SortedIds:
+    """Distinct record ids of one cohort as keyed digests, sorted; memory holds `held` of them, or 1/256 of all.
+
+    Args:
+        names: key of `RecordIds` of the dataset.
+        key: key of the dataset's digests.
+        held: the most ids that memory holds before they are spilled.
+    """
+
+    def __init__(self, names: bytes, key: bytes, held: int = HELD_IDS) -> None:
+        self._names, self._key = names, derive_key(key, b"cohort ids")
+        self._digest = IdDigest(key)
+        self._buckets = Buckets(held, 2, spread=False)
+
+    def add(self, ids: Any) -> None:
+        """Add the ids of one block: integers, texts or `RecordIds` of the dataset."""
+        blocks = RecordIds.of(ids, self._names).blocks
+        self._digest.update(blocks)
+        if len(blocks):
+            self._buckets.add(hidden_ids(blocks, self._key))
+
+    def bucket(self, number: int) -> Words:
+        """Return the ids of one bucket, sorted, shape (n, 2); raise InputError if one occurs twice."""
+        ids = self._buckets.bucket(number)
+        if has_repeats(ids):
+            raise InputError("ids must be distinct: each is one record, and its label is released under it")
+        return ids[np.lexsort((ids[:, 1], ids[:, 0]))]
+
+    @property
+    def digest(self) -> str:
+        """A keyed digest of all of them, which does not depend on their order."""
+        return self._digest.hexdigest()
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return self._digest.records
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._buckets.close()
+
+    def __repr__(self) -> str:
+        return f"SortedIds({self.records})"
+
+
+def refuse_known(connection: Connection, dataset: int, name: str, cohorts: Sequence[Cohort], found: SortedIds) -> None:
+    """Raise LedgerError if a new id is in one of some cohorts; sorted digests are compared bucket by bucket."""
+    against = {each.number: each.name for each in cohorts}
+    query = "SELECT number, ids FROM cohort_ids WHERE dataset = ? AND bucket = ?"
+    for bucket in range(BUCKETS if against else 0):
+        new = found.bucket(bucket)
+        for number, ids in connection.execute(query, (dataset, bucket)):
+            if number in against and share_rows(np.frombuffer(ids, dtype="<u8").reshape(-1, 2), new):
+                raise LedgerError(
+                    f"some of these ids are in the cohort {against[number]!r} of {name!r} already: a cohort "
+                    "holds records that came later, and each record is in one; nothing was added"
+                )
+
+
+def share_rows(one: Words, other: Words) -> bool:
+    """Return whether two sorted tables of words, shape (n, 2), have a row in common."""
+    if not len(one) or not len(other):
+        return False
+    places = np.minimum(np.searchsorted(one[:, 0], other[:, 0]), len(one) - 1)
+    alike = other[one[places, 0] == other[:, 0]]
+    rows = one[np.isin(one[:, 0], alike[:, 0])] if len(alike) else alike
+    return not set(map(tuple, rows.tolist())).isdisjoint(map(tuple, alike.tolist()))
+
+
+def insert_cohort(
+    connection: Connection, dataset: Dataset, path: Path, name: str, found: SortedIds, compared: Sequence[Cohort]
+) -> None:
+    """Add a cohort in an open transaction. Adding it again changes nothing.
+
+    One that nothing was released of is replaced, so that a wrong file is no misfortune.
+
+    Args:
+        connection: an open transaction.
+        dataset: the dataset.
+        path: path of the ledger.
+        name: name of the cohort.
+        found: the ids.
+        compared: cohorts with which the ids were compared before.
+
+    Raises:
+        LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.
+    """
+    cohorts = cohorts_of(connection, dataset.id)
+    own = next((each for each in cohorts if each.name == name), None)
+    same = next((each for each in cohorts if each.digest == found.digest), None)
+    if own is not None and own == same:
+        return
+    if same is not None:
+        raise LedgerError(f"these are the records of the cohort {same.name!r} of {dataset.name!r}; nothing was added")
+    if own is not None and _is_released(connection, dataset, own):
+        raise LedgerError(
+            f"the cohort {name!r} of {dataset.name!r} has other records, and was released; nothing was added. Records "
+            "that came later are a cohort of another name"
+        )
+    if not cohorts:
+        _refuse_other_first(connection, dataset, path, found.digest)
+    others = [each for each in cohorts if each != own and each not in compared]
+    refuse_known(connection, dataset.id, dataset.name, others, found)
+    number = len(cohorts) if own is None else own.number
+    for table in ("cohort_ids", "cohort"):
+        connection.execute(f"DELETE FROM {table} WHERE dataset = ? AND number = ?", (dataset.id, number))
+    row = (dataset.id, number, name, found.records, found.digest, now())
+    connection.execute(
+        "INSERT INTO cohort (dataset, number, name, records, digest, created) VALUES (?, ?, ?, ?, ?, ?)", row
+    )
+    for bucket in range(BUCKETS):
+        ids = found.bucket(bucket)
+        if len(ids):
+            query = "INSERT INTO cohort_ids (dataset, bucket, number, ids) VALUES (?, ?, ?, ?)"
+            connection.execute(query, (dataset.id, bucket, number, ids.tobytes()))
+
+
+def _is_released(connection: Connection, dataset: Dataset, cohort: Cohort) -> bool:
+    query = "SELECT 1 FROM release WHERE dataset = ? AND low <= ? AND high >= ? LIMIT 1"
+    return bool(connection.execute(query, (dataset.id, cohort.number, cohort.number)).fetchall())
+
+
+def _refuse_other_first(connection: Connection, dataset: Dataset, path: Path, digest: str) -> None:
+    """Raise LedgerError unless the first cohort is what the dataset has released so far."""
+    known = set(first_records(connection, dataset.id).values())
+    if known <= {digest}:
+        return
+    command = cohort_command(path, dataset.name)
+    if "" in known or len(known) > 1:
+        why = WITHOUT_IDS if "" in known else OTHER_REVISIONS
+        raise LedgerError(NO_COHORTS.format(name=dataset.name, why=why))
+    raise LedgerError((UNKNOWN_FIRST if None in known else OTHER_FIRST).format(name=dataset.name, command=command))
