@@ -18,6 +18,7 @@ from labeldp.privacy import (
     derive_key,
     refuse_repeats,
 )
+from labeldp.privacy.ids import _ODD, has_repeats
 
 KEY = b"k" * 32
 
@@ -119,6 +120,26 @@ def test_repeated_ids_are_refused(ids: Any, repeated: bool) -> None:
         return refuse_repeats(ids)
     with pytest.raises(InputError, match="ids must be distinct"):
         refuse_repeats(ids)
+
+
+@pytest.mark.parametrize("count", [255, 256, 5000, 1 << 16])
+def test_one_repeated_id_among_many_is_found_wherever_it_stands(count: int) -> None:
+    """Also where the two lose their slot to a third, and where all ids meet in few slots."""
+    rng = np.random.default_rng(count)
+    spread, ascending = rng.integers(0, 1 << 63, count, dtype=np.uint64), rng.permutation(count).astype(np.uint64)
+    inverse = pow(int(_ODD[0]), -1, 1 << 64)
+    alike = np.array([each * inverse % (1 << 64) for each in range(count)], dtype=np.uint64)  # one slot for all
+    for ids in (spread, ascending, alike):
+        assert not has_repeats(ids)
+        for _ in range(20):
+            one, other = rng.choice(count, 2, replace=False)
+            again = ids.copy()
+            again[one] = again[other]
+            assert has_repeats(again)
+            pairs = np.column_stack([again, np.arange(count, dtype=np.uint64)])
+            assert not has_repeats(pairs)
+            pairs[one] = pairs[other]
+            assert has_repeats(pairs)
 
 
 def test_digests_of_parts_add_up() -> None:

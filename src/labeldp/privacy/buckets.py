@@ -75,7 +75,7 @@ class Buckets:
         if self._buckets > 1:
             first = words if self._width == 1 else words[:, 0]
             bucket = ((first * self._odd) >> np.uint64(56)).astype(np.uint8)
-            words = words[np.argsort(bucket, kind="stable")]
+            words = words.take(np.argsort(bucket, kind="stable"), axis=0)
             ends = np.cumsum(np.bincount(bucket, minlength=self._buckets))
         with explain_full_disk("the temporary file of record ids"):
             self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)

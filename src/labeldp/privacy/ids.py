@@ -303,18 +303,42 @@ def has_repeats(ids: Ids) -> bool:
 
 
 def _repeats(ids: Ids) -> bool:
-    """Return whether an id occurs twice: they are sorted, and each is compared with the next."""
+    """Return whether an id occurs twice."""
     if ids.ndim == 1:
-        ordered = np.sort(ids)
-        return bool((ordered[1:] == ordered[:-1]).any())
+        return _collide(ids)
     if ids.dtype == np.uint8:
         padded = np.zeros((len(ids), 16), dtype=np.uint8)
         padded[:, :12] = ids
         return _repeats(padded.view("<u8"))
-    if not _repeats(ids[:, 0]):
+    if not _collide(ids[:, 0]):
         return False
     pairs = ids[np.lexsort((ids[:, 0], ids[:, 1]))]
     return bool((pairs[1:] == pairs[:-1]).all(axis=1).any())
+
+
+_ODD = tuple(np.uint64(int.from_bytes(hashlib.sha256(b"%d" % turn).digest()[:8], "big") | 1) for turn in range(8))
+
+_IN_CACHE = 1 << 22
+
+
+def _collide(words: Words, turn: int = 0) -> bool:
+    """Return whether a word occurs twice: of those that share a slot one keeps it, and the others are compared with it.
+
+    Those that lost their slot to another word are looked at in the next turn, under another hash; equal words share
+    every slot. Beyond the cache, and where turns do not end it, words are sorted.
+    """
+    count = len(words)
+    if not 256 <= count <= _IN_CACHE or turn == len(_ODD):
+        ordered = np.sort(words)
+        return bool((ordered[1:] == ordered[:-1]).any())
+    bits = (2 * count - 1).bit_length()
+    places = ((words * _ODD[turn]) >> np.uint64(64 - bits)).view(np.int64)
+    rows, slots = np.arange(count, dtype=np.uint32), np.empty(1 << bits, dtype=np.uint32)
+    slots[places] = rows
+    kept = slots[places]
+    lost = np.flatnonzero(kept != rows)
+    left = words[lost]
+    return bool((words[kept[lost]] == left).any()) or _collide(left, turn + 1)
 
 
 def are_integers(ids: Any) -> bool:

@@ -143,8 +143,8 @@ def folder_document(
 class FolderWriter:
     """Writes the parts of a released table into a folder; get one from `release_folder`."""
 
-    def __init__(self, folder: Path, columns: Sequence[str], released: str) -> None:
-        self._folder, self._columns, self._released = folder, tuple(columns), released
+    def __init__(self, folder: Path, columns: Sequence[str], released: str, ids: str | None = None) -> None:
+        self._folder, self._columns, self._released, self._ids = folder, tuple(columns), released, ids
         self._parts: dict[str, dict[str, Any]] = {}
         self._certificate: dict[str, Any] | None = None
 
@@ -166,7 +166,7 @@ class FolderWriter:
             self._parts[name] = {"rows": known["rows"], "digest": known["digest"]}
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(target, overwrite=True) as hidden, open_sink(target, hidden) as sink:
+        with atomic_write(target, overwrite=True) as hidden, open_sink(target, hidden, self._ids) as sink:
             writer = ReleaseWriter(sink, self._columns, self._released)
             draw(writer)
             sink.finish(None)
@@ -198,7 +198,12 @@ class FolderWriter:
 
 @contextmanager
 def release_folder(
-    path: str | os.PathLike[str], names: Sequence[str], columns: Sequence[str], *, released: str
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    columns: Sequence[str],
+    *,
+    released: str,
+    ids: str | None = None,
 ) -> Iterator[FolderWriter]:
     """Write a released table as a folder of parts with one certificate: completely or not at all.
 
@@ -210,6 +215,7 @@ def release_folder(
         names: the paths of its parts.
         columns: the names of the output columns in order, the released one among them.
         released: the name of the released column.
+        ids: a column of distinct values, of which no dictionary is kept.
 
     Guarantee: `path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`.
 
@@ -220,7 +226,7 @@ def release_folder(
     for name in names:
         is_parquet(Path(name))
     with growing_directory(path, (*names, CERTIFICATE, SUCCESS), RECORDS) as folder:
-        writer = FolderWriter(folder, columns, released)
+        writer = FolderWriter(folder, columns, released, ids)
         yield writer
         writer.finish()
 

@@ -103,7 +103,9 @@ class ReleaseWriter:
 
 
 @contextmanager
-def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, released: str) -> Iterator[ReleaseWriter]:
+def release_writer(
+    path: str | os.PathLike[str], columns: Sequence[str], *, released: str, ids: str | None = None
+) -> Iterator[ReleaseWriter]:
     """Write a released column, alone or with other columns, and its certificate: completely or not at all.
 
     `columns=(id, label)` writes a sidecar, `columns=table.columns` the whole table with the noisy label in the place
@@ -114,6 +116,7 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
         path: the output, ending in .parquet, .arrow or .csv (.csv.gz, .csv.bz2, .csv.zst, .csv.lz4).
         columns: the names of the output columns in order, `released` among them.
         released: the name of the released column.
+        ids: a column of distinct values, of which no dictionary is kept.
 
     Yields:
         A writer. Its `certify` must be called before the body ends.
@@ -132,7 +135,7 @@ def release_writer(path: str | os.PathLike[str], columns: Sequence[str], *, rele
         raise InputError("columns must be different names, with the released column among them")
     check_new_file(target, overwrite=False)
     with _cleared(target, beside) as placed, atomic_write(target) as hidden:
-        with open_sink(target, hidden) as sink:
+        with open_sink(target, hidden, ids) as sink:
             writer = ReleaseWriter(sink, columns, released)
             yield writer
             document = writer.document()
@@ -258,11 +261,14 @@ def has_suffix(path: Path) -> bool:
 
 
 @contextmanager
-def open_sink(target: Path, hidden: Path) -> Iterator[Sink]:
-    """Open an output at `hidden`, in the format of the name of `target`; abandon it after any error of the body."""
+def open_sink(target: Path, hidden: Path, ids: str | None = None) -> Iterator[Sink]:
+    """Open an output at `hidden`, in the format of the name of `target`; abandon it after any error of the body.
+
+    Of the column `ids`, whose values are distinct, no dictionary is kept.
+    """
     sink: Sink
     if is_parquet(target):
-        sink = ParquetSink(hidden)
+        sink = ParquetSink(hidden, ids)
     elif is_arrow(target):
         sink = ArrowSink(hidden)
     else:
@@ -278,13 +284,16 @@ def open_sink(target: Path, hidden: Path) -> Iterator[Sink]:
 class ParquetSink:
     """A Parquet file with its columns and the certificate, and no other metadata."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = pa.OSFile(str(path), "wb")
+    def __init__(self, path: Path, ids: str | None = None) -> None:
+        self._file, self._ids = pa.OSFile(str(path), "wb"), ids
         self._writer: parquet.ParquetWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._writer is None:
-            self._writer = parquet.ParquetWriter(self._file, batch.schema, compression="zstd")
+            repeated: Any = [name for name in batch.schema.names if name != self._ids]
+            if any(pa.types.is_nested(kind) for kind in batch.schema.types):
+                repeated = True  # the names of nested columns are longer
+            self._writer = parquet.ParquetWriter(self._file, batch.schema, compression="zstd", use_dictionary=repeated)
         self._writer.write_batch(batch)
 
     def finish(self, document: str | None) -> None:

@@ -159,8 +159,10 @@ def release_file(
 def _output(stream: "Stream", target: Path) -> AbstractContextManager[ReleaseWriter | FolderWriter]:
     """Return the writer of a file, or of a folder for a folder."""
     if stream.parts.are_many and not has_suffix(target):
-        return release_folder(target, stream.parts.names, stream.columns, released=stream.released)
-    return release_writer(target, stream.columns, released=stream.released)
+        return release_folder(
+            target, stream.parts.names, stream.columns, released=stream.released, ids=stream.id_column
+        )
+    return release_writer(target, stream.columns, released=stream.released, ids=stream.id_column)
 
 
 @dataclass(frozen=True)
