@@ -80,7 +80,7 @@ class Buckets:
         with explain_full_disk("the temporary file of record ids"):
             self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  (`close` closes it)
             start = self._file.seek(0, 2)
-            self._file.write(words.tobytes())
+            self._file.write(np.ascontiguousarray(words).data)
             self._file.flush()
         self._spilled.append(start + np.concatenate([[0], ends]) * words.itemsize * self._width)
         self._waiting, self._count = [], 0

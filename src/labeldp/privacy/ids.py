@@ -191,7 +191,13 @@ def _cipher(key: bytes) -> CipherContext:
 
 def _encrypt(cipher: CipherContext, blocks: NDArray[Any]) -> Words:
     """Encrypt blocks, shape (n, 2), one by one."""
-    return np.frombuffer(cipher.update(blocks.tobytes()), dtype="<u8").reshape(-1, 2)
+    secret = np.empty((len(blocks) + 1, 2), dtype="<u8")  # the cipher wants room for one more
+    cipher.update_into(_bytes_of(blocks), _bytes_of(secret))
+    return secret[:-1]
+
+
+def _bytes_of(words: NDArray[Any]) -> "memoryview[int]":
+    return memoryview(np.ascontiguousarray(words).data).cast("B")
 
 
 @final
@@ -321,7 +327,7 @@ _ODD = tuple(np.uint64(int.from_bytes(hashlib.sha256(b"%d" % turn).digest()[:8],
 _IN_CACHE = 1 << 22
 
 
-def _collide(words: Words, turn: int = 0) -> bool:
+def _collide(words: NDArray[Any], turn: int = 0) -> bool:
     """Return whether a word occurs twice: of those that share a slot one keeps it, and the others are compared with it.
 
     Those that lost their slot to another word are looked at in the next turn, under another hash; equal words share

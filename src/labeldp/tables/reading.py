@@ -309,7 +309,8 @@ class QuoteCheck:
     """
 
     def __init__(self, delimiter: str) -> None:
-        self._edges = np.frombuffer((delimiter + '"\r\n').encode(), dtype=np.uint8)
+        self._edges = np.zeros(256, dtype=np.bool_)
+        self._edges[list((delimiter + '"\r\n').encode())] = True
         self._before = b"\n"
         self._inside = False
         self._spans = False
@@ -332,18 +333,17 @@ class QuoteCheck:
 
     def _look(self, text: NDArray[np.uint8]) -> None:
         """Check the quotes of a text, whose first byte is the last one of the chunk before."""
-        quotes = np.flatnonzero(text == QUOTE)
-        fresh = quotes[quotes > 0]
-        opens = (np.arange(len(fresh)) + self._inside) % 2 == 0
-        starts, ends = fresh[opens], fresh[~opens]
+        places = np.flatnonzero((text == QUOTE) | (text == ord("\n")) | (text == ord("\r")))
+        places = places[places > 0]
+        quotes = text[places] == QUOTE
+        fresh = places[quotes]
+        starts, ends = fresh[int(self._inside) :: 2], fresh[int(not self._inside) :: 2]
         if text[0] == QUOTE and not self._inside:  # a quote that closed, or so it seemed
             ends = np.concatenate([[0], ends])
         known = ends[ends < len(text) - 1] + 1
-        self._misplaced |= not np.isin(text[starts - 1], self._edges).all()
-        self._misplaced |= not np.isin(text[known], self._edges).all()
-        lines = np.flatnonzero((text == ord("\n")) | (text == ord("\r")))
-        lines = lines[lines > 0]
-        self._spans |= bool(((np.searchsorted(fresh, lines) + self._inside) % 2 == 1).any())
+        self._misplaced |= not (self._edges[text[starts - 1]].all() and self._edges[text[known]].all())
+        within = (np.cumsum(quotes, dtype=np.uint8) & 1) != self._inside
+        self._spans |= bool((within & ~quotes).any())
         self._inside ^= len(fresh) % 2 == 1
 
 

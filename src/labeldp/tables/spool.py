@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, final
 
+import numpy as np
 import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
 
 from labeldp.privacy import explain_full_disk
 
@@ -52,29 +54,38 @@ class Spool:
 
     def add(self, block: pa.RecordBatch) -> None:
         """Append a block; its schema may be another than that of the others."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, block.schema) as writer:
-            writer.write_batch(block)
-        content = memoryview(sink.getvalue()).cast("B")
+        measured = pa.MockOutputStream()
+        _write(measured, block)
+        content = np.empty(measured.size(), dtype=np.uint8)
+        _write(pa.FixedSizeBufferWriter(pa.py_buffer(content)), block)
         start = self._ends[-1]
+        self._crypt(content, start)
         with explain_full_disk(self._name):
             self._file.seek(start)
-            self._file.write(self._crypt(content, start))
+            self._file.write(content.data)
             self._file.flush()
         self._ends.append(start + -(-len(content) // 16) * 16)  # the next one begins with a block of the cipher
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[pa.RecordBatch]:
         """Yield blocks in the order in which they were added, from number `first` to before number `last`."""
         for start, end in list(zip(self._ends, self._ends[1:], strict=False))[first:last]:
+            content = np.empty(end - start, dtype=np.uint8)
             self._file.seek(start)
-            content = self._crypt(self._file.read(end - start), start)
+            self._file.readinto(content.data)
+            self._crypt(content, start)
             with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
                 yield reader.read_next_batch()
 
-    def _crypt(self, content: Any, start: int) -> bytes:
+    def _crypt(self, content: NDArray[np.uint8], start: int) -> None:
         """Encrypt or decrypt what stands at a place of the file: the same, with a keystream that is used once."""
         counter = modes.CTR((start // 16).to_bytes(16, "big"))
-        return Cipher(algorithms.AES256(self._key), counter).encryptor().update(content)
+        view = content.data
+        Cipher(algorithms.AES256(self._key), counter).encryptor().update_into(view, view)
 
     def __repr__(self) -> str:
         return "Spool(<secret>)"
+
+
+def _write(sink: Any, block: pa.RecordBatch) -> None:
+    with sink, pa.ipc.new_stream(sink, block.schema) as writer:
+        writer.write_batch(block)

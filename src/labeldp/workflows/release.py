@@ -336,7 +336,7 @@ class Stream:
         """Return what is kept of a block, and its ids: labels, ids, and texts as the dataset hashes them."""
         labels = batch.column(self.label)
         if not isinstance(self.in_file, Interval) and (is_text(labels.type) or is_number(labels.type)):
-            labels = labels.dictionary_encode()
+            labels = _small(labels.dictionary_encode())
         if self.id_column is None:
             return pa.RecordBatch.from_arrays([labels], names=[self.label]), None
         names, arrays = [self.label, self.id_column], [labels, batch.column(self.id_column)]
@@ -387,6 +387,13 @@ class Seen:
     rows: int
     first: int
     last: int
+
+
+def _small(labels: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return labels with indices of one byte, if there are few of them."""
+    if len(labels.dictionary) > 128:
+        return labels
+    return pa.DictionaryArray.from_arrays(labels.indices.cast(pa.int8()), labels.dictionary)
 
 
 def _readable(blocks: Iterator[Any], changed: LabelDPError) -> Iterator[Any]:
