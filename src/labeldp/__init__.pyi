@@ -23,6 +23,7 @@ from .learners import fit_linear as fit_linear
 from .learners import fit_multistage as fit_multistage
 from .learners import fit_noisy as fit_noisy
 from .learners import lp_rr_sgd as lp_rr_sgd
+from .learners import preferences as preferences
 from .mechanisms import BagSum as BagSum
 from .mechanisms import Classes as Classes
 from .mechanisms import DiscreteLaplace as DiscreteLaplace

@@ -72,6 +72,8 @@ from .representations import PatchFilters as PatchFilters
 from .representations import RandomFourier as RandomFourier
 from .representations import TableMap as TableMap
 from .representations import encode as encode
+from .rewards import RewardModel as RewardModel
+from .rewards import preferences as preferences
 from .scattering import ImageMap as ImageMap
 from .scattering import ScatterFilters as ScatterFilters
 from .scattering import default_representation as default_representation

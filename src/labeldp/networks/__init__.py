@@ -10,6 +10,7 @@ from labeldp.networks.bags import BagTargets, appendix_network, appendix_predict
 from labeldp.networks.best import fit_best, steps, takes_labels
 from labeldp.networks.classifier import NetworkClassifier
 from labeldp.networks.likelihood import released_loss
+from labeldp.networks.preferences import preference_loss
 from labeldp.networks.selfsupervised import SelfSupervised
 from labeldp.networks.training import PRESETS, Objective, Recipe, Record, State, objective_of, targets, train
 
@@ -30,6 +31,7 @@ __all__ = [
     "fit_best",
     "objective_of",
     "parameters",
+    "preference_loss",
     "released_loss",
     "steps",
     "takes_labels",
