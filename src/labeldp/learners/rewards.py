@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.preprocessing import FunctionTransformer
 
-from labeldp.learners.evaluation import Evaluation
+from labeldp.learners.evaluation import Evaluation, NumberEvaluation
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.features import check_rows, row_table
 from labeldp.learners.heads import label_head
@@ -36,7 +36,7 @@ class RewardModel:
     direction: Floats = field(repr=False)
     position: float = 0.0
     representation: Any = field(default=None, repr=False)
-    evaluation: Evaluation | None = field(default=None, repr=False)
+    evaluation: Evaluation | NumberEvaluation | None = field(default=None, repr=False)
 
     def rewards(self, features: Any) -> Floats:
         """Return the reward of each answer, shape (n,), up to a constant that all have in common.
@@ -138,8 +138,8 @@ def preferences(
             model = fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
         else:
             model = learn(curator, np.zeros(curator.records, dtype=np.bool_))[0]
-    rewards = model.map(lambda found: _rewards(found, encoded.transformer))
-    return with_given(rewards, representation, "representation does")
+    known = with_given(model, representation, "representation does")
+    return known.map(lambda found: _rewards(found, encoded.transformer))
 
 
 def _rewards(model: Model, transformer: Any) -> RewardModel:
