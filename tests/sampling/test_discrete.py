@@ -25,6 +25,8 @@ from labeldp.sampling.discrete import (
     COIN_MARGIN,
     EDGE_ERROR,
     MIN_RATE,
+    ExponentialWeights,
+    KeepCoin,
     _draw_exactly,
     _word_bounds,
     discrete_laplace,
@@ -222,7 +224,8 @@ def test_numpy_knows_exponentials_as_well_as_the_proof_says() -> None:
     for value, many in zip(points.tolist(), np.exp(points).tolist(), strict=True):
         exact = decay(Fraction(-value))
         assert abs(Fraction(many) / exact - 1) < Fraction(1, 1 << 50)
-        assert abs(Fraction(float(np.exp(value))) / exact - 1) < Fraction(1, 1 << 50)
+        for one in (float(np.exp(value)), math.exp(value)):
+            assert abs(Fraction(one) / exact - 1) < Fraction(1, 1 << 50)
 
 
 @pytest.mark.parametrize("keep", [KEEP, Fraction(1), Fraction(1, 1 << 32)])
@@ -282,6 +285,31 @@ def test_coins_follow_their_law_and_no_other(cost: int) -> None:
         check_law(draw, np.array([1 - chance / 0.75, chance / 0.75]), np.array([1 - chance, chance]))
 
 
+@pytest.mark.parametrize("keep", [KEEP, Fraction(1), Fraction(1, 1 << 32), Fraction(0)])
+@pytest.mark.parametrize("cost", [0, 1, 255, 65_535, 10**8])
+def test_one_coin_is_one_of_many(cost: int, keep: Fraction) -> None:
+    """At its threshold, near it, and at the words that decide whatever the cost is."""
+    coin = KeepCoin(UNIT, keep)
+    [first] = cut(keep * decay(UNIT * cost), 64) if keep * decay(UNIT * cost) < 1 else [WORD - 1]
+    edges = {first, coin.heads_below(cost), coin.heads_below(10**8), coin.tails_from, 0, WORD - 1}
+    for word in {edge + by for edge in edges for by in (-(1 << 26), -2, -1, 0, 1, 2, 1 << 26)}:
+        if 0 <= word < WORD:
+            heads = coin.heads(word, cost, Chosen([WORD // 2, 5]))
+            assert [heads] == keep_coins(np.array([cost]), UNIT, keep, rng=Chosen([word, WORD // 2, 5])).tolist()
+            assert heads or word >= coin.heads_below(cost), "a word below is heads"
+            assert not (heads and word >= coin.tails_from), "a word from there on is tails"
+
+
+def test_a_coin_of_any_cost_is_decided_by_most_words() -> None:
+    coin = KeepCoin(UNIT, KEEP)
+    below, chance = coin.heads_below(255), KEEP * decay(255 * UNIT) * WORD
+    assert below < chance < below * (1 + 2**-38) and coin.tails_from - 1 < KEEP * WORD <= coin.tails_from
+    for cost in (0, 7, 254, 255):
+        assert coin.heads(below - 1, cost, Chosen([])) and not coin.heads(
+            coin.tails_from + WORD // 2**30, cost, Chosen([])
+        )
+
+
 @pytest.mark.parametrize("totals", [TOTALS, np.zeros(4, dtype=np.int64), np.array([7]), np.array([0, 10**9, 1])])
 def test_a_draw_at_every_edge(totals: np.ndarray) -> None:
     """A draw is the inverse of the exact distribution function at one uniform number."""
@@ -307,7 +335,25 @@ def test_equal_weights_are_cut_at_whole_words() -> None:
 def test_doubles_and_integers_draw_the_same(losses: list[int], word: int) -> None:
     totals = np.array(losses)
     gaps = totals - totals.min()
-    assert draw_index(totals, UNIT, rng=Chosen([word, 1])) == _draw_exactly(gaps, UNIT, word, Chosen([1, 1]))
+    drawn = draw_index(totals, UNIT, rng=Chosen([word, 1]))
+    assert drawn == _draw_exactly(gaps, UNIT, word, Chosen([1, 1]))
+    many = np.array([word, word // 2, WORD - 1 - word], dtype=np.uint64)
+    source = Chosen([1] * 6)
+    together = ExponentialWeights(UNIT).indices(np.tile(totals, (3, 1)), many, source)
+    assert together.tolist() == [ExponentialWeights(UNIT).index(totals, int(each), Chosen([1, 1])) for each in many]
+    assert together[0] == drawn
+
+
+@pytest.mark.parametrize("totals", [TOTALS, np.zeros(4, dtype=np.int64), np.array([0, 10**9, 1])])
+def test_draws_from_rows_at_every_edge(totals: np.ndarray) -> None:
+    words = []
+    for edge in chances(totals, UNIT)[:-1]:
+        [first] = cut(edge, 64)
+        words += [word for word in (first - 1, first, first + 1) if 0 <= word < WORD]
+    for word in words:
+        rest = [WORD // 3, 1]
+        [one] = ExponentialWeights(UNIT).indices(totals[None], np.array([word], dtype=np.uint64), Chosen(rest))
+        assert one == draw_index(totals, UNIT, rng=Chosen([word, *rest]))
 
 
 @pytest.mark.parametrize("experts", [10, 3000])

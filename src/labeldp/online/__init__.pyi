@@ -29,6 +29,9 @@ from .experts.accounting import nonprivate_bound as nonprivate_bound
 from .experts.accounting import softmax_regret_bound as softmax_regret_bound
 from .experts.accounting import theorem_3_2_applies as theorem_3_2_applies
 from .experts.accounting import theorem_3_2_epsilon as theorem_3_2_epsilon
+from .experts.dartboard import BatchedDartboard as BatchedDartboard
+from .experts.dartboard import PlainRedraw as PlainRedraw
+from .experts.dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .experts.doubling import BetterOfTwo as BetterOfTwo
 from .experts.doubling import DoublingExponential as DoublingExponential
 from .experts.kernel import Actions as Actions
@@ -37,14 +40,11 @@ from .experts.kernel import Losses as Losses
 from .experts.kernel import check_levels as check_levels
 from .experts.kernel import quantize as quantize
 from .experts.lazy import L2P as L2P
-from .experts.lazy import BatchedDartboard as BatchedDartboard
 from .experts.lazy import ExpertMeasure as ExpertMeasure
 from .experts.lazy import LazyState as LazyState
 from .experts.lazy import Measure as Measure
 from .experts.lazy import MultiplicativeWeights as MultiplicativeWeights
 from .experts.lazy import MultiplicativeWeightsMeasure as MultiplicativeWeightsMeasure
-from .experts.lazy import PlainRedraw as PlainRedraw
-from .experts.lazy import ShrinkingDartboard as ShrinkingDartboard
 from .experts.planning import METHODS as METHODS
 from .experts.planning import Alternative as Alternative
 from .experts.planning import ExpertsPlan as ExpertsPlan

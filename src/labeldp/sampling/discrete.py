@@ -1,13 +1,17 @@
 """Exact coins e^-x, discrete Laplace and Gaussian, draws by e^-weights."""
 
 import math
+from bisect import bisect_right
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomness, exp_bounds
+from labeldp.privacy import WORD, Flags, Floats, InputError, Integers, Randomness, Words, exp_bounds
 from labeldp.sampling.words import WordStream, fresh_words, uniform
 
 MIN_RATE = Fraction(1, 1 << 32)
@@ -216,6 +220,9 @@ def gaussian_law(stddev: int, edges: Integers) -> Floats:
 COIN_MARGIN = 2.0**-40
 """Doubles know e^-x times a factor this well, relatively, where it does not underflow (`docs/proofs/draws.md`)."""
 
+FEW = 32
+"""Up to so many numbers, lists of Python are faster than arrays."""
+
 EDGE_ERROR = 2.0**-51
 """An edge of the cumulated weights of d points is known up to (d + 16) times this share of the whole (ibid.)."""
 
@@ -243,6 +250,48 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
     return heads
 
 
+@final
+@dataclass(frozen=True)
+class KeepCoin:
+    """A coin of `keep_coins`, one word at a time: true with probability exactly keep · e^(-unit · cost).
+
+    Use it where most words decide the coin whatever the cost is, so that costs need not be known.
+
+    Args:
+        unit: positive.
+        keep: in [0, 1].
+
+    Guarantee: a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
+    Proof: `docs/proofs/draws.md`.
+    """
+
+    unit: Fraction
+    keep: Fraction
+
+    @cached_property
+    def _doubles(self) -> tuple[float, float]:
+        """The unit with its sign changed, and the words that are below keep."""
+        return -float(self.unit), float(self.keep) * WORD
+
+    @cached_property
+    def tails_from(self) -> int:
+        """The least word that is tails at every cost: 2**64 if there is none."""
+        return math.ceil(self.keep * WORD)
+
+    def heads_below(self, most: int) -> int:
+        """Return a word below which all words are heads at every cost up to `most`."""
+        rate, scale = self._doubles
+        return int(math.exp(rate * most) * scale * (1 - 2 * COIN_MARGIN))
+
+    def heads(self, word: int, cost: int, rng: Randomness) -> bool:
+        """Return the coin at the uniform number that begins with these 64 bits."""
+        rate, scale = self._doubles
+        chance = math.exp(rate * cost) * scale
+        if word + 1 <= chance * (1 - COIN_MARGIN):
+            return True
+        return word <= chance * (1 + COIN_MARGIN) and falls_below(word, self.unit * cost, self.keep, rng)
+
+
 def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) -> bool:
     """Return whether the uniform number that begins with these 64 bits is below keep · e^-exponent."""
     bits = 64
@@ -258,27 +307,67 @@ def falls_below(word: int, exponent: Fraction, keep: Fraction, rng: Randomness) 
 def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
     """Return an index i with probability exactly proportional to e^(-unit · totals[i]).
 
-    The uniform number times the sum of all weights is looked up among their cumulated sums; where an edge is
-    closer than doubles can tell, the same number goes on with more bits, and the weights are computed in integers.
-
     Args:
         totals: shape (d,), differences below 2**53.
 
     Guarantee: a draw is the inverse of the exact distribution function at one uniform number.
     Proof: `docs/proofs/draws.md`.
     """
-    gaps = totals - totals.min()
-    edges = gaps * -float(unit)
-    np.cumsum(np.exp(edges, out=edges), out=edges)
-    [word] = fresh_words(rng, 1).tolist()
-    target = (word + 0.5) / WORD * edges[-1]
-    band = (len(totals) + 16) * EDGE_ERROR * edges[-1]
-    first, last = np.searchsorted(edges, (target - band, target + band), side="right")
-    return int(first) if first == last else _draw_exactly(gaps, unit, word, rng)
+    return ExponentialWeights(unit).index(totals, int(fresh_words(rng, 1)[0]), rng)
+
+
+@final
+@dataclass(frozen=True)
+class ExponentialWeights:
+    """Draws of `draw_index` from given words.
+
+    The uniform number times the sum of all weights is looked up among their cumulated sums; where an edge is
+    closer than doubles can tell, the same number goes on with more bits, and the weights are computed in integers.
+
+    Args:
+        unit: an index i has the weight e^(-unit · totals[i]); positive.
+
+    Guarantee: a draw is the inverse of the exact distribution function at one uniform number.
+    Proof: `docs/proofs/draws.md`.
+    """
+
+    unit: Fraction
+
+    @cached_property
+    def _rate(self) -> float:
+        return -float(self.unit)
+
+    def index(self, totals: Integers, word: int, rng: Randomness) -> int:
+        """Return the index at the uniform number that begins with these 64 bits."""
+        edges: Any
+        if len(totals) <= FEW:
+            values, rate = totals.tolist(), self._rate
+            least = min(values)
+            edges = list(accumulate([math.exp((value - least) * rate) for value in values]))
+        else:
+            edges = np.add.accumulate(np.exp((totals - np.minimum.reduce(totals)) * self._rate))
+        whole = float(edges[-1])
+        target, band = (word + 0.5) / WORD * whole, (len(totals) + 16) * EDGE_ERROR * whole
+        first = bisect_right(edges, target - band)
+        if first == bisect_right(edges, target + band):
+            return first
+        return _draw_exactly(totals - totals.min(), self.unit, word, rng)
+
+    def indices(self, totals: Integers, words: Words, rng: Randomness) -> Integers:
+        """Return the index for each row of totals, shape (n, d), and each of n words: fast where d is small."""
+        edges = (totals - totals.min(axis=1, keepdims=True)) * self._rate
+        np.cumsum(np.exp(edges, out=edges), axis=1, out=edges)
+        whole = edges[:, -1:]
+        targets = (words.astype(np.float64)[:, np.newaxis] + 0.5) / WORD * whole
+        band = (totals.shape[1] + 16) * EDGE_ERROR * whole
+        found = (edges <= targets - band).sum(axis=1)
+        for i in np.flatnonzero(found != (edges <= targets + band).sum(axis=1)):
+            found[i] = _draw_exactly(totals[i] - totals[i].min(), self.unit, int(words[i]), rng)
+        return np.asarray(found)
 
 
 def _draw_exactly(gaps: Integers, unit: Fraction, word: int, rng: Randomness) -> int:
-    """Return the index of `draw_index` in integers, from the number that begins with these 64 bits."""
+    """Return the index of `ExponentialWeights.index` in integers, from the number that begins with these 64 bits."""
     values, places = np.unique(gaps, return_inverse=True)
     bits = 64
     while True:

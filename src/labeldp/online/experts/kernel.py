@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
@@ -86,6 +87,14 @@ BLOCK_LOSSES = 1 << 16
 """How many losses are rounded at a time: they stay in cache."""
 BLOCK_ROUNDS = 257
 """The number of rounds whose levels can be summed without overflow in integers twice as wide."""
+PRODUCT_EXPERTS = 256
+"""Up to so many experts, levels are summed by a product with ones: whole numbers, exact in doubles of either size."""
+_WIDER = {np.dtype(np.uint8): np.uint16, np.dtype(np.uint16): np.uint32}
+_ONES: dict[np.dtype[Any], NDArray[Any]] = {
+    np.dtype(np.uint8): np.ones(1 << 12, np.float32),
+    np.dtype(np.uint16): np.ones(1 << 12, np.float64),
+}
+"""For each type of levels: sums of as many levels are below 2**24, or 2**53."""
 _FLOATS = "losses must be numbers in [0, 1], none of them missing"
 _INTEGERS = "losses must be numbers in [0, 1]; these are integers: levels that are rounded already go to update_levels"
 _KINDS = {"f": "floats", "b": "truth values", "c": "complex numbers", "U": "text", "S": "text", "T": "text"}
@@ -270,13 +279,33 @@ class DenseRows:
         """Return one expert's level in every round."""
         return self.values[:, expert].astype(np.int64)
 
-    def sums(self) -> Integers:
-        """Return every expert's sum over all rounds."""
-        total = np.zeros(self.values.shape[1], dtype=np.int64)
-        wide = np.uint16 if self.values.dtype == np.uint8 else np.uint32
-        for start in range(0, len(self.values), BLOCK_ROUNDS):
-            total += np.add.reduce(self.values[start : start + BLOCK_ROUNDS], axis=0, dtype=wide)
+    def spent(self, start: int, end: int, expert: int) -> int:
+        """Return one expert's sum over a few rounds."""
+        return sum(self.values[start:end, expert].tolist())
+
+    def sums(self, start: int = 0, end: int | None = None) -> Integers:
+        """Return every expert's sum over some rounds, by default all; the levels themselves of a single one."""
+        values = self.values[start:end]
+        if len(values) == 1:
+            return values[0]
+        total = np.zeros(values.shape[1], dtype=np.int64)
+        if len(total) > PRODUCT_EXPERTS:
+            for first in range(0, len(values), BLOCK_ROUNDS):
+                total += np.add.reduce(values[first : first + BLOCK_ROUNDS], axis=0, dtype=_WIDER[values.dtype])
+            return total
+        ones = _ONES[values.dtype]
+        for first in range(0, len(values), len(ones)):
+            block = values[first : first + len(ones)].astype(ones.dtype)
+            total += (ones[: len(block)] @ block).astype(np.int64)
         return total
+
+    def pieces(self, ends: list[int]) -> Integers:
+        """Return every expert's sums between each end, at least one round apart, and the next one: few experts."""
+        start = ends[0]
+        # numpy casts all that it is given.
+        return np.add.reduceat(
+            self.values[start : ends[-1]], [end - start for end in ends[:-1]], axis=0, dtype=np.int64
+        )
 
 
 @final
@@ -303,11 +332,20 @@ class SparseRows:
         column[np.searchsorted(self.starts, found, side="right") - 1] = self.values[found]
         return column
 
-    def sums(self) -> Integers:
-        """Return every expert's sum over all rounds."""
+    def spent(self, start: int, end: int, expert: int) -> int:
+        """Return one expert's sum over a few rounds."""
+        return int(self[start:end].column(expert).sum())
+
+    def sums(self, start: int = 0, end: int | None = None) -> Integers:
+        """Return every expert's sum over some rounds, by default all."""
+        inside = slice(int(self.starts[start]), int(self.starts[len(self) if end is None else end]))
         # Doubles hold these sums exactly: below 2**53, by far.
-        total = np.bincount(self.experts[self._inside], weights=self.values[self._inside], minlength=self.width)
+        total = np.bincount(self.experts[inside], weights=self.values[inside], minlength=self.width)
         return total.astype(np.int64)
+
+    def pieces(self, ends: list[int]) -> Integers:
+        """Return every expert's sums between each end and the next one."""
+        return np.array([self.sums(start, end) for start, end in pairwise(ends)])
 
     @property
     def _inside(self) -> slice:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.charging import State
-from labeldp.online.experts.accounting import batches_seen, dartboard_loss, l2p_loss
+from labeldp.online.experts.accounting import batches_seen, l2p_loss
 from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, check_top_level, rows_of
 from labeldp.privacy import (
     InputError,
@@ -109,6 +109,12 @@ def begin(measure: Measure[H], chains: int, *, rng: Randomness) -> LazyState[H]:
     return LazyState(history, points, np.zeros(chains, dtype=np.int64), 0)
 
 
+def batches_ahead(measure: Measure[Any], batch: int, redraw: Fraction) -> int:
+    """Return for how many batches coins are flipped at once: about twice as many as one point lasts."""
+    batches = 2 / (float(redraw) + float(measure.unit) * measure.bound * batch)
+    return min(max(int(batches), 1), MAX_BATCHES_AHEAD)
+
+
 def play(
     measure: Measure[H], batch: int, redraw: Fraction, state: LazyState[H], losses: Any, *, rng: Randomness
 ) -> tuple[LazyState[H], NDArray[Any]]:
@@ -121,10 +127,7 @@ def play(
 
     Source: Asi, Algorithm 1, lines 3 to 18.
     """
-    rng, keep = as_successive(rng), 1 - redraw
-    # Coins for about twice as many batches as one point lasts, by public numbers.
-    batches = 2 / (float(redraw) + float(measure.unit) * measure.bound * batch)
-    ahead = batch * min(max(int(batches), 1), MAX_BATCHES_AHEAD)
+    rng, keep, ahead = as_successive(rng), 1 - redraw, batch * batches_ahead(measure, batch, redraw)
     played, runs = [], []
     while len(losses):
         played.append(state.points[0])
@@ -216,30 +219,9 @@ class MultiplicativeWeightsMeasure:
         return draw_index(history, self.unit, rng=rng)
 
 
-class _LazyKernel(Kernel[LazyState[Any]]):
-    """A learner on experts that moves as `play` does."""
-
-    measure: ExpertMeasure[Any]
-    batch: int
-    redraw: Fraction
-    chains: ClassVar[int]
-    """The number of points in a state: 1, or 2 with a reference."""
-
-    def init(self, *, rng: Randomness) -> LazyState[Any]:
-        """Draw the action, and the reference if there is one, independently from the first law."""
-        return begin(self.measure, self.chains, rng=rng)
-
-    def predict(self, state: LazyState[Any]) -> int:
-        return int(state.points[0])
-
-    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
-        rows = rows_of(losses, self.experts, self.levels)
-        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
-
-
 @final
 @dataclass(frozen=True)
-class L2P(_LazyKernel):
+class L2P(Kernel[LazyState[Any]]):
     """Lazy play with a reference sequence, as it was published, for any measure on experts.
 
     Use it to compare: on experts `BatchedDartboard` needs no reference and costs half of the privacy loss. It is not
@@ -262,7 +244,6 @@ class L2P(_LazyKernel):
     neighbors: Neighbors = Neighbors.ONE_LOSS
     experts: int = field(init=False)
     levels: int = field(init=False)
-    chains = 2
 
     def __post_init__(self) -> None:
         if self.measure.failure:
@@ -276,90 +257,23 @@ class L2P(_LazyKernel):
             levels=self.measure.levels,
         )
 
+    def init(self, *, rng: Randomness) -> LazyState[Any]:
+        """Draw the action and the reference independently from the first law."""
+        return begin(self.measure, 2, rng=rng)
+
+    def predict(self, state: LazyState[Any]) -> int:
+        return int(state.points[0])
+
+    def update(self, state: LazyState[Any], losses: Losses, *, rng: Randomness) -> tuple[LazyState[Any], Actions]:
+        rows = rows_of(losses, self.experts, self.levels)
+        return play(self.measure, self.batch, self.redraw, state, rows, rng=rng)
+
     def privacy_loss(self, rounds: int) -> PrivacyLoss:
         """Return the loss of releasing both sequences, and what inexact draws add to delta."""
         rate, draws = self.measure.unit * self.measure.bound, 2 * (batches_seen(rounds, self.batch) - 1)
         loss = l2p_loss(rate, self.batch, self.redraw, rounds, self.neighbors)
         inexact = min(draws * self.measure.distance, Fraction(1))
         return loss + PrivacyLoss.failure(inexact) if inexact else loss
-
-
-@final
-@dataclass(frozen=True)
-class BatchedDartboard(_LazyKernel):
-    """Multiplicative weights that rarely draw: the action is kept with probability (1 - p) · e^(-eta · its loss).
-
-    The loss is that of the action in the newest batch of B rounds; an action that is not kept is drawn again from the
-    weights of all rounds so far. Use it for many experts and any losses. The regret is at most
-    ln d / eta + eta · T · B / 8 whatever p is; `plan_experts` chooses p and B for privacy.
-
-    Args:
-        experts: d, at least 2.
-        batch: B, rounds that are played with one action, at least 1.
-        rate: eta, positive, exact.
-        redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
-        levels: 255 or 65535, the level of a loss of 1.
-        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
-
-    Guarantee: in every batch the action has exactly the law of multiplicative weights on the batches before;
-        switching after a batch depends on the action's losses in this batch alone.
-
-    Source: Asi, Algorithm 1, without its second sequence, which experts do not need.
-    Proof: `docs/proofs/draws.md`.
-
-    Examples:
-        >>> import numpy as np
-        >>> kernel = BatchedDartboard(experts=3, batch=2, rate=0.125, redraw=0.25)
-        >>> state = kernel.init(rng=np.random.default_rng(0))
-        >>> losses = np.array([[0, 255, 255]] * 6, dtype=np.uint8)
-        >>> state, actions = kernel.update(state, losses, rng=np.random.default_rng(1))
-        >>> state, len(actions)
-        (LazyState(rounds=6), 6)
-    """
-
-    experts: int
-    batch: int
-    rate: Fraction
-    redraw: Fraction
-    levels: int = 255
-    neighbors: Neighbors = Neighbors.ONE_LOSS
-    measure: MultiplicativeWeightsMeasure = field(init=False, repr=False, compare=False)
-    chains = 1
-
-    def __post_init__(self) -> None:
-        measure = MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
-        set_fields(
-            self,
-            batch=check_integer(self.batch, "batch"),
-            measure=measure,
-            rate=measure.rate,
-            redraw=exact_share(self.redraw, "redraw"),
-            neighbors=check_loss_neighbors(self.neighbors),
-        )
-
-    @classmethod
-    def shrinking(
-        cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
-    ) -> "BatchedDartboard":
-        """Return the dartboard without batches, B = 1: the private shrinking dartboard.
-
-        Source: Asi, Section 3.
-        """
-        return cls(experts, 1, rate, redraw, levels, neighbors)
-
-    @classmethod
-    def always_redraw(
-        cls, experts: int, batch: int, rate: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
-    ) -> "BatchedDartboard":
-        """Return the learner that draws by the exponential mechanism after every batch, p = 1."""
-        return cls(experts, batch, rate, Fraction(1), levels, neighbors)
-
-    def privacy_loss(self, rounds: int) -> PrivacyLoss:
-        return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
-
-
-ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.always_redraw
-"""Older names."""
 
 
 @final

@@ -20,9 +20,10 @@ from labeldp.online.experts.accounting import (
     switches_bound,
     tuned,
 )
+from labeldp.online.experts.dartboard import BatchedDartboard
 from labeldp.online.experts.doubling import BetterOfTwo, DoublingExponential
 from labeldp.online.experts.kernel import Kernel
-from labeldp.online.experts.lazy import L2P, BatchedDartboard, MultiplicativeWeightsMeasure
+from labeldp.online.experts.lazy import L2P, MultiplicativeWeightsMeasure
 from labeldp.online.experts.regret import (
     MeanRegret,
     correlated_softmax_regret,

@@ -1,0 +1,277 @@
+"""The batched dartboard: an action is kept by coins most of which say the same whatever it lost."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+
+from labeldp.online.experts.accounting import dartboard_loss
+from labeldp.online.experts.kernel import Actions, Kernel, Losses, Rows, rows_of
+from labeldp.online.experts.lazy import LazyState, MultiplicativeWeightsMeasure, batches_ahead, begin
+from labeldp.privacy import (
+    Integers,
+    Neighbors,
+    PrivacyLoss,
+    Randomness,
+    Words,
+    as_successive,
+    check_integer,
+    check_loss_neighbors,
+    exact_share,
+    set_fields,
+)
+from labeldp.sampling import ExponentialWeights, KeepCoin, fresh_words
+
+FEW_EXPERTS = 32
+"""Up to so many experts, draws that no coin asks for are made together."""
+WORDS_AHEAD = 1 << 16
+"""How many words are read at once; at least as many as `batches_ahead` says."""
+FEW_WEIGHTS = 1 << 18
+"""How many weights at most wait for draws that are made together."""
+
+
+@final
+@dataclass(frozen=True)
+class BatchedDartboard(Kernel[LazyState[Integers]]):
+    """Multiplicative weights that rarely draw: the action is kept with probability (1 - p) · e^(-eta · its loss).
+
+    The loss is that of the action in the newest batch of B rounds; an action that is not kept is drawn again from the
+    weights of all rounds so far. Use it for many experts and any losses. The regret is at most
+    ln d / eta + eta · T · B / 8 whatever p is; `plan_experts` chooses p and B for privacy.
+
+    Args:
+        experts: d, at least 2.
+        batch: B, rounds that are played with one action, at least 1.
+        rate: eta, positive, exact.
+        redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
+        levels: 255 or 65535, the level of a loss of 1.
+        neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
+
+    Guarantee: in every batch the action has exactly the law of multiplicative weights on the batches before;
+        switching after a batch depends on the action's losses in this batch alone.
+
+    Source: Asi, Algorithm 1, without its second sequence, which experts do not need.
+    Proof: `docs/proofs/draws.md`.
+
+    Examples:
+        >>> import numpy as np
+        >>> kernel = BatchedDartboard(experts=3, batch=2, rate=0.125, redraw=0.25)
+        >>> state = kernel.init(rng=np.random.default_rng(0))
+        >>> losses = np.array([[0, 255, 255]] * 6, dtype=np.uint8)
+        >>> state, actions = kernel.update(state, losses, rng=np.random.default_rng(1))
+        >>> state, len(actions)
+        (LazyState(rounds=6), 6)
+    """
+
+    experts: int
+    batch: int
+    rate: Fraction
+    redraw: Fraction
+    levels: int = 255
+    neighbors: Neighbors = Neighbors.ONE_LOSS
+    measure: MultiplicativeWeightsMeasure = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        measure = MultiplicativeWeightsMeasure(self.experts, self.rate, self.levels)
+        set_fields(
+            self,
+            batch=check_integer(self.batch, "batch"),
+            measure=measure,
+            rate=measure.rate,
+            redraw=exact_share(self.redraw, "redraw"),
+            neighbors=check_loss_neighbors(self.neighbors),
+        )
+
+    @classmethod
+    def shrinking(
+        cls, experts: int, rate: Any, redraw: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
+    ) -> "BatchedDartboard":
+        """Return the dartboard without batches, B = 1: the private shrinking dartboard.
+
+        Source: Asi, Section 3.
+        """
+        return cls(experts, 1, rate, redraw, levels, neighbors)
+
+    @classmethod
+    def always_redraw(
+        cls, experts: int, batch: int, rate: Any, levels: int = 255, neighbors: Neighbors = Neighbors.ONE_LOSS
+    ) -> "BatchedDartboard":
+        """Return the learner that draws by the exponential mechanism after every batch, p = 1."""
+        return cls(experts, batch, rate, Fraction(1), levels, neighbors)
+
+    def init(self, *, rng: Randomness) -> LazyState[Integers]:
+        """Draw any expert, with equal probability."""
+        return begin(self.measure, 1, rng=rng)
+
+    def predict(self, state: LazyState[Integers]) -> int:
+        return int(state.points[0])
+
+    def update(
+        self, state: LazyState[Integers], losses: Losses, *, rng: Randomness
+    ) -> tuple[LazyState[Integers], Actions]:
+        rows, source = rows_of(losses, self.experts, self.levels), as_successive(rng)
+        rounds = len(rows)
+        ending = (state.rounds % self.batch + rounds) // self.batch
+        words = fresh_words(source, min(ending, self._ahead))
+        largest = words.item() if ending == 1 else words.max(initial=0)
+        if largest < self._heads_below and ending <= self._ahead:
+            state = self._after(state, rows, rounds, state.history + rows.sums(), state.points)
+            return state, state.points.repeat(rounds)
+        course = _Course(self, state, rows, source)
+        self._flip(course, words, ending)
+        return course.end()
+
+    def _flip(self, course: "_Course", words: Words, ending: int) -> None:
+        """Flip the coins at the ends of all batches, and draw an action after each one that says tails.
+
+        As in `play`, the coins of a stretch come before the word of the draw that ends it, and those behind the first
+        tails are discarded. No word is read that `play` would not read.
+
+        Args:
+            words: the first ones, no more than there are batches.
+            ending: the number of batches that end, at least 1.
+        """
+        if self.redraw == 1:  # no coins
+            more = fresh_words(course.rng, ending - len(words))
+            for batch, word in enumerate(np.concatenate([words, more]).tolist()):
+                course.draw(batch, word)
+            return
+        ahead, tails_from, heads = self._ahead, self._coin.tails_from, self._coin.heads
+        suspects, values = self._suspects(words)
+        done = place = i = 0  # batches that ended, words that were asked for, suspects before them
+        while done < ending:
+            size = min(ahead, ending - done)
+            if place + size > len(words):
+                more = fresh_words(course.rng, min(ending - done, WORDS_AHEAD) - (len(words) - place))
+                words, place, i = np.concatenate([words[place:], more]), 0, 0
+                suspects, values = self._suspects(words)
+            while suspects[i] < place:
+                i += 1
+            while (suspect := suspects[i]) < place + size:
+                batch = done + suspect - place
+                if values[i] >= tails_from or not heads(values[i], course.cost(batch), course.rng):
+                    break
+                i += 1
+            else:
+                done, place = done + size, place + size
+                continue
+            done, place = batch + 1, place + size
+            if place == len(words):
+                words, place, i, suspects = fresh_words(course.rng, 1), 0, 0, [1]
+            course.draw(batch, int(words[place]))
+            place += 1
+
+    def _suspects(self, words: Words) -> tuple[list[int], list[int]]:
+        """Return the places of the words that may mean tails, the end last, and their values."""
+        places = np.flatnonzero(words >= np.uint64(self._heads_below))
+        return [*places.tolist(), len(words)], words[places].tolist()
+
+    def _after(
+        self, state: LazyState[Integers], rows: Rows, count: int, history: Integers, points: Actions
+    ) -> LazyState[Integers]:
+        """Return the state after `count` more rounds with these sums, the last of them played with these points."""
+        rounds, costs = state.rounds + count, _NOTHING
+        if left := rounds % self.batch:
+            carried = state.costs if left > count else _NOTHING
+            costs = carried + rows.spent(max(count - left, 0), count, int(points[0]))
+        return LazyState(history, points, costs, rounds)
+
+    @cached_property
+    def _coin(self) -> KeepCoin:
+        return KeepCoin(self.measure.unit, 1 - self.redraw)
+
+    @cached_property
+    def _ahead(self) -> int:
+        return batches_ahead(self.measure, self.batch, self.redraw)
+
+    @cached_property
+    def _heads_below(self) -> int:
+        """A word below which all words keep the action, whatever it lost in a batch."""
+        return self._coin.heads_below(self.batch * self.levels)
+
+    def privacy_loss(self, rounds: int) -> PrivacyLoss:
+        return dartboard_loss(self.rate, self.batch, self.redraw, rounds, self.neighbors)
+
+
+_NOTHING = np.zeros(1, dtype=np.int64)
+
+
+class _Course:
+    """The draws of one call, each by a word of its own from the weights of all rounds before it.
+
+    With many experts each is made at once. With few, a draw is made when a coin asks for its action, and those that
+    no coin asks for are made many at a time.
+    """
+
+    def __init__(self, kernel: BatchedDartboard, state: LazyState[Integers], rows: Rows, rng: Randomness) -> None:
+        self.rng = rng
+        self._kernel, self._state, self._rows, self._batch = kernel, state, rows, kernel.batch
+        self._weights = ExponentialWeights(kernel.measure.unit)
+        self._first = kernel.batch - state.rounds % kernel.batch
+        self._ends, self._words, self._actions = [0], [0], [int(state.points[0])]
+        self._history, self._summed = state.history, 0  # the sums before the draw of this number
+        self._totals: list[Integers] = []
+        self._asked: dict[int, int] = {}
+        self._wait = FEW_WEIGHTS // kernel.experts if kernel.experts <= FEW_EXPERTS else 0
+
+    def draw(self, batch: int, word: int) -> None:
+        """Draw an action after a batch, by this word."""
+        self._ends.append(self._first + batch * self._batch)
+        self._words.append(word)
+        if len(self._ends) - len(self._actions) > self._wait:
+            self._settle()
+
+    def cost(self, batch: int) -> int:
+        """Return what the newest action lost in a batch."""
+        newest = len(self._ends) - 1
+        if newest < len(self._actions):
+            action = self._actions[newest]
+        elif newest in self._asked:
+            action = self._asked[newest]
+        else:
+            self._sum_up(newest)
+            action = self._asked[newest] = self._weights.index(self._history, self._words[-1], self.rng)
+        end = self._first + batch * self._batch
+        before = 0 if batch else int(self._state.costs[0])
+        return before + self._rows.spent(max(end - self._batch, 0), end, action)
+
+    def end(self) -> tuple[LazyState[Integers], Actions]:
+        """Return the state after all rounds, and the actions in them."""
+        self._settle()
+        rounds, actions = len(self._rows), np.array(self._actions)
+        history = self._history + self._rows.sums(self._ends[-1])
+        played = np.repeat(actions, np.diff([*self._ends, rounds]))
+        return self._kernel._after(self._state, self._rows, rounds, history, actions[-1:].copy()), played
+
+    def _sum_up(self, newest: int) -> None:
+        """Sum the losses up to the newest draw; with few experts up to each."""
+        ends = self._ends[self._summed :]
+        self._summed = newest
+        if len(ends) == 1:
+            return
+        if self._wait:
+            totals = np.add.accumulate(self._rows.pieces(ends)) + self._history
+            self._totals.append(totals)
+            self._history = totals[-1]
+        else:
+            self._history = self._history + self._rows.sums(*ends)
+
+    def _settle(self) -> None:
+        """Draw all actions that were not drawn before."""
+        newest, done = len(self._ends) - 1, len(self._actions)
+        if newest < done:
+            return
+        self._sum_up(newest)
+        if not self._wait:
+            self._actions.append(self._weights.index(self._history, self._words[-1], self.rng))
+            return
+        words = np.array(self._words[done:], dtype=np.uint64)
+        drawn = self._weights.indices(np.concatenate(self._totals), words, self.rng).tolist()
+        self._actions += [self._asked.get(done + i, action) for i, action in enumerate(drawn)]
+        self._totals, self._asked = [], {}
+
+
+ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.always_redraw
+"""Older names."""
