@@ -219,7 +219,8 @@ def test_a_network_that_the_release_contradicts_is_averaged_and_corrected(
         )  # fmt: skip
         return release.value.estimator.layers
 
-    agreeing, contradicted = model(1.0), model(1.01)
+    limit = best.SUMS_DISCREPANCY if trust == "central" else best.LABELS_DISCREPANCY
+    agreeing, contradicted = model(limit), model(limit + 0.01)
     assert [layer.weight for layer in agreeing] == [1.0, 0.5][: len(agreeing)]
     assert all(layer.coefficients is None for layer in agreeing)
     assert all(layer.coefficients is not None for layer in contradicted)
@@ -232,8 +233,9 @@ def test_the_largest_weight_is_taken_that_the_release_does_not_contradict() -> N
         return lambda mean: 1.0 if np.log(mean[0, 0] / mean[0, 1]) <= limit * np.log(9) + 0.01 else 1.2
 
     for most, limit, expected in ((1.0, 1.0, 1.0), (1.0, 0.65, 0.6), (0.5, 1.0, 0.5), (0.5, 0.35, 0.3)):
-        assert largest_weight(weighed(limit), before, own, most) == expected
-    assert largest_weight(lambda mean: 2 + mean[0, 0], before, own, 1.0) == 0.1  # the least of all that are too large
+        assert largest_weight(weighed(limit), before, own, most, 1.0) == expected
+        assert largest_weight(weighed(limit), before, own, most, 1.2) == most
+    assert largest_weight(lambda mean: 2 + mean[0, 0], before, own, 1.0, 1.1) == 0.1  # least of the contradicted
 
 
 def test_only_a_class_that_is_answered_often_counts() -> None:

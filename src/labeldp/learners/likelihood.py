@@ -149,14 +149,6 @@ class Posterior:
             found.append(_of_slopes(self.rows, known - probabilities))
         return float(np.mean(found))
 
-    @property
-    def discrepancy_spread(self) -> float:
-        """The standard deviation of the discrepancy of the truth: that of a chi-square over its degrees of freedom."""
-        free = [term.moment.size for term in self.sums]
-        if self.likelihood is not None:
-            free.append(self.rows.shape[1] * (self.likelihood.shape[1] - 1))
-        return float(np.sqrt(sum(2 / each for each in free)) / len(free))
-
     def largest(self, start: AnyFloats, *, offset: AnyFloats | None = None, ridge: float = 1.0) -> AnyFloats:
         """Return the coefficients of largest density, shape (d, K).
 

@@ -58,6 +58,9 @@ TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
 LABELS_CORRECTION, SUMS_CORRECTION = 25.0, 10.0
 """Factors on the precision of the head's prior where labels, or sums, correct the mean with a network."""
 
+LABELS_DISCREPANCY, SUMS_DISCREPANCY = 1.1, 1.0
+"""The discrepancy from which labels, or sums, contradict an answer."""
+
 WEIGHTS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 """The weights of a network that are tried."""
 
@@ -77,6 +80,8 @@ CHOSEN = {
     "TAUGHT": TAUGHT,
     "LABELS_CORRECTION": LABELS_CORRECTION,
     "SUMS_CORRECTION": SUMS_CORRECTION,
+    "LABELS_DISCREPANCY": LABELS_DISCREPANCY,
+    "SUMS_DISCREPANCY": SUMS_DISCREPANCY,
     "WEIGHTS": WEIGHTS,
     "MIRRORED": MIRRORED,
 }
@@ -111,7 +116,7 @@ def fit_best(
     trusted it is always the labels.
     A linear head is fitted to it by likelihood. A network learns the head's probabilities, for randomized labels
     multiplied by their likelihood, on randomly changed images. The answer is their geometric mean, with the largest
-    weight of the network that the release does not contradict (`Posterior.discrepancy` is at most 1). Where the release
+    weight of the network that the release does not contradict (by `Posterior.discrepancy`). Where the release
     contradicts the network itself, a linear term under which it is likeliest corrects the mean. A second network learns
     from that answer. All of it after the release costs nothing.
 
@@ -253,12 +258,13 @@ class _Fit:
             if leaves_out_a_class(own, answer):
                 break
             discrepancy = head.value.posterior.discrepancy
+            allowed = LABELS_DISCREPANCY if self.labels else SUMS_DISCREPANCY
             most = 1.0 if not layers else 0.5  # two networks have equal weights at most
-            weight = largest_weight(discrepancy, answer[rows], own[rows], most)
+            weight = largest_weight(discrepancy, answer[rows], own[rows], most, allowed)
             mean, layer = geometric_mean(answer, own, weight), Layer(network, weight)
             told(name, Layer(network, 1.0))
             told(f"{name}, mean", *layers, layer)
-            if discrepancy(own[rows]) > 1:
+            if discrepancy(own[rows]) > allowed:
                 ridge = LABELS_CORRECTION if self.labels else SUMS_CORRECTION
                 term = head.value.corrected(None, mean[rows], ridge=ridge).term
                 layer = replace(layer, coefficients=term.coefficients, offset=term.offset)
@@ -329,6 +335,7 @@ def largest_weight(
     before: NDArray[np.float64],
     own: NDArray[np.float64],
     most: float,
+    allowed: float,
 ) -> float:
     """Return the largest weight of a network in a geometric mean that the release does not contradict.
 
@@ -337,11 +344,12 @@ def largest_weight(
         before: probabilities of the classifier below, for the training records, shape (n, K).
         own: those of the network.
         most: the largest weight that is tried; if every mean is contradicted, the one is taken that is least so.
+        allowed: the largest discrepancy that is no contradiction.
     """
     found = {}
     for weight in (each for each in WEIGHTS if each <= most):
         found[weight] = discrepancy(geometric_mean(before, own, weight))
-        if found[weight] <= 1:
+        if found[weight] <= allowed:
             return weight
     return min(found, key=found.__getitem__)
 
