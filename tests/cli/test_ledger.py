@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import labeldp as ldp
@@ -109,3 +110,56 @@ def test_a_ledger_with_a_promise_on_a_condition_is_shown(labeldp: Callable[..., 
     curator.release(bags, rng=ldp.SystemRandomness())
     shown = labeldp("ledger", "show", "l.ledger")
     assert shown.status == 0 and "WeightedLBA, no finite epsilon at delta 0" in shown.out, shown.err
+
+
+def test_records_that_came_later_are_added_and_released_by_their_names(labeldp: Callable[..., Ran]) -> None:
+    """The whole way: a release, its records named, later ones added, released alone and with all others."""
+    table = pd.read_csv("people.csv")
+    table[:200].to_csv("first.csv", index=False)
+    table[200:].to_csv("later.csv", index=False)
+    release = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people", "--id", "id")
+    assert labeldp(*ADD, "--epsilon", "2").status == 0
+    assert labeldp("release", "first.csv", *release, "--epsilon", "1", "--out", "first.out.csv").status == 0
+    refused = labeldp("release", "later.csv", *release, "--epsilon", "1", "--out", "later.out.csv")
+    assert (
+        refused.status == 1 and "are a cohort" in refused.err and "--cohort NAME --ids FILE --id COLUMN" in refused.err
+    )
+    later = ("--cohort", "later", "--ids", "later.csv", "--id", "id")
+    early = labeldp(*ADD, *later)
+    assert early.status == 1 and "its first cohort is all of them" in early.err
+    assert "has 200 records." in labeldp(*ADD, "--cohort", "first", "--ids", "first.csv", "--id", "id").out
+    added = labeldp(*ADD, *later)
+    assert f"The cohort 'later' of 'people' in l.ledger has {len(table) - 200} records." in added.out
+    assert "decided without a look at what was released" in added.out and labeldp(*ADD, *later).status == 0
+    done = labeldp("release", "later.csv", *release, "--cohort", "later", "--epsilon", "1", "--out", "later.out.csv")
+    assert done.status == 0 and "of the cohort 'later' of the dataset 'people'" in done.out, done.err
+    assert "spent epsilon = 1 at that delta" in done.out
+    done = labeldp("release", "people.csv", *release, "--epsilon", "0.5", "--out", "all.csv")
+    assert "of the cohorts 'first' and 'later'" in done.out and "or the guarantee is read at delta = 0" in done.out
+    shown = labeldp("ledger", "show", "l.ledger").out
+    assert "cohort first: 200 records since" in shown and "epsilon 0.5, cohorts first and later" in shown
+    assert "spent epsilon = 1.5 at that delta" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("--cohort", "later"), 2, "--cohort, --ids and --id go together"),
+        (("--ids", "people.csv", "--id", "id"), 2, "--cohort, --ids and --id go together"),
+        (("--cohort", "later", "--ids", "people.csv", "--id", "nr"), 1, "'nr'"),
+        (("--cohort", "later", "--ids", "people.csv", "--id", "region"), 1, "ids must be distinct"),
+        (("--cohort", " ", "--ids", "people.csv", "--id", "id"), 1, "--cohort must be a printable text"),
+    ],
+)
+def test_what_is_no_cohort_is_refused(
+    labeldp: Callable[..., Ran], words: tuple[str, ...], status: int, sentence: str
+) -> None:
+    assert labeldp(*ADD, "--epsilon", "1").status == 0
+    ran = labeldp(*ADD, *words)
+    assert ran.status == status and sentence in ran.err, ran.err
+    assert "cohort" not in labeldp("ledger", "show", "l.ledger").out
+
+
+def test_a_dataset_and_its_first_cohort_are_added_at_once(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp(*ADD, "--epsilon", "1", "--cohort", "first", "--ids", "people.csv", "--id", "id")
+    assert ran.status == 0 and "has the budget epsilon = 1" in ran.out and "The cohort 'first'" in ran.out

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import FILE, flags_in_errors, warn_if_weak
+from labeldp.cli.options import FILE, PATH, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.curator import DatasetLedger
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 GRID = 2
 """The grid of a declared range; ranges that differ in the grid alone are the same domain."""
+
+CHOICE = (
+    "Which records come is decided without a look at what was released; else guarantees are to be read at delta = 0, "
+    "and certificates say so."
+)
 
 SECRECY = (
     "This file holds the keys to the noise of every release: it is as secret as the labels. "
@@ -41,11 +46,17 @@ def describe_ledger(path: str) -> str:
 def _dataset(account: DatasetLedger) -> str:
     """Describe one dataset: its budget, what was spent, and each release in a line."""
     from labeldp.curator import times
+    from labeldp.privacy import rounded_up_text
 
     lines = [balance_line(account)]
     for domain in account.domains:
         refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
         lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
+    for cohort in account.cohorts:
+        cost = rounded_up_text(account.spent_of(cohort.name).epsilon(account.budget.delta), 12)
+        lines.append(
+            f"  cohort {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; spent epsilon = {cost}"
+        )
     if account.differences:
         lines.append(f"  other labels were refused {times(account.differences)}")
     for change in account.changes:
@@ -55,10 +66,18 @@ def _dataset(account: DatasetLedger) -> str:
         charge = entry.certificate.entries[0]
         words = [_when(entry.created), str(charge.mechanism["mechanism"]), _cost(charge)]
         words += [entry.step.rpartition(": ")[2]] if entry.step else []
-        words += [f"part {part + 1} of split {split[:8]}" for split, part in charge.path]
+        words += [_whose(entry.cohorts)] if entry.cohorts else []
+        words += [f"part {part + 1} of split {split[:8]}" for split, part in entry.part]
         words += [f"revision {entry.revision}"] if entry.revision else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
+
+
+def _whose(cohorts: tuple[str, ...]) -> str:
+    """Return the cohorts that a release was about, in words."""
+    if len(cohorts) == 1:
+        return f"cohort {cohorts[0]}"
+    return f"cohorts {cohorts[0]} {'and' if len(cohorts) == 2 else 'to'} {cohorts[-1]}"
 
 
 def _when(created: str) -> str:
@@ -146,6 +165,26 @@ def add_dataset(
     return f"{name!r} in {path} has the budget {account.budget}{labels}. {SECRECY}"
 
 
+def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> str:
+    """Add the records of a file to a dataset as a cohort; return a sentence on the result.
+
+    Args:
+        path: the ledger file.
+        name: the dataset's name.
+        cohort: the cohort's name.
+        ids: a file or folder that holds the record ids.
+        id_column: their column.
+
+    Raises:
+        InputError: an id is missing or occurs twice, or there is no such column; nothing was added.
+        LedgerError: an id is in another cohort, or the dataset takes no cohorts; nothing was added.
+    """
+    from labeldp.workflows import add_cohort
+
+    found = add_cohort(ids, id_column=id_column, ledger=path, dataset=name, cohort=cohort)
+    return f"The cohort {cohort!r} of {name!r} in {path} has {found.records:,} records. {CHOICE} {SECRECY}"
+
+
 @click.group()
 def ledger() -> None:
     """Look into a ledger file, or set a budget and what labels can be."""
@@ -166,6 +205,7 @@ Examples:
   labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
   labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
   labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
+  labeldp ledger add people.ledger --dataset bought --cohort january --ids people.parquet --id id
 """
 
 
@@ -178,12 +218,33 @@ Examples:
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
 @click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
 @click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
-@flags_in_errors(name="--dataset")
-def ledger_add(path: str, dataset: str, epsilon: str | None, delta: str | None, **others: Any) -> None:
+@click.option("--cohort", metavar="NAME", help="Add records under this name; the first one names those so far.")
+@click.option("--ids", type=PATH, metavar="FILE", help="With --cohort: a table or folder with their ids.")
+@click.option("--id", "id_column", metavar="COLUMN", help="With --cohort: the column of distinct record ids.")
+@flags_in_errors(name="--dataset", cohort="--cohort", ids="--ids", id_column="--id")
+def ledger_add(
+    path: str,
+    dataset: str,
+    epsilon: str | None,
+    delta: str | None,
+    cohort: str | None,
+    ids: str | None,
+    id_column: str | None,
+    **others: Any,
+) -> None:
     """Add a dataset with the most that all its releases may ever cost together, or change it on record.
+
+    With --cohort NAME --ids FILE --id COLUMN, add records that came later, which then pay for their own releases and
+    for those of all records from now on. Their ids must be new; labels in FILE are not read, and nothing is charged.
 
     The first domain that labels are compared with is declared thereby. Another one is a change: whether labels fit may
     tell one bit about all of them, so certificates of later releases count it. What was spent stays spent.
     """
     warn_if_weak(epsilon)
-    click.echo(add_dataset(path, dataset, epsilon, delta, **others))
+    given = (cohort, ids, id_column)
+    if any(each is not None for each in given) and None in given:
+        raise click.UsageError("--cohort, --ids and --id go together: a name, and whose ids it is for")
+    if cohort is None or any((epsilon, delta, *others.values())):
+        click.echo(add_dataset(path, dataset, epsilon, delta, **others))
+    if cohort is not None and ids is not None and id_column is not None:
+        click.echo(add_records(path, dataset, cohort, ids, id_column))

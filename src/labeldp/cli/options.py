@@ -91,6 +91,11 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option("--ledger", required=True, type=FILE, help="The ledger file, as secret as the labels."),
         click.option("--dataset", required=True, metavar="NAME", help="The dataset's name in the ledger."),
         click.option(
+            "--cohort",
+            metavar="NAME",
+            help="DATA holds this cohort of the dataset alone (labeldp ledger add --cohort); else all of its records.",
+        ),
+        click.option(
             "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
         ),
     )(run)

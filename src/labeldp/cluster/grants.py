@@ -120,6 +120,8 @@ def charge(
     account.afford(mechanism)
     names = Names(id, account.ids_key)
     ids, check_key = check_ids(table, names, account), secrets.token_bytes(32)
+    account = account.of_records(ids)
+    account.afford(mechanism)
     task = LabelTask(names, label, domain, account.digest_key, check_key)
     seen = account.compare(mechanism.domain, lambda: survey_labels(table, task, ids))
     request = seen.found.request(account, mechanism, seen.scheme, (SECRECY, *conditions))
@@ -129,7 +131,11 @@ def charge(
 
 
 def open_account(
-    mechanism: FiniteMechanism, ledger: str | os.PathLike[str], dataset: str, revision: str | None = None
+    mechanism: FiniteMechanism,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    cohort: str | None = None,
+    revision: str | None = None,
 ) -> DatasetLedger:
     """Return the ledger of a dataset; the first one of a new file gets the cost of one release as its whole budget.
 
@@ -138,7 +144,8 @@ def open_account(
         LedgerError: the ledger cannot be used, or has no such dataset.
     """
     _check_mechanism(mechanism)
-    return LedgerFile(ledger).dataset(dataset, revision=revision, budget=whole_cost(mechanism.privacy_loss()))
+    cost = whole_cost(mechanism.privacy_loss())
+    return LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
 
 
 def randomize_batch(grant: Grant, batch: pa.RecordBatch) -> pa.RecordBatch:

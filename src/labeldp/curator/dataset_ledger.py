@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -201,15 +201,32 @@ class DatasetLedger(NotCopyable):
         [number] = [each.number for each in self.cohorts if each.name == cohort]
         return self._totals().loss([number])
 
-    def spent_with(self, more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
-        """Return the most that these records pay for what they were charged and for more: parts of them, and losses."""
+    def spent_with(
+        self, more: Iterable[tuple[Path, PrivacyLoss]] = (), *, without: Collection[str] = ()
+    ) -> PrivacyLoss:
+        """Return the most that a record of these pays.
+
+        Args:
+            more: further charges: parts of these records, and losses.
+            without: ids of charges that are left out.
+        """
         low, high = self._scope().span
-        return self._totals().loss(range(low, high + 1), more)
+        totals = self._totals()
+        if without:
+            kept = ((each, each.certificate.entries[0]) for each in self.entries)
+            totals = CohortTotals.of(
+                (each.span, each.part, charge.loss) for each, charge in kept if charge.id not in without
+            )
+        return totals.loss(range(low, high + 1), more)
+
+    def part(self, path: Path) -> Path:
+        """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
+        return path[1:] if path and path[0][0] == split_name(self._secret) else path
 
     def _totals(self) -> CohortTotals:
         """Read what was charged, equal charges counted."""
         if self._store.version < 4:
-            return CohortTotals.of_charges(self.charges)
+            return CohortTotals.of(((0, 0), charge.path, charge.loss) for charge in self.charges)
         return CohortTotals(self._rows("SELECT low, high, path, loss, times FROM total", order="rowid"))
 
     @property
@@ -222,13 +239,11 @@ class DatasetLedger(NotCopyable):
         """Every release of all revisions, oldest first."""
         span = "low, high" if self._store.version >= 4 else "0, 0"
         rows = self._rows(f"SELECT revision, form, step, certificate, created, {span} FROM release")
-        names, split = [each.name for each in self.cohorts], split_name(self._secret)
+        names = [each.name for each in self.cohorts]
         found = []
         for revision, form, step, text, created, low, high in rows:
             certificate = Certificate.from_json(json.loads(text))
-            path = certificate.entries[0].path
-            part = path[1:] if path and path[0][0] == split else path
-            cohorts = tuple(names[low : high + 1])
+            part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
             found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part))
         return tuple(found)
 
@@ -405,7 +420,7 @@ class DatasetLedger(NotCopyable):
     def _check(self, span: Span, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
         """Raise BudgetExceeded unless the budget admits more charges of some cohorts."""
         if self._store.version < 4:
-            bounds = {0: self._totals().of(0).bound}
+            bounds = {0: self._totals().of_cohort(0).bound}
         else:
             bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
         check_cohorts(self.budget, bounds, self._totals, more, self.name)

@@ -63,11 +63,11 @@ class CohortTotals:
         ]
 
     @classmethod
-    def of_charges(cls, charges: Iterable[Charge]) -> "CohortTotals":
-        """Return the totals of a dataset without cohorts."""
-        return cls((0, 0, *_texts(charge.path, charge.loss), 1) for charge in charges)
+    def of(cls, charges: Iterable[tuple[Span, Path, PrivacyLoss]]) -> "CohortTotals":
+        """Return the totals of charges: their cohorts, the part of these, and the loss."""
+        return cls((*span, *_texts(path, loss), 1) for span, path, loss in charges)
 
-    def of(self, cohort: int) -> Totals:
+    def of_cohort(self, cohort: int) -> Totals:
         """Return what the records of a cohort were charged."""
         counted: dict[tuple[Path, PrivacyLoss], int] = {}
         for (low, high), cost, times in self._rows:
@@ -83,7 +83,7 @@ class CohortTotals:
             tuple(place for place, ((low, high), _, _) in enumerate(self._rows) if low <= cohort <= high): cohort
             for cohort in cohorts
         }
-        return PrivacyLoss.worst(self.of(cohort).loss(asked) for cohort in alike.values())
+        return PrivacyLoss.worst(self.of_cohort(cohort).loss(asked) for cohort in alike.values())
 
 
 def check_cohorts(
@@ -107,7 +107,7 @@ def check_cohorts(
     """
     asked = list(more)
     for cohort, bound in bounds.items():
-        check_budget(budget, bound, lambda cohort=cohort: totals().of(cohort), asked, name)  # type: ignore[misc]
+        check_budget(budget, bound, lambda cohort=cohort: totals().of_cohort(cohort), asked, name)  # type: ignore[misc]
 
 
 def cost_digest(path: Path, loss: PrivacyLoss) -> str:

@@ -28,6 +28,7 @@ def release(
     mechanism: FiniteMechanism,
     ledger: str | os.PathLike[str],
     dataset: str,
+    cohort: str | None = None,
     revision: str | None = None,
     in_place: bool = False,
     out: str | os.PathLike[str] | None = None,
@@ -47,6 +48,7 @@ def release(
         ledger: the ledger file to charge, on the driver; made if it is not there.
         dataset: the dataset's name in it. The first one of a ledger that is made is added with this release's cost as
             its whole budget.
+        cohort: names a cohort of the dataset, whose records these are; all of them by default.
         revision: names another state of the labels; see `LedgerFile.dataset`.
         in_place: keep all columns, with noisy labels in the place of the private ones, not ids and noisy labels alone.
         out: a new folder of Parquet parts, which driver and workers see under the same path. The labels are compared
@@ -69,7 +71,7 @@ def release(
     source = SparkTable(dataframe)
     target = None if out is None else check_new_folder(Path(out).absolute())
     _check_new_table(source, table, out)
-    account = open_account(mechanism, ledger, dataset, revision)
+    account = open_account(mechanism, ledger, dataset, cohort, revision)
     conditions = (LAZY,) if target is None else ()
     grant = charge(source, label=label, id=id, mechanism=mechanism, account=account, conditions=conditions)
     others = [name for name in dataframe.columns if name not in (id, label)] if in_place else []

@@ -1,3 +1,4 @@
+from .cohorts import add_cohort as add_cohort
 from .demo import run_demo as run_demo
 from .fit.bundle import networks as networks
 from .fit.registry import METHODS as METHODS

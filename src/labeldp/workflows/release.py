@@ -18,6 +18,7 @@ from labeldp.privacy import (
     Certificate,
     Charge,
     DomainError,
+    IdDigest,
     InputError,
     LabelDPError,
     RecordIds,
@@ -73,6 +74,7 @@ def release_file(
     out: str | os.PathLike[str],
     id_column: str | None = None,
     in_place: bool = False,
+    cohort: str | None = None,
     revision: str | None = None,
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
@@ -105,6 +107,8 @@ def release_file(
         id_column: record ids, all different, in a folder across its parts; noise follows the id, and the ids are
             written beside the noisy labels. Row numbers by default.
         in_place: write the whole table with noisy labels in the place of the private ones, not the noisy labels alone.
+        cohort: names a cohort of the dataset, whose records these are; by default they are all of them, as it is now or
+            was before a cohort was added.
         revision: names another state of the labels; see `LedgerFile.dataset`.
         block_rows: rows read at a time.
         progress: called after each block.
@@ -126,7 +130,7 @@ def release_file(
     chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
     stream = Stream.of(open_parts(data), label, id_column, chosen, in_place, block_rows, progress)
     cost = whole_cost(chosen.privacy_loss())
-    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=cost)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
     target = Path(out)
     if os.path.lexists(target):
         return _existing_result(stream, account, target)
@@ -137,7 +141,9 @@ def release_file(
     stream.refuse_unwritable(target)
     account.afford(chosen)
     with _output(stream, target) as output, Spool(target.parent) as spool:
-        seen = stream.look(account, spool)
+        seen, records = stream.look(account, spool)
+        account = account.of_records(records)
+        account.afford(chosen)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
         request, digests = stream.check(account, spool, seen)
@@ -240,10 +246,14 @@ class Stream:
         source = [None if stamp is None else stamp[:2], seen.start]
         return {"labels": labels, "source": source, "columns": self.columns, "in_place": self.in_place}
 
-    def look(self, account: DatasetLedger, spool: Spool) -> list["Seen"]:
-        """Read ids and labels, and set them aside; ids are found distinct, and labels compared with nothing."""
+    def look(self, account: DatasetLedger, spool: Spool) -> tuple[list["Seen"], str | None]:
+        """Read ids and labels, and set them aside; ids are found distinct, and labels compared with nothing.
+
+        Returns:
+            Where each part stands, and a digest of the ids, None without ids.
+        """
         seen: list[Seen] = []
-        kinds, start = set(), 0
+        kinds, start, records = set(), 0, IdDigest(account.digest_key)
         with DistinctIds() as distinct:
             for part in range(len(self.parts.tables)):
                 first, begin = len(spool), start
@@ -252,13 +262,14 @@ class Stream:
                     if ids is not None:
                         distinct.add(ids)
                         kinds.add(kind_of_ids(ids))
+                        records.update(RecordIds.of(ids, account.digest_key).blocks)
                     spool.add(kept)
                     start += batch.num_rows
                     self._tell("checked", start, self.parts.rows)
                 seen.append(Seen(begin, start - begin, first, len(spool)))
         if len(kinds) > 1:  # only in a dataset of an earlier version
             raise InputError("record ids must be all integers or all texts")
-        return seen
+        return seen, None if self.id_column is None else records.hexdigest()
 
     def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
         """Compare the labels that were set aside with the domain; what is wrong is refused here, once all is read.
@@ -428,7 +439,8 @@ def _existing_result(stream: Stream, account: DatasetLedger, target: Path) -> Ce
     except InputError:
         raise refusal from None
     with Spool(target.parent) as spool:
-        seen = stream.look(account, spool)
+        seen, records = stream.look(account, spool)
+        account = account.of_records(records)
         charge: Charge | None = account.find_stream(stream.check(account, spool, seen)[0])
     same = charge is not None and certificate.entries == (charge,) and columns == stream.columns
     unchanged = is_folder_as_certified if many else is_as_certified

@@ -50,6 +50,7 @@ def release_bags(
     dataset: str,
     out: str | os.PathLike[str],
     id_column: str | None = None,
+    cohort: str | None = None,
     revision: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
@@ -73,7 +74,7 @@ def release_bags(
         noisy: labels of each bag that count as noisy; all of the smallest bag by default.
         weights: of `noisy-weighted-llp`: "rademacher" or "gaussian".
         rows: of `weighted-lba`: weighted sums of each bag.
-        ledger, dataset, revision, note: as in `release_file`.
+        ledger, dataset, cohort, revision, note: as in `release_file`.
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
@@ -92,7 +93,7 @@ def release_bags(
     given = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: given[name] for name in row.options if name in given}
     made = _mechanism(row, size, records, bags, domain=domain, epsilon=epsilon, delta=delta, **own)
-    account = LedgerFile(ledger).dataset(dataset, revision=revision, budget=budget)
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=budget)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from labeldp.curator import Curator, DatasetLedger, LedgerFile, WatchedCurator
+from labeldp.curator import Curator, DatasetLedger, LedgerFile, WatchedCurator, records_digest
 from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
@@ -19,7 +19,6 @@ from labeldp.privacy import (
     decimal,
     decimal_text,
     rounded_up_text,
-    total_loss,
 )
 from labeldp.tables import names_images
 from labeldp.workflows.fit.data import ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
@@ -72,7 +71,9 @@ class FitJob:
         recipe = recipe_of(settings, images=names_images(data))
         rows, public = _read_files(data, settings, test)
         budget = Budget(settings.epsilon, settings.delta)
-        account = LedgerFile(ledger).dataset(settings.dataset, revision=settings.revision, budget=budget)
+        ledgers = LedgerFile(ledger)
+        whole = ledgers.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
+        account = whole.of_records(records_digest(rows.ids, whole))
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
         command = recipe.settings.command(data, ledger, out, test)
         job = cls(recipe, path.name, command, rows, public, account, init)._as_charged()
@@ -140,8 +141,10 @@ class FitJob:
 
         A step that names its mechanism may share the charge of another run.
         """
-        entries = [entry for entry in self.account.entries if entry.revision == self.account.revision]
-        charges = [((entry.step or "").rpartition(": "), entry.certificate.entries[0]) for entry in entries]
+        charges = [
+            ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
+            for entry in self.account.own_entries
+        ]
         found = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step in self.recipe.steps(len(self.rows.features)):
             same = [charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism]
@@ -155,9 +158,9 @@ class FitJob:
         Raises:
             BudgetExceeded: it does not; nothing was charged.
         """
-        budget, charges = self.account.budget, self.account.charges
+        budget = self.account.budget
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        total = total_loss([*charges, *rest])
+        total = self.account.spent_with([(charge.path, charge.loss) for charge in rest])
         if not rest or budget.admits(total):
             return
         delta = budget.delta
@@ -166,7 +169,7 @@ class FitJob:
                 f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
                 f"delta = {decimal_text(self.settings.delta)}"
             )
-        spent, after = (rounded_up_text(loss.epsilon(delta), 12) for loss in (total_loss(charges), total))
+        spent, after = (rounded_up_text(loss.epsilon(delta), 12) for loss in (self.account.spent_with(), total))
         raise BudgetExceeded(
             f"the budget of {self.settings.dataset!r} is {budget}; spent so far: epsilon = {spent}; "
             f"this fit would bring it to epsilon = {after} at that delta"

@@ -35,6 +35,7 @@ class FitSettings:
         epsilon: what the fit costs.
         delta: what the fit may cost beside epsilon; 0 for a pure guarantee.
         dataset: the dataset's name in the ledger.
+        cohort: names a cohort of the dataset, whose records alone are fitted; None for all records.
         revision: names a new state of the labels, or None.
         features: feature columns; None for all but the label, the ids and the index of a pandas data frame.
         trust: "local" or "central".
@@ -54,6 +55,7 @@ class FitSettings:
     epsilon: float
     delta: float
     dataset: str
+    cohort: str | None = None
     revision: str | None = None
     features: tuple[str, ...] | None = None
     trust: str = "local"
@@ -125,6 +127,7 @@ class FitSettings:
         words += ["--cells", str(self.cells)] if self.cells else []
         words += ["--neighbors", str(self.neighbors)] if self.neighbors else []
         words += ["--features", ",".join(self.features)] if self.features else []
+        words += ["--cohort", self.cohort] if self.cohort else []
         words += ["--revision", self.revision] if self.revision else []
         words += ["--test", Path(test).name] if test else []
         return shlex.join(words)

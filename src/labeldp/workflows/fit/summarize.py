@@ -12,7 +12,7 @@ from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
 from labeldp.learners import Estimate, Evaluation, Model, NumberEvaluation, debiased_accuracy
 from labeldp.mechanisms import Classes, Interval, debias
-from labeldp.privacy import Certificate, Charge, Release, decimal, decimal_text, float_above, total_loss
+from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
 from labeldp.workflows.fit.data import PublicRows
 from labeldp.workflows.fit.job import FitJob
@@ -87,8 +87,7 @@ def summarize(
                 mechanism=_mechanism(entry),
                 epsilon=entry.loss.epsilon(settings.delta),
                 delta=float(settings.delta),
-                records=", ".join(f"part {part + 1} of split {split[:8]}" for split, part in entry.path)
-                or "all records",
+                records=_records(job, entry.path),
                 neighbors=certificate.neighbors.value,
                 trust=certificate.trust.value,
                 randomness=certificate.randomness.value,
@@ -270,12 +269,18 @@ def _published(job: FitJob, release: Release[Model]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
+def _records(job: FitJob, path: Path) -> str:
+    """Return whose labels a charge was about, in words."""
+    whole = "all records" if job.settings.cohort is None else f"the cohort {job.settings.cohort!r}"
+    return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or whole
+
+
 def _budget_use(account: DatasetLedger, certificate: Certificate, ids: set[str]) -> BudgetUse:
     """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over."""
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
-    left = total - decimal(account.spent.epsilon(budget.delta), "epsilon")
-    before = total_loss([charge for charge in account.charges if charge.id not in ids])
+    left = total - decimal(account.spent_with().epsilon(budget.delta), "epsilon")
+    before = account.spent_with(without=ids)
     costs = (total, before.epsilon(delta), certificate.loss.epsilon(delta), left if left > total / 10_000 else 0)
     return BudgetUse(*(Cost(float(cost), delta) for cost in costs))
 

@@ -1,0 +1,48 @@
+"""Add the records of a file to a dataset: its ids are read, and no label."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from labeldp.curator import Cohort, LedgerFile
+from labeldp.tables import BLOCK_ROWS, Parts, open_parts, record_ids
+
+
+def add_cohort(
+    data: Any,
+    *,
+    id_column: str,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    cohort: str,
+    block_rows: int = BLOCK_ROWS,
+) -> Cohort:
+    """Add the records of a file or a folder to a dataset as a cohort; see `LedgerFile.add_cohort`.
+
+    Only the column of ids is read, and memory grows with a block, not with the file.
+
+    Args:
+        data: the file, folder or table, as in `release_file`.
+        id_column: its record ids, all different.
+        ledger: the ledger file.
+        dataset: the dataset's name in it.
+        cohort: name of the cohort.
+        block_rows: rows read at a time.
+
+    Raises:
+        InputError: an id is missing or occurs twice, or the column is not there; nothing was added.
+        LedgerError: an id is in another cohort, the dataset takes no cohorts or does not exist; nothing was added.
+    """
+    parts = open_parts(data)
+    for table in parts.tables:
+        table.require(id_column, "id_column")
+    file = LedgerFile(ledger)
+    file.add_cohort(dataset, cohort, _ids(parts, id_column, block_rows))
+    return next(each for each in file.dataset(dataset).cohorts if each.name == cohort)
+
+
+def _ids(parts: Parts, column: str, block_rows: int) -> Iterator[Any]:
+    """Yield the record ids of all parts, block by block."""
+    for table in parts.tables:
+        for batch in table.blocks([column], block_rows=block_rows):
+            yield record_ids(batch, column)
