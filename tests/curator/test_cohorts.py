@@ -690,3 +690,38 @@ def test_record_ids_of_the_dataset_are_taken_as_they_are(shop: Path) -> None:
     add(shop, "january", RecordIds.of([str(each) for each in JANUARY], key))
     release(shop, JANUARY, 1)
     assert spent(shop) == [1]
+
+
+def test_a_choice_to_extend_that_follows_outputs_passes_delta() -> None:
+    """Why certificates name a condition: either plan has (1.9, delta), and choosing by what was released has more.
+
+    Plan A releases everybody by randomized response twice; plan B adds records after the first time, and then shows
+    each label with probability delta. The choice follows the first answer: A if it is the likely one in one world.
+    """
+    share = Fraction(7310585786300049, 10**16)  # of the truth at epsilon = 1
+    odds = Fraction(66858944422792685, 10**16)  # e^1.9, from below
+    once = {"yes": share, "no": 1 - share}, {"yes": 1 - share, "no": share}
+    delta = share**2 - odds * (1 - share) ** 2
+    assert round(float(delta), 4) == 0.0509
+
+    def plan_a(world: int) -> dict[str, Fraction]:
+        return once[world]
+
+    def plan_b(world: int) -> dict[str, Fraction]:
+        return {"nothing": 1 - delta, f"it is {world}": delta}
+
+    def curve(follow: dict[str, Any]) -> Fraction:
+        """Delta at epsilon = 1.9 of a first answer and of what follows it."""
+        laws: list[dict[tuple[str, str], Fraction]] = [{}, {}]
+        for world, law in enumerate(laws):
+            for first, one in once[world].items():
+                law |= {(first, then): one * two for then, two in follow[first](world).items()}
+        zero = Fraction(0)
+        return sum((max(zero, one - odds * laws[1].get(output, zero)) for output, one in laws[0].items()), zero)
+
+    assert curve({"yes": plan_a, "no": plan_a}) == curve({"yes": plan_b, "no": plan_b}) == delta
+    assert curve({"yes": plan_a, "no": plan_b}) == delta + (1 - share) * delta > Fraction(126, 100) * delta
+    pure = ldp.PrivacyLoss.pure(1)
+    assert (pure + pure).within("1.9", "0.0509") and (pure + ldp.PrivacyLoss.failure("0.0508")).within("1.9", "0.0509")
+    page = (Path(__file__).parents[2] / "docs" / "proofs" / "cohorts.md").read_text()
+    assert "δ = p² − e^1.9 q² = 0.0509" in page and "= 1.27 δ₀" in page
