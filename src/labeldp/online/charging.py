@@ -1,6 +1,5 @@
 """Charge all rounds of a learner before its first action, and claim the right to continue from a snapshot."""
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,26 +8,18 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, final
 import numpy as np
 
 from labeldp.privacy import (
-    Budget,
     Certificate,
     Charge,
-    InputError,
-    Ledger,
     LedgerLike,
     Neighbors,
     Path,
     PrivacyLoss,
     Randomness,
-    RandomSource,
     Request,
-    SingleProcess,
-    SystemRandomness,
     Trust,
-    as_successive,
     decimal,
 )
 
-MECHANISM_NAME = "PrivateExperts"
 CLAIM_NAME = "going on from a snapshot"
 _SEEN_LATER = (("rounds as they come", "losses", "seen after the charge"),)
 """The traces of losses in a durable ledger if the losses are not known when the learner is charged."""
@@ -51,32 +42,6 @@ class OnlineLedger(LedgerLike, Protocol):
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges so far, oldest first."""
-
-
-class ChargedLearner(SingleProcess):
-    """Base of learners that are charged to a ledger before they play; each works only in the process that made it."""
-
-    _why_no_copy = "a learner cannot be copied or pickled: two of them would each release the same losses"
-    _why_no_fork = "this learner belongs to the process that made it: its fork would release losses again"
-
-    def _begin(self, rng: RandomSource | None, ledger: OnlineLedger | None, budget: Budget, dataset: str) -> None:
-        """Store the randomness and the ledger; by default the system's randomness and a new ledger with this budget."""
-        self._rng = as_successive(SystemRandomness() if rng is None else rng)
-        self._ledger: OnlineLedger = Ledger(budget, dataset) if ledger is None else ledger
-        if not callable(getattr(self._ledger, "draw", None)):
-            raise InputError("ledger must be one, such as Ledger(Budget(1, 1e-6)) or LedgerFile(path).dataset(name)")
-        self._lock, self._rounds = threading.Lock(), 0
-        self._claim_process()
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds played so far."""
-        return self._rounds
-
-    @property
-    def ledger(self) -> Any:
-        """The ledger to which all rounds were charged."""
-        return self._ledger
 
 
 class ChargeableKernel(Protocol):
@@ -122,7 +87,7 @@ class RoundsMechanism(Generic[K]):
     plan: Mapping[str, Any]
     run: str
     traces: tuple[tuple[str, str, str], ...] = field(default=_SEEN_LATER, repr=False)
-    name: str = MECHANISM_NAME
+    name: str = "PrivateExperts"
     trust = Trust.CENTRAL
     basis: tuple[Certificate, ...] = ()
 

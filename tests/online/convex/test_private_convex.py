@@ -11,6 +11,7 @@ import pytest
 from labeldp.online.convex.base import Ball, Box, Space
 from labeldp.online.convex.planning import CONVEX_METHODS, ConvexPlan, plan_convex
 from labeldp.online.convex.private_convex import PrivateOnlineConvex
+from labeldp.online.snapshots import dump_state, load_state
 from labeldp.privacy import Budget, BudgetExceeded, InputError, KeyedRandomness, Ledger, Neighbors
 
 BODY = Ball(3, 0.5)
@@ -116,6 +117,39 @@ def test_gradients_may_come_from_a_function_of_the_point() -> None:
         learner("redraw", losses="convex")
 
 
+@pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0, 2.0), (1.0, 1.0, 3.5)), Space(3, 1.0)])
+def test_a_snapshot_names_its_body(body: Any) -> None:
+    one = learner(body=body, lipschitz=2.5, clip=True, losses="convex", horizon=None)
+    one.update(lambda point: point * 100)
+    state = load_state(dump_state(one.state_dict()))
+    other = PrivateOnlineConvex.from_state_dict(state, rng=np.random.default_rng(1))
+    assert np.array_equal(other.predict(), one.predict()) and other.plan == one.plan
+    assert other.update(lambda point: point * 100).shape == (1, 3), "longer gradients are clipped as before"
+
+
+def test_what_cannot_be_stored_has_no_snapshot() -> None:
+    with pytest.raises(InputError, match="a sampler of your own has no snapshots"):
+        learner("sampler", sampler=Uniform()).state_dict()
+
+    class Cube(Box):  # type: ignore[misc]
+        """A body of one's own."""
+
+    with pytest.raises(InputError, match="only where body is a Space, a Box or a Ball"):
+        learner(body=Cube((0.0,), (1.0,))).state_dict()
+
+
+def test_points_stay_in_the_body_over_epochs_and_follow_the_losses() -> None:
+    """Without a horizon as with one: the regret is below the bounds of all epochs together."""
+    gradients = np.tile([0.5, 0.0, -0.5], (7 * 1024, 1))
+    one = learner(horizon=None, epsilon=5)
+    points = one.update(gradients)
+    assert np.linalg.norm(points, axis=1).max() <= 0.5 + 1e-12 and len(points) == len(gradients)
+    best = -0.5 * np.linalg.norm(gradients.sum(axis=0))
+    bounds = [plan_convex(BODY, 1024 << i, 5, 1e-6).regret_bound for i in range(3)]
+    assert (gradients * points).sum() - best < sum(bounds)
+    assert np.array_equal(points[1024], points[0]), "a new epoch begins in the center"
+
+
 def test_what_a_gradient_function_raises_is_passed_on_and_nothing_is_used() -> None:
     """A point that no gradient was given for stays, and no noise is drawn."""
     one, other = learner(losses="convex"), learner(losses="convex")
@@ -169,7 +203,6 @@ def test_a_sampler_of_ones_own_answers_for_its_distance() -> None:
         ({"delta": 1}, "delta"),
         ({"horizon": 0}, "horizon"),
         ({"lipschitz": -1.0}, "lipschitz"),
-        ({"horizon": None}, "horizon"),
         ({"losses": "quadratic"}, r"^losses must be 'linear' or 'convex'$"),
         ({"neighbors": "add"}, r"^neighbors must be 'replace' or 'zero-out'$"),
         ({"method": "best"}, "method"),
@@ -195,7 +228,7 @@ def test_a_learner_is_not_copied_and_shows_nothing() -> None:
     one.update(np.full((5, 3), 0.25))
     assert repr(one) == "PrivateOnlineConvex(horizon=200, rounds=5, method='matrix-factorization')"
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(InputError, match=r"copied or pickled: .* no snapshots of PrivateOnlineConvex"):
+        with pytest.raises(InputError, match=r"copied or pickled: .* Use state_dict\(\) and PrivateOnlineConvex"):
             copied(one)
     assert isinstance(one.plan, ConvexPlan)
 

@@ -123,7 +123,7 @@ WRONG_LOSSES = [
     (np.zeros((0, D)), r"losses have shape \(0, 4\)"),
     (np.array(["0.5"] * D), "these are text"),
     (np.array([0, 1, 1, 2]), "integers: levels that are rounded already go to update_levels"),
-    (np.zeros((T + 1, D)), "at most 300 more rounds"),
+    (np.zeros((T + 1, D)), "more rounds than the 300 that are left"),
     (sparse.csr_array(np.full((1, D), 2.0)), "numbers in .0, 1."),
     (([0, 0], [0.5, 0.5]), "different numbers of experts"),
     (([D], [0.5]), "different numbers of experts from 0 to 3"),
@@ -238,7 +238,7 @@ def test_the_plan_is_public_and_made_before_any_data() -> None:
 @pytest.fixture
 def short_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Epochs of 8, 16, 32, … rounds."""
-    monkeypatch.setattr("labeldp.online.experts.snapshots.FIRST_EPOCH_ROUNDS", 8)
+    monkeypatch.setattr("labeldp.online.snapshots.FIRST_EPOCH_ROUNDS", 8)
 
 
 @pytest.mark.usefixtures("short_epochs")

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
+from labeldp.online.charging import State
 from labeldp.online.convex.base import Body, ConvexKernel, real
 from labeldp.online.noisy_sums import HasRounds, NoisySums
 from labeldp.online.tree import LaplaceTree
@@ -16,7 +17,7 @@ S = TypeVar("S", bound=HasRounds)
 
 @final
 @dataclass(frozen=True)
-class LeaderState(Generic[S]):
+class LeaderState(State, Generic[S]):
     """Between two rounds: the state of the noisy sums, secret, and the point of the coming round."""
 
     sums: S

@@ -1,18 +1,60 @@
 """`PrivateOnlineConvex`: private learning from convex losses, with a plan and a ledger."""
 
-import secrets
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self, final
 
-from labeldp.online.charging import ChargedLearner, OnlineLedger, RoundsMechanism
-from labeldp.online.convex.base import Body, checked_gradients, finite_array
+import numpy as np
+
+from labeldp.online.charging import OnlineLedger
+from labeldp.online.convex.base import Ball, Body, Box, ConvexKernel, Space, checked_gradients, finite_array, real
 from labeldp.online.convex.gradient import NoisyLeader
 from labeldp.online.convex.planning import ConvexPlan, plan_convex
 from labeldp.online.convex.regularized import NEEDS_SAMPLER, SampledWeights, Sampler
-from labeldp.privacy import Budget, Certificate, Floats, InputError, PrivacyLoss, RandomnessKind, RandomSource
+from labeldp.online.learner import ChargedLearner
+from labeldp.online.snapshots import Settings
+from labeldp.privacy import Budget, Floats, InputError, RandomSource, decimal, float_below
 
-Gradient = Callable[[Floats], Any]
+_BODIES: dict[str, type[Body]] = {kind.__name__: kind for kind in (Space, Ball, Box)}
+"""The bodies that a snapshot may name."""
+
+
+@final
+@dataclass(frozen=True)
+class ConvexSettings(Settings):
+    """The public arguments of `PrivateOnlineConvex`."""
+
+    body: Body
+    horizon: int | None
+    epsilon: float
+    delta: float
+    lipschitz: float
+    method: str
+    losses: str
+    neighbors: str
+    clip: bool
+    sampler: Sampler | None = field(default=None, repr=False)
+    name = "PrivateOnlineConvex"
+
+    def planned(self, rounds: int) -> tuple[ConvexPlan, ConvexKernel[Any]]:
+        settings = (self.epsilon, self.delta, self.lipschitz, self.method, self.losses, self.neighbors)
+        plan = plan_convex(self.body, rounds, *settings, self.sampler)
+        return plan, plan.kernel
+
+    def to_json(self) -> dict[str, Any]:
+        if self.sampler is not None:
+            raise InputError("a learner with a sampler of your own has no snapshots: losses of any kind are its state")
+        kind = type(self.body).__name__
+        if _BODIES.get(kind) is not type(self.body):
+            raise InputError("a learner has snapshots only where body is a Space, a Box or a Ball")
+        body = {"kind": kind, **asdict(self.body)}  # type: ignore[call-overload]
+        fields = ("horizon", "epsilon", "delta", "lipschitz", "method", "losses", "neighbors", "clip")
+        return {"body": body, **{name: getattr(self, name) for name in fields}}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        kind, body = value["body"]["kind"], {k: v for k, v in value["body"].items() if k != "kind"}
+        return cls(**{**value, "body": _BODIES[kind](**body)})
 
 
 @final
@@ -20,12 +62,13 @@ class PrivateOnlineConvex(ChargedLearner):
     """Privately plays a point in every round, before it sees the convex loss of that round.
 
     The plan is made and the whole horizon charged before the first point, both from the arguments alone. Only the
-    sequence of points is released; everything else is as secret as the losses. There are no snapshots: a learner lives
-    as long as its process.
+    sequence of points is released; the state and the randomness are as secret as the losses.
 
     Args:
         body: where points lie: `Space`, `Box` or `Ball`.
-        horizon: the number of rounds; it must be known.
+        horizon: the number of rounds; None if it is not known, for epochs of 1024, 2048, … rounds, each with its own
+            plan and starting anew. A round lies in one epoch, so epsilon is paid once; the regret is 3 to 4 times as
+            large, and up to once an epoch where noise is most of it.
         epsilon, delta: privacy parameters, positive.
         lipschitz: no gradient is longer, in Euclidean length.
         method: see `plan_convex`.
@@ -38,7 +81,8 @@ class PrivateOnlineConvex(ChargedLearner):
         dataset: the name of the losses in a new ledger.
 
     Guarantee: the guarantee of all rounds is charged before the first point is drawn; the first point that an update
-        returns is the one that the learner showed before; of gradients that are refused nothing is used.
+        returns is the one that the learner showed before; of gradients that are refused nothing is used; a state is
+        continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -55,15 +99,13 @@ class PrivateOnlineConvex(ChargedLearner):
         True
     """
 
-    _why_no_copy = (
-        f"{ChargedLearner._why_no_copy}. There are no snapshots of PrivateOnlineConvex, so that it lives as long as "
-        "its process"
-    )
+    _why_no_copy = f"{ChargedLearner._why_no_copy}. Use state_dict() and PrivateOnlineConvex.from_state_dict"
+    _kind = ConvexSettings
 
     def __init__(
         self,
         body: Body,
-        horizon: int,
+        horizon: int | None,
         epsilon: Any,
         delta: Any,
         lipschitz: Any = 1.0,
@@ -77,32 +119,17 @@ class PrivateOnlineConvex(ChargedLearner):
         ledger: OnlineLedger | None = None,
         dataset: str = "losses",
     ) -> None:
-        self._plan = plan_convex(body, horizon, epsilon, delta, lipschitz, method, losses, neighbors, sampler)
-        self._kernel, self._clip = self._plan.kernel, clip
-        self._begin(rng, ledger, Budget(epsilon, delta), dataset)
-        plan = self._plan.to_json()
-        self._mechanism = RoundsMechanism(self._kernel, horizon, plan, secrets.token_hex(8), name="PrivateOnlineConvex")
-        self._receipt = self._mechanism.pay(self._ledger, self._rng)
-        self._state = self._kernel.init(rng=self._rng)
+        exact = (float_below(decimal(epsilon, "epsilon")), float_below(decimal(delta, "delta")))
+        self._settings = ConvexSettings(
+            body, horizon, *exact, real(lipschitz, "lipschitz"), method, losses, neighbors, clip, sampler
+        )
+        self._open(rng, ledger, Budget(epsilon, delta), dataset)
 
     @property
     def plan(self) -> ConvexPlan:
-        """The method, its parameters, its regret bound and alternatives."""
-        return self._plan
-
-    @property
-    def certificate(self) -> Certificate:
-        """The certificate of the charge: it covers all rounds of the horizon."""
-        simulated = self._rng.kind is RandomnessKind.SIMULATION
-        return replace(self._receipt, randomness=self._rng.kind) if simulated else self._receipt
-
-    @property
-    def spent(self) -> PrivacyLoss:
-        """The loss of the points so far and the next one: it depends on their number alone.
-
-        It holds for a number of rounds fixed in advance; if what was seen decides when to stop, use the certificate.
-        """
-        return self._mechanism.spent(self._rounds)
+        """The method, its parameters, its regret bound and alternatives; without a horizon, for the current epoch."""
+        plan: ConvexPlan = self._epoch.plan
+        return plan
 
     def predict(self) -> Floats:
         """Return the point of the coming round, shape (dimension,). It draws nothing and stays the same until `update`.
@@ -110,8 +137,9 @@ class PrivateOnlineConvex(ChargedLearner):
         Raises:
             InputError: the horizon is over.
         """
-        self._kernel.check_rounds(self._rounds, 1)
-        return self._kernel.predict(self._state).copy()
+        epoch = self._epoch
+        epoch.check_left()
+        return np.array(epoch.mechanism.kernel.predict(epoch.state))
 
     def update(self, gradients: Any) -> Floats:
         """Play one or more rounds and learn from their losses.
@@ -127,29 +155,25 @@ class PrivateOnlineConvex(ChargedLearner):
 
         Raises:
             InputError: gradients are not finite, longer than `lipschitz` or more than the horizon has left.
+            BudgetExceeded: the ledger does not admit the next epoch, since others have charged it meanwhile.
         """
         self.check_process()
         with self._lock:
-            rows = self._checked(gradients)
-            state, points = self._kernel.update(self._state, rows, rng=self._rng)
-            self._rounds, self._state = self._rounds + len(rows), state  # an interrupt in between forgets no round
-        return points
+            return self._advance(self._checked(gradients))
 
     def _checked(self, gradients: Any) -> Any:
         """Return what the kernel takes: rows of gradients, or the losses of a sampler."""
-        if isinstance(self._kernel, SampledWeights):
+        kernel = self._epoch.mechanism.kernel
+        if isinstance(kernel, SampledWeights):
             return list(gradients)
         if callable(gradients):
-            if not isinstance(self._kernel, NoisyLeader):
+            if not isinstance(kernel, NoisyLeader):
                 raise InputError(NEEDS_SAMPLER)
             gradients = finite_array(gradients(self.predict()), "gradients", 1, 2)
             if gradients.ndim != 1:
                 raise InputError("gradients must have shape (dimension,) where a function gives them")
-        body = self._kernel.body
-        rows = checked_gradients(gradients, body.dimension, self._kernel.lipschitz, clip=self._clip)
-        self._kernel.check_rounds(self._rounds, len(rows))
-        return rows
+        return checked_gradients(gradients, kernel.body.dimension, kernel.lipschitz, clip=self._settings.clip)
 
     def __repr__(self) -> str:
-        plan = self._plan
-        return f"PrivateOnlineConvex(horizon={plan.horizon}, rounds={self._rounds}, method={plan.method!r})"
+        settings = (self._settings.horizon, self._rounds, self.plan.method)
+        return "PrivateOnlineConvex(horizon={}, rounds={}, method={!r})".format(*settings)

@@ -4,17 +4,16 @@ import hashlib
 import io
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.online.charging import RoundsMechanism, State
-from labeldp.online.experts.kernel import Actions, Kernel, Losses
-from labeldp.online.experts.planning import ExpertsPlan, plan_experts
+from labeldp.online.charging import ChargeableKernel, RoundsMechanism, State
 from labeldp.privacy import InputError, Path, Randomness
 
 SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
@@ -127,26 +126,41 @@ def _thawed(tree: Any, arrays: list[Any]) -> Any:
     return {"tuple": tuple, "list": list}[form](_thawed(item, arrays) for item in value)
 
 
-_cached_plan = lru_cache(maxsize=64)(plan_experts)
+class Settings(ABC):
+    """The public arguments of a learner: a frozen dataclass.
 
+    Attributes:
+        horizon: the number of rounds, or None for epochs of 1024, 2048, … rounds.
+        name: the name of the learner in a ledger.
+    """
 
-@dataclass(frozen=True)
-class Settings:
-    """The public arguments of `PrivateExperts`."""
-
-    d: int
     horizon: int | None
     epsilon: float
     delta: float
-    method: str
-    neighbors: str
-    loss_bits: int
+    name: ClassVar[str]
 
-    def mechanism(self, number: int, run: str) -> tuple[ExpertsPlan, RoundsMechanism[Kernel[Any]]]:
+    @abstractmethod
+    def planned(self, rounds: int) -> tuple[Any, ChargeableKernel]:
+        """Return the plan for so many rounds, and its kernel."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values.
+
+        Raises:
+            InputError: they cannot be stored.
+        """
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Return the settings that `to_json` was given."""
+
+    def mechanism(self, number: int, run: str) -> tuple[Any, RoundsMechanism[Any]]:
         """Return an epoch's plan and its rounds as a mechanism; there is one epoch where the horizon is known."""
         rounds = FIRST_EPOCH_ROUNDS << number if self.horizon is None else self.horizon
-        plan = _cached_plan(**asdict(replace(self, horizon=rounds)))
-        return plan, RoundsMechanism(plan.kernel(), rounds, plan.to_json(), run)
+        plan, kernel = self.planned(rounds)
+        return plan, RoundsMechanism(kernel, rounds, plan.to_json(), run, name=self.name)
 
     def path(self, number: int, run: str) -> Path:
         """Return where an epoch is charged: each round lies in one epoch, so that the worst of them counts."""
@@ -158,8 +172,8 @@ class Epoch:
     """A stretch of rounds with its own plan, of which `seen` rounds were played."""
 
     number: int
-    plan: ExpertsPlan
-    mechanism: RoundsMechanism[Kernel[Any]]
+    plan: Any
+    mechanism: RoundsMechanism[Any]
     seen: int
     state: Any = field(repr=False)
 
@@ -173,10 +187,15 @@ class Epoch:
         if not self.left:
             raise InputError(f"the horizon of {self.mechanism.rounds:,} rounds is over")
 
-    def played(self, levels: Losses, rng: Randomness) -> tuple["Epoch", Actions]:
-        """Return the epoch after more rounds, and the experts that were played in them."""
-        state, actions = self.mechanism.kernel.update(self.state, levels, rng=rng)
-        return replace(self, seen=self.seen + levels.shape[0], state=state), actions
+    def played(self, losses: Any, rng: Randomness) -> tuple["Epoch", NDArray[Any]]:
+        """Return the epoch after more rounds, and what was played in them."""
+        state, played = self.mechanism.kernel.update(self.state, losses, rng=rng)
+        return replace(self, seen=self.seen + count_rounds(losses), state=state), played
+
+
+def count_rounds(losses: Any) -> int:
+    """Return the number of rounds of checked losses: rows of an array, sparse or not, or items of a list."""
+    return int(losses.shape[0]) if hasattr(losses, "shape") else len(losses)
 
 
 @dataclass(frozen=True)
@@ -198,7 +217,7 @@ class Snapshot:
         return {
             "warning": SECRET_WARNING,
             "format": SNAPSHOT_FORMAT,
-            "settings": asdict(self.settings),
+            "settings": self.settings.to_json(),
             "dataset": self.dataset,
             "run": self.run,
             "rounds": self.rounds,
@@ -210,14 +229,17 @@ class Snapshot:
         }
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> "Snapshot":
+    def from_dict(cls, value: Mapping[str, Any], kind: type[Settings]) -> "Snapshot":
         """Return the snapshot that `to_dict` was given.
+
+        Args:
+            kind: the settings of the learner that goes on.
 
         Raises:
             InputError: value is something else, or has a plan that this version of labeldp would not make.
         """
         try:
-            settings = Settings(**value["settings"])
+            settings = kind.from_json(value["settings"])
             plan, mechanism = settings.mechanism(value["epoch"], str(value["run"]))
             same = value["format"] == SNAPSHOT_FORMAT and value["plan"] == plan.to_json()
             same = same and 0 <= value["seen"] <= min(mechanism.rounds, value["rounds"])
