@@ -2,7 +2,7 @@
 
 from labeldp.cluster.grants import Grant, charge, open_account, randomize_batch
 from labeldp.cluster.parts import check_new_folder, write_parts
-from labeldp.cluster.survey import Names, Stream, Table, Task
+from labeldp.cluster.survey import Names, Stream, Table, Task, larger
 
 __all__ = [
     "Grant",
@@ -12,6 +12,7 @@ __all__ = [
     "Task",
     "charge",
     "check_new_folder",
+    "larger",
     "open_account",
     "randomize_batch",
     "write_parts",

@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -13,12 +13,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from labeldp.cluster.grants import Grant
-from labeldp.cluster.survey import CHANGED, Table
+from labeldp.cluster.survey import CHANGED, Table, larger
 from labeldp.privacy import InputError, LabelDigest, LabelDPError, record_words
 from labeldp.tables import CERTIFICATE, SUCCESS, ColumnDigest, folder_document, sync, usual_mode
-
-ROWS = 1 << 18
-"""Rows that are drawn and written at a time."""
 
 _ATTEMPTS, _PARTS = "attempts", "parts"
 
@@ -40,7 +37,7 @@ class PartTask:
         grant, name = self.grant, f"{secrets.token_hex(16)}.parquet"
         seen, column, writer = LabelDigest(grant.check_key), ColumnDigest(), None
         try:
-            for batch in _gathered(batches):
+            for batch in larger(batches):
                 names, codes = grant.read(batch)
                 seen.update(record_words(names, len(codes), grant.check_key), codes)
                 answered = grant.answer(batch, names, codes)
@@ -130,20 +127,3 @@ def _require_same_labels(grant: Grant, written: Iterable[dict[str, Any]]) -> Non
         digest.add_state(bytes.fromhex(part.get("labels", "00" * 24)))
     if any("changed" in part for part in written) or digest.hexdigest() != grant.check:
         raise LabelDPError(f"{CHANGED.format('released')}: nothing was published")
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield larger blocks of the same rows, none of them empty."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(each.num_rows for each in held) >= ROWS:
-            yield _joined(held)
-            held = []
-    if any(each.num_rows for each in held):
-        yield _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return batch

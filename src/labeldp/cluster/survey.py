@@ -1,7 +1,7 @@
 """A table that workers hold: each worker digests the ids and labels of its part, and the driver adds the digests up."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
@@ -95,7 +95,7 @@ class IdTask:
         digest = IdDigest(self.key)
         try:
             with DistinctIds() as seen:
-                for batch in batches:
+                for batch in larger(batches):
                     ids = self.names.of(batch)
                     seen.add(ids)
                     digest.update(RecordIds.of(ids, self.key).blocks)
@@ -126,7 +126,7 @@ class LabelTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         found, ids, check = Fingerprint(self.key, self.domain), IdDigest(self.key), LabelDigest(self.check_key)
         refused, scheme = False, None
-        for batch in batches:
+        for batch in larger(batches):
             try:
                 names = self.names.of(batch)
             except InputError as error:
@@ -194,6 +194,33 @@ def survey_labels(table: Table, task: LabelTask, ids: str) -> Surveyed:
         raise DomainError("a label is missing or outside of the domain")
     [scheme] = schemes
     return Surveyed(found, scheme, check.hexdigest())
+
+
+ROWS, BYTES = 1 << 17, 1 << 26
+"""Blocks are joined up to so many rows or bytes: engines make small ones."""
+
+
+def larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield larger blocks of the same rows in the same order, none of them empty."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS or size >= BYTES:
+            yield _joined(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
 
 
 def _packed(**values: Any) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from labeldp.cluster import Grant, charge, check_new_folder, open_account, randomize_batch, write_parts
+from labeldp.cluster import Grant, charge, check_new_folder, larger, open_account, randomize_batch, write_parts
 from labeldp.mechanisms import FiniteMechanism
 from labeldp.privacy import InputError, LabelDPError, Release
 from labeldp.spark.table import SparkTable, quoted
@@ -102,7 +102,7 @@ def _lazy(source: SparkTable, grant: Grant, schema: Any) -> Any:
     kind = plain_type(grant.released_type)
 
     def labeldp_release(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+        for batch in larger(batches):
             answered = randomize_batch(grant, batch)
             place = answered.schema.get_field_index(grant.released)
             yield answered.set_column(place, grant.released, answered.column(place).cast(kind))
