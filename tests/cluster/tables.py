@@ -39,10 +39,11 @@ class Parts:
     def schema(self) -> pa.Schema:
         return self.table.schema
 
-    def run(self, task: Task, columns: Sequence[str]) -> list[bytes]:
+    def run(self, task: Task, columns: Sequence[str], join: Any = None) -> list[bytes]:
         table = self.each_time(self.table, len(self.tasks))
         part = np.random.default_rng(self.seed).integers(0, self.count, table.num_rows)
-        return self._run(task, table.select(list(columns)), part)
+        found = self._run(task, table.select(list(columns)), part)
+        return found if join is None else [join(found[:2]), join(found[2:])]
 
     def run_by_id(self, task: Task, column: str) -> list[bytes]:
         table = self.each_time(self.table, len(self.tasks))

@@ -89,7 +89,7 @@ def test_labels_that_changed_are_not_published(path: Path, tmp_path: Path, each_
 class Dying(Parts):
     """An engine that fails after its workers wrote."""
 
-    def run(self, task: Any, columns: Any) -> list[bytes]:
+    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
         super().run(task, columns)
         raise RuntimeError("lost")
 
@@ -107,7 +107,7 @@ def test_a_driver_that_is_killed_leaves_nothing_that_looks_finished(path: Path, 
     if not child:
 
         class Killed(Parts):
-            def run(self, task: Any, columns: Any) -> list[bytes]:
+            def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
                 super().run(task, columns)
                 os.kill(os.getpid(), 9)
                 return []
@@ -126,7 +126,7 @@ def test_a_driver_that_is_killed_leaves_nothing_that_looks_finished(path: Path, 
 class Elsewhere(Parts):
     """Workers whose disk the driver does not see."""
 
-    def run(self, task: Any, columns: Any) -> list[bytes]:
+    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
         found = super().run(task, columns)
         for place in Path(task.folder).iterdir():
             place.unlink()

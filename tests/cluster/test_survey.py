@@ -32,7 +32,7 @@ def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
         for each in (Parts(table), Parts(table, 13), Parts(table, 64, seed=1), Stream(table.to_reader)):
             ids.add(found := check_ids(each, names, account(path)))
             surveyed = survey_labels(each, task, found)
-            labels.add((surveyed.found.labels, surveyed.check, *surveyed.found.traces("ids")))
+            labels.add((surveyed.labels.labels, surveyed.check.hexdigest(), *surveyed.labels.traces("ids")))
         assert len(ids) == len(labels) == 1
         [batch] = table.combine_chunks().to_batches()
         alone = Fingerprint(account(path).digest_key, task.domain)

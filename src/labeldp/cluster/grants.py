@@ -124,10 +124,11 @@ def charge(
     account.afford(mechanism)
     task = LabelTask(names, label, domain, account.digest_key, check_key)
     seen = account.compare(mechanism.domain, lambda: survey_labels(table, task, ids))
-    request = seen.found.request(account, mechanism, seen.scheme, (SECRECY, *conditions))
+    [scheme] = seen.schemes
+    request = seen.labels.request(account, mechanism, scheme, (SECRECY, *conditions))
     certificate = with_conditions(account.charge_stream(request, mechanism), request.conditions)
     release_key = account.randomness.bind(request.context()).release_key
-    return Grant(mechanism, label, names, certificate, release_key, check_key, seen.check)
+    return Grant(mechanism, label, names, certificate, release_key, check_key, seen.check.hexdigest())
 
 
 def open_account(

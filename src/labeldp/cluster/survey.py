@@ -1,19 +1,24 @@
 """A table that workers hold: each worker digests the ids and labels of its part, and the driver adds the digests up."""
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from labeldp.curator import DatasetLedger, Fingerprint, kind_of_ids
 from labeldp.mechanisms import Domain
-from labeldp.privacy import DomainError, IdDigest, InputError, LabelDigest, LabelDPError, RecordIds, record_words
+from labeldp.privacy import DomainError, IdDigest, Ids, InputError, LabelDigest, LabelDPError, RecordIds, record_words
 from labeldp.tables import DistinctIds, codes_of, record_ids
 
 Task = Callable[[Iterable[pa.RecordBatch]], bytes]
 """What a worker does with its part of a table, given as blocks. It can be pickled, and is as secret as the labels."""
+
+Join = Callable[[Iterable[bytes]], bytes]
+"""Puts what several tasks returned together to one such result."""
 
 CHANGED = "the table changed while it was being {}"
 
@@ -25,8 +30,11 @@ class Table(Protocol):
     def schema(self) -> pa.Schema:
         """The names and types of its columns."""
 
-    def run(self, task: Task, columns: Sequence[str]) -> Iterable[bytes]:
-        """Run a task on some columns of each part; return what it returned, once for each part."""
+    def run(self, task: Task, columns: Sequence[str], join: Join | None = None) -> Iterable[bytes]:
+        """Run a task on some columns of each part; return what it returned, once for each part.
+
+        Results may be put together by `join` on the way: they are large, and the driver wants few.
+        """
 
     def run_by_id(self, task: Task, column: str) -> Iterable[bytes]:
         """Run a task on parts of the column of ids alone in which equal ids stand in one part."""
@@ -54,7 +62,7 @@ class Stream:
         with self.read() as reader:
             return reader.schema
 
-    def run(self, task: Task, columns: Sequence[str]) -> list[bytes]:
+    def run(self, task: Task, columns: Sequence[str], join: Join | None = None) -> list[bytes]:
         """Run a task on the stream."""
         with self.read() as reader:
             return [task(batch.select(list(columns)) for batch in reader)]
@@ -104,6 +112,31 @@ class IdTask:
         return _packed(ids=digest.state.hex())
 
 
+class Tally(Protocol):
+    """Sums of integers over records, which a survey adds up beside the digests of labels."""
+
+    def add(self, names: Ids, codes: NDArray[Any], batch: pa.RecordBatch) -> None:
+        """Add the records of a block; raise InputError if public columns are wrong."""
+
+    @property
+    def state(self) -> bytes:
+        """The sums so far, to be added to another tally by `add_state`; as secret as the labels."""
+
+    def add_state(self, state: bytes) -> None:
+        """Add the sums of another tally, by its `state`."""
+
+
+class Measure(Protocol):
+    """What a survey sums; it can be pickled."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The public columns that it reads."""
+
+    def start(self, key: bytes) -> Tally:
+        """Return sums of no records yet, with digests under a key."""
+
+
 @final
 @dataclass(frozen=True)
 class LabelTask:
@@ -115,6 +148,7 @@ class LabelTask:
         domain: the domain that labels are compared with, as a file names it.
         key: of the ledger's digests.
         check_key: of a digest for this table and this run alone, by which a grant knows the labels again.
+        measure: what is summed beside; by default nothing.
     """
 
     names: Names
@@ -122,36 +156,94 @@ class LabelTask:
     domain: Domain
     key: bytes = field(repr=False)
     check_key: bytes = field(repr=False)
+    measure: Measure | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it reads."""
+        more = () if self.measure is None else self.measure.columns
+        return list(dict.fromkeys([self.names.column, self.label, *more]))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
-        found, ids, check = Fingerprint(self.key, self.domain), IdDigest(self.key), LabelDigest(self.check_key)
-        refused, scheme = False, None
-        for batch in larger(batches):
-            try:
-                names = self.names.of(batch)
-            except InputError as error:
-                return _packed(problem=str(error))
-            scheme = kind_of_ids(names)
-            ids.update(RecordIds.of(names, self.key).blocks)
-            try:
-                codes = codes_of(batch, self.label, self.domain)
-            except DomainError:
-                refused = True  # said when all was read: neither time nor progress tells where
-                continue
-            found.update(names, codes)
-            check.update(record_words(names, len(codes), self.check_key), codes)
-        digest, counts = found.state
-        states = {"labels": digest.hex(), "counts": list(counts.items()), "check": check.state.hex()}
-        return _packed(ids=ids.state.hex(), refused=refused, scheme=scheme, **states)
+        found = Found(self)
+        try:
+            for batch in larger(batches):
+                found.add(batch)
+        except InputError as error:
+            return _packed(problem=str(error))
+        return found.state
+
+    def join(self, states: Iterable[bytes]) -> bytes:
+        """Put what several of these tasks returned together."""
+        found = Found(self)
+        try:
+            found.add_states(states)
+        except InputError as error:
+            return _packed(problem=str(error))
+        return found.state
 
 
-@dataclass(frozen=True)
-class Surveyed:
-    """What was found out of all labels: their fingerprint, the kind of ids, and the digest that a grant compares."""
+@final
+class Found:
+    """What is found of labels: their fingerprint, the digests that a driver compares, sums, and whether all fit.
 
-    found: Fingerprint = field(repr=False)
-    scheme: str
-    check: str = field(repr=False)
+    Args:
+        task: how labels are read.
+    """
+
+    def __init__(self, task: LabelTask) -> None:
+        self._task = task
+        self.labels = Fingerprint(task.key, task.domain)
+        self.ids = IdDigest(task.key)
+        self.check = LabelDigest(task.check_key)
+        self.tally = None if task.measure is None else task.measure.start(task.key)
+        self.refused = False
+        self.schemes: set[str] = set()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the records of a block; raise InputError if an id is missing, or public columns are wrong."""
+        task = self._task
+        names = task.names.of(batch)
+        blocks = RecordIds.of(names, task.key).blocks
+        self.schemes.add(kind_of_ids(names))
+        self.ids.update(blocks)
+        try:
+            codes = codes_of(batch, task.label, task.domain)
+        except DomainError:
+            self.refused = True  # said when all was read: neither time nor progress tells where
+            return
+        self.labels.update(names, codes)
+        self.check.update(record_words(names, len(codes), task.check_key), codes)
+        if self.tally is not None:
+            self.tally.add(blocks, codes, batch)
+
+    @property
+    def state(self) -> bytes:
+        """All of it, to be added by `add_states`; as secret as the labels."""
+        digest, counts = self.labels.state
+        return _packed(
+            labels=digest.hex(),
+            counts=list(counts.items()),
+            ids=self.ids.state.hex(),
+            check=self.check.state.hex(),
+            sums=None if self.tally is None else base64.b64encode(self.tally.state).decode(),
+            refused=self.refused,
+            schemes=sorted(self.schemes),
+        )
+
+    def add_states(self, states: Iterable[bytes]) -> None:
+        """Add what others found, by their `state`; raise InputError if one of them met a problem."""
+        for each in map(_unpacked, states):
+            self.labels.add_state(bytes.fromhex(each["labels"]), dict(each["counts"]))
+            self.ids.add_state(bytes.fromhex(each["ids"]))
+            self.check.add_state(bytes.fromhex(each["check"]))
+            if self.tally is not None:
+                self.tally.add_state(base64.b64decode(each["sums"]))
+            self.refused |= each["refused"]
+            self.schemes |= set(each["schemes"])
+
+    def __repr__(self) -> str:
+        return "Found(<secret>)"
 
 
 def check_ids(table: Table, names: Names, account: DatasetLedger) -> str:
@@ -168,7 +260,7 @@ def check_ids(table: Table, names: Names, account: DatasetLedger) -> str:
     return digest.hexdigest()
 
 
-def survey_labels(table: Table, task: LabelTask, ids: str) -> Surveyed:
+def survey_labels(table: Table, task: LabelTask, ids: str) -> Found:
     """Read every label of a table once.
 
     Args:
@@ -178,22 +270,16 @@ def survey_labels(table: Table, task: LabelTask, ids: str) -> Surveyed:
 
     Raises:
         DomainError: a label is missing or outside of the domain.
+        InputError: public columns are wrong.
         LabelDPError: the ids are not those that were checked.
     """
-    found, names, check = Fingerprint(task.key, task.domain), IdDigest(task.key), LabelDigest(task.check_key)
-    refused, schemes = False, set()
-    for each in map(_unpacked, table.run(task, [task.names.column, task.label])):
-        found.add_state(bytes.fromhex(each["labels"]), dict(each["counts"]))
-        names.add_state(bytes.fromhex(each["ids"]))
-        check.add_state(bytes.fromhex(each["check"]))
-        refused |= each["refused"]
-        schemes |= {each["scheme"]} - {None}
-    if names.hexdigest() != ids:
+    found = Found(task)
+    found.add_states(table.run(task, task.columns, None if task.measure is None else task.join))
+    if found.ids.hexdigest() != ids:
         raise LabelDPError(f"{CHANGED.format('checked')}: nothing was charged")
-    if refused:
+    if found.refused:
         raise DomainError("a label is missing or outside of the domain")
-    [scheme] = schemes
-    return Surveyed(found, scheme, check.hexdigest())
+    return found
 
 
 ROWS, BYTES = 1 << 17, 1 << 26

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.inputs import Groups, PublicInput
+from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -40,12 +40,14 @@ class CountMechanism(EpsilonMechanism):
     """
 
     groups: InitVar[Any]
-    partition: Groups = field(init=False)
+    partition: Groups | GroupSizes = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
     contract: ClassVar[str] = "counts"
     domain_wanted: ClassVar[str] = "Classes, such as Classes(10)"
     has_estimates: ClassVar[bool] = False
     """Whether `estimates` makes unbiased means or shares of what was released."""
+    by_class: ClassVar[bool] = True
+    """Whether `counts` are class counts, shape (groups, K), and not sums of codes, shape (groups, 1)."""
 
     def __post_init__(self, groups: Any) -> None:
         super().__post_init__()
@@ -76,8 +78,8 @@ class CountMechanism(EpsilonMechanism):
         """The variance of the noise on one sum, in the unit of the labels, or on one count."""
         raise NotInvertibleError(f"{type(self).__name__} adds no noise")
 
-    def arrays(self) -> NDArray[np.int64]:
-        """Return the group of each record, shape (n,)."""
+    def arrays(self) -> NDArray[np.int64] | None:
+        """Return the group of each record, shape (n,); None where only the sizes of groups are known."""
         return self.partition.of_record
 
     def restored(self, arrays: NDArray[Any]) -> "CountMechanism":
@@ -89,7 +91,7 @@ class CountMechanism(EpsilonMechanism):
     @property
     def records(self) -> int:
         """One for each entry of `groups`."""
-        return len(self.partition.of_record)
+        return self.partition.records
 
     def parameters(self) -> dict[str, Any]:
         """Return the exact epsilon and a digest of the groups."""
@@ -99,9 +101,15 @@ class CountMechanism(EpsilonMechanism):
         """Return class counts of each group, shape (groups, K). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        size = self.domain.size
-        flat = np.bincount(self.partition.of_record * size + codes, minlength=self.partition.count * size)
+        size, of_record = self.domain.size, self._of_record
+        flat = np.bincount(of_record * size + codes, minlength=self.partition.count * size)
         return flat.reshape(-1, size)
+
+    @property
+    def _of_record(self) -> NDArray[np.int64]:
+        if self.partition.of_record is None:
+            raise InputError("groups are known by their sizes: give counts to release_counts, and not labels")
+        return self.partition.of_record
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
         """Return the released result for each group; record ids are not used. See `Mechanism.randomize`."""
@@ -201,6 +209,7 @@ class LaplaceSum(CountMechanism):
 
     contract: ClassVar[str] = "sums"
     has_estimates: ClassVar[bool] = True
+    by_class: ClassVar[bool] = False
     domain_wanted: ClassVar[str] = "Interval, such as Interval(0, 100, grid=1025), or two classes"
 
     def _calibrate(self) -> None:
@@ -261,7 +270,7 @@ class LaplaceSum(CountMechanism):
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         # Sums of integers below 2**53 are exact in doubles.
-        sums = np.bincount(self.partition.of_record, weights=codes, minlength=self.partition.count)
+        sums = np.bincount(self._of_record, weights=codes, minlength=self.partition.count)
         return sums.astype(np.int64)[:, None]
 
     def release_counts(self, counts: Counts, *, rng: RandomSource) -> Counts:

@@ -154,6 +154,36 @@ def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
+class GroupSizes:
+    """A public group for each record, where workers hold the records: how many there are in each group.
+
+    Args:
+        sizes: records in each group, shape (count,).
+        digest: of all pairs of record and group.
+    """
+
+    sizes: NDArray[np.int64] = field(repr=False)
+    digest: str
+    of_record: None = field(init=False, default=None, repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many groups there are; some may be empty."""
+        return len(self.sizes)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return int(self.sizes.sum())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupSizes) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@dataclass(frozen=True, eq=False)
 class Groups:
     """A public group for each record.
 
@@ -166,18 +196,25 @@ class Groups:
     count: int
 
     @classmethod
-    def of(cls, groups: Any, name: str = "groups") -> "Groups":
+    def of(cls, groups: Any, name: str = "groups") -> "Groups | GroupSizes":
         """Return groups that were declared public or were released; errors call them `name`.
 
         Raises:
             InputError: a bare array, or not one non-negative integer for each record.
         """
-        array = np.asarray(public_value(groups, name))
+        if isinstance(value := public_value(groups, name), GroupSizes):
+            return value
+        array = np.asarray(value)
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
             raise InputError("must be one non-negative integer for each record", argument=name)
         array = array.astype(np.int64)
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return len(self.of_record)
 
     @property
     def sizes(self) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from labeldp.cluster import Task
+from labeldp.cluster import Join, Task
 from labeldp.privacy import InputError, LabelDPError
 from labeldp.spark.session import require_spark, spark_failed
 
@@ -36,9 +36,9 @@ class SparkTable:
         """Names and Arrow types of the columns; null where Arrow has no such type."""
         return pa.schema([(field.name, arrow_type(field.dataType)) for field in self.frame.schema.fields])
 
-    def run(self, task: Task, columns: Sequence[str]) -> list[bytes]:
-        """Run a task on some columns of each partition, in their order."""
-        return _collected(self.frame.select(*map(quoted, columns)), task)
+    def run(self, task: Task, columns: Sequence[str], join: Join | None = None) -> list[bytes]:
+        """Run a task on some columns of each partition, in their order, if `join` does not put results together."""
+        return _collected(self.frame.select(*map(quoted, columns)), task, join)
 
     def run_by_id(self, task: Task, column: str) -> list[bytes]:
         """Run a task on the ids, shuffled so that equal ones stand in one partition."""
@@ -62,14 +62,26 @@ def arrow_type(kind: Any) -> pa.DataType:
         return pa.null()
 
 
-def _collected(frame: Any, task: Task) -> list[bytes]:
+JOINERS = 8
+"""Workers that join results before they go to the driver."""
+
+
+def _collected(frame: Any, task: Task, join: Join | None = None) -> list[bytes]:
     """Run a task on each partition of a data frame, and return what it returned."""
 
     def part(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"state": [task(batches)]})
 
+    def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        states = [state.as_py() for batch in batches for state in batch.column(0)]
+        if states and join is not None:
+            yield pa.RecordBatch.from_pydict({"state": [join(states)]})
+
     try:
-        return [bytes(row[0]) for row in frame.mapInArrow(part, "state binary").collect()]
+        states = frame.mapInArrow(part, "state binary")
+        if join is not None:
+            states = states.repartition(JOINERS).mapInArrow(joined, "state binary")
+        return [bytes(row[0]) for row in states.collect()]
     except LabelDPError:
         raise
     except Exception as error:

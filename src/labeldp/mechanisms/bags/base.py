@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
-from labeldp.mechanisms.inputs import Groups, PublicInput, public_value, real_matrix
+from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput, public_value, real_matrix
 from labeldp.privacy import Floats, InputError, Public, Release, Trust, check_integer, decimal, decimal_text, set_fields
 
 Keys = NDArray[np.int64]
@@ -43,9 +43,11 @@ class Bagged(Mechanism):
     bags: InitVar[Any] = "median"
     features: InitVar[Any] = None
     seed: InitVar[int] = 0
-    partition: Groups = field(init=False)
+    partition: Any = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
     sums_features: ClassVar[bool] = False
+    takes_sizes: ClassVar[bool] = False
+    """Whether the sizes of the bags are enough, where workers hold the records."""
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
@@ -53,13 +55,15 @@ class Bagged(Mechanism):
         set_fields(self, size=check_integer(self.size, "size", most=MAX_RECORDS))
         source = bags_of(bags, self.size, features, seed)
         partition = _checked(source, self.size)
+        if partition.of_record is None and not self.takes_sizes:
+            raise InputError("must be a bag number for each record, shape (n,)", argument="bags")
         released = (PublicInput.of(features, "features"),) if isinstance(features, Release) else ()
         set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
 
     @property
     def records(self) -> int:
         """How many records the bags hold together."""
-        return len(self.partition.of_record)
+        return int(self.partition.records)
 
     @property
     def sizes(self) -> Keys:
@@ -110,6 +114,8 @@ class Bagged(Mechanism):
 
     def summed(self, values: Any) -> Keys:
         """Return the sum of the integers (n,) of each bag, shape (bags,)."""
+        if self.partition.of_record is None:
+            raise InputError("bags are known by their sizes: give sums to release_counts, and not labels")
         total = np.zeros(self.partition.count, dtype=np.int64)
         np.add.at(total, self.partition.of_record, values)
         return total
@@ -176,7 +182,7 @@ def bags_of(bags: Any, size: int, features: Any, seed: int) -> Any:
     return median_bags(features, size) if bags == "median" else random_bags(len(rows), size, seed=seed)
 
 
-def _checked(bags: Any, size: int) -> Groups:
+def _checked(bags: Any, size: int) -> Groups | GroupSizes:
     """Return bags as groups, none of them too small.
 
     Raises:

@@ -79,6 +79,7 @@ class BagSum(Bagged):
     """
 
     contract: ClassVar[str] = "bag sums"
+    takes_sizes: ClassVar[bool] = True
     noise: str = "laplace"
     _: KW_ONLY
     epsilon: float
@@ -168,6 +169,8 @@ class BagSum(Bagged):
 
     def shown(self, value: Any) -> ReleasedSums:
         """Return what a released value shows."""
+        if self.partition.of_record is None:
+            raise InputError("release must say which record is in which bag; `labeldp.spark.fit_bags` does without")
         return ReleasedSums.of_sums(self, self.totals(value), self.noise_stddev, np.ones(self.records))
 
     @classmethod
@@ -186,8 +189,11 @@ class BagSum(Bagged):
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Return noisy sums in fine steps, shape (bags,); record ids are not used. See `Mechanism.randomize`."""
-        sums = self.sums(labels)
-        return sums + self.draw_noise(len(sums), rng=self.bound(rng))
+        return self.release_counts(self.sums(labels)[:, None], rng=self.bound(rng))
+
+    def release_counts(self, counts: Integers, *, rng: RandomSource) -> Integers:
+        """Return noisy sums for sums (bags, 1) in fine steps that are given, for whoever has sums."""
+        return counts[:, 0] + self.draw_noise(len(counts), rng=rng)
 
     def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
         """Draw noise in fine steps, shape (count,), without labels."""
