@@ -208,14 +208,15 @@ class Asked:
                 raise InputError(f"the table needs exactly one column {name!r}")
         names = Names(self.id, self.account.ids_key)
         ids = check_ids(self.table, names, self.account)
-        key = self.account.digest_key
+        account = self.account.of_records(ids)
+        key = account.digest_key
         task = LabelTask(names, self.label, in_file, key, key, measure)
-        found = self.account.compare(self.domain, lambda: survey_labels(self.table, task, ids))
+        found = account.compare(self.domain, lambda: survey_labels(self.table, task, ids))
         made = mechanism(found.tally)
         [scheme] = found.schemes
-        request = found.labels.request(self.account, made, scheme)
-        noise = made.bound(self.account.randomness.bind(request.context()))
-        drawn = self.account.draw(request, made, lambda: made.release_counts(sums(found.tally, made), rng=noise))
+        request = found.labels.request(account, made, scheme)
+        noise = made.bound(account.randomness.bind(request.context()))
+        drawn = account.draw(request, made, lambda: made.release_counts(sums(found.tally, made), rng=noise))
         return Release(drawn.value, drawn.certificate, drawn.mechanism)
 
     def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **more: Any) -> Release[Any]:
