@@ -105,16 +105,15 @@ class Texts(Sequence[bytes]):
             part = slice(start, start + BLOCK)
             words, begins = self[part]._padded()
             sizes = lengths[part]
-            state, rows = firsts[sizes], np.arange(len(sizes))
-            for place in range(0, int(sizes.max(initial=0)), 16):
-                rows = rows[sizes[rows] > place]
-                whole = len(rows) == len(sizes)
-                starts, left = (begins, sizes) if whole else (begins[rows], sizes[rows])
-                left = np.minimum(left - place, 16)
-                block = np.empty((len(rows), 2), dtype="<u8")
-                np.bitwise_and(words[starts + place], _FIRST_BYTES[left], out=block[:, 0])
-                np.bitwise_and(words[starts + (place + 8)], _NEXT_BYTES[left], out=block[:, 1])
-                state[slice(None) if whole else rows] = _encrypt(cipher, block ^ (state if whole else state[rows]))
+            state, shortest = firsts.take(sizes, axis=0), int(sizes.min())
+            for place in range(0, int(sizes.max()), 16):
+                rows: Any = slice(None) if place < shortest else np.flatnonzero(sizes > place)
+                starts = begins[rows] + place
+                block = np.column_stack([words[starts], words[starts + 8]])
+                if place + 16 > shortest:
+                    left = np.minimum(sizes[rows] - place, 16)
+                    block &= _KEPT_BYTES.take(left, axis=0)
+                state[rows] = _encrypt(cipher, block ^ state[rows])
             found[part] = state
         return found
 
@@ -123,7 +122,7 @@ class Texts(Sequence[bytes]):
         found, whole = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.bool_)
         for start in range(0, len(self), BLOCK):
             part = slice(start, start + BLOCK)
-            found[part], whole[part] = self[part]._parsed()
+            self[part]._parse(found[part], whole[part])
         return found, whole
 
     def _padded(self) -> tuple[Words, NDArray[np.int64]]:
@@ -134,15 +133,15 @@ class Texts(Sequence[bytes]):
         words: Words = np.ndarray((len(padded) - 7,), "<u8", padded.data, 0, (1,))
         return words, self._edges[:-1] - (first - _PADDING)
 
-    def _parsed(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _parse(self, found: NDArray[np.int64], whole: NDArray[np.bool_]) -> None:
         words, begins = self._padded()
         sizes = self.lengths
         leads = words[begins] & np.uint64(0xFF)
         negative = leads == ord("-")
-        found, whole = np.zeros(len(self), dtype=np.int64), negative | ((leads >= ord("0")) & (leads <= ord("9")))
+        np.logical_or(negative, (leads >= ord("0")) & (leads <= ord("9")), out=whole)
         whole &= (sizes > negative) & (sizes <= 19 + negative)
         if not whole.any():
-            return found, whole
+            return
         rows: Any = slice(None) if whole.all() else np.flatnonzero(whole)
         minus, ends = negative[rows], begins[rows] + sizes[rows]
         digits = sizes[rows] - minus
@@ -159,7 +158,6 @@ class Texts(Sequence[bytes]):
         sound &= value <= np.uint64(2**63 - 1) + minus.astype(np.uint64)
         signed = np.where(minus, np.uint64(0) - value, value).view(np.int64)
         found[rows], whole[rows] = np.where(sound, signed, 0), sound
-        return found, whole
 
     def __repr__(self) -> str:
         return f"Texts({len(self)})"
@@ -167,9 +165,7 @@ class Texts(Sequence[bytes]):
 
 _PADDING = 24
 
-_FIRST_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(17)], dtype=np.uint64)
-
-_NEXT_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(17)], dtype=np.uint64)
+_KEPT_BYTES = np.array([[(1 << 8 * min(n, 8)) - 1, (1 << 8 * max(n - 8, 0)) - 1] for n in range(17)], dtype=np.uint64)
 
 _LAST_BYTES = np.array([((1 << 8 * size) - 1) << (64 - 8 * size) for size in range(9)], dtype=np.uint64)
 

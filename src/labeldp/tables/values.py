@@ -33,7 +33,9 @@ def distinct_labels(batch: pa.RecordBatch, column: str) -> tuple[NDArray[np.str_
     values = batch.column(column) if batch.schema.names.count(column) == 1 else None
     if isinstance(values, pa.DictionaryArray) and not values.null_count and not values.dictionary.null_count:
         places = values.indices.to_numpy(zero_copy_only=False)
-        used = np.flatnonzero(np.bincount(places, minlength=len(values.dictionary)))  # others are no labels
+        seen = np.zeros(len(values.dictionary), dtype=np.bool_)
+        seen[places] = True
+        used = np.flatnonzero(seen)  # others are no labels
         renumbered = np.zeros(len(values.dictionary), dtype=np.int32)
         renumbered[used] = np.arange(len(used), dtype=np.int32)
         words = as_text(values.dictionary, column) if is_text(values.dictionary.type) else values.dictionary
