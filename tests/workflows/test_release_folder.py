@@ -1,6 +1,12 @@
 """A folder of files is one table and one release: one charge, one certificate, resumable part by part."""
 
+import gzip
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,8 @@ from labeldp.workflows import release_bags, verify
 from workflows.files import DOMAIN, column, listing, release
 
 ROWS = 600
+
+KILLED = Path(__file__).with_name("killed_folder.py")
 
 
 @pytest.fixture
@@ -167,12 +175,6 @@ def test_files_of_others_are_never_removed(many: Path) -> None:
     assert (many / ".noisy.partial" / "mine.txt").exists()
 
 
-def replace(part: Path, label: str) -> None:
-    table = pd.read_csv(part)
-    table.loc[3, "bought"] = label
-    table.to_csv(part, index=False)
-
-
 CHANGES: dict[str, Any] = {
     "a part vanishes": lambda parts: (parts / "day=1" / "b.parquet").unlink(),
     "the folder grows": lambda parts: shutil.copy(parts / "day=2" / "a.parquet", parts / "day=2" / "b.parquet"),
@@ -206,45 +208,185 @@ def test_a_source_that_changes_meanwhile_publishes_nothing(many: Path, change: s
     assert not (many / "noisy").exists() and not (many / ".noisy.partial").exists()
 
 
-def test_bad_folders_are_refused_before_anything_is_charged(many: Path) -> None:
+def rewritten(old: str, new: str) -> Callable[[Path], None]:
+    """The CSV part with other text."""
+
+    def change(folder: Path) -> None:
+        part = folder / "parts" / "day=1" / "a.csv"
+        assert old in part.read_text()
+        part.write_text(part.read_text().replace(old, new))
+
+    return change
+
+
+def with_column(name: str, values: Any) -> Callable[[Path], None]:
+    """The last Parquet part with another column."""
+
+    def change(folder: Path) -> None:
+        table = parquet.read_table(folder / "parts" / LAST)
+        parquet.write_table(
+            table.set_column(table.column_names.index(name), name, values(table)), folder / "parts" / LAST
+        )
+
+    return change
+
+
+def damaged(name: str, where: int) -> Callable[[Path], None]:
+    """A part some of whose bytes are others."""
+
+    def change(folder: Path) -> None:
+        content = bytearray((folder / "parts" / name).read_bytes())
+        content[where : where + 40] = bytes(40)
+        (folder / "parts" / name).write_bytes(content)
+
+    return change
+
+
+def packed_and_cut_off(folder: Path) -> None:
+    """A compressed CSV part without its end."""
+    part = folder / "parts" / "day=1" / "a.csv"
+    content = gzip.compress(part.read_bytes())
+    part.unlink()
+    part.with_suffix(".csv.gz").write_bytes(content[:-40])
+
+
+def written(name: str, text: str) -> Callable[[Path], Any]:
+    return lambda folder: (folder / "parts" / name).write_text(text)
+
+
+def nothing(folder: Path) -> None:
+    """The folder as it is."""
+
+
+def first_of(table: Any) -> list[Any]:
+    """Ids of which the last is one of the CSV part."""
+    return [*table.column("id").to_pylist()[:-1], 3]
+
+
+LAST = "day=2/a.parquet"
+
+REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
+    "no ids in a part": (rewritten("id,kind", "key,kind"), {}, "has other columns than"),
+    "ids of no part": (nothing, {"id_column": "key"}, "id_column: .* has no column 'key'"),
+    "a null id": (with_column("id", lambda table: pa.array([None, *range(9000, 9199)])), {}, "has a missing id"),
+    "an empty id": (rewritten("\n0,", "\n,"), {}, "has a missing id"),
+    "an id twice in a part": (rewritten("\n3,", "\n0,"), {}, "record ids must not be repeated"),
+    "an id in two parts": (with_column("id", lambda table: pa.array(first_of(table))), {}, "must not be repeated"),
+    "an id as integer and as text": (
+        with_column("id", lambda table: pa.array([str(each) for each in first_of(table)])), {}, "must not be repeated",
+    ),
+    "the same part twice": (
+        lambda folder: shutil.copy(folder / "parts" / LAST, folder / "parts" / "b.parquet"), {}, "must not be repeated",
+    ),
+    "ids that are fractions": (
+        with_column("id", lambda table: pa.array(np.arange(200) + 0.5)), {}, "must hold integers or texts",
+    ),
+    "labels that are lists": (
+        with_column("bought", lambda table: pa.array([["no"]] * 200)), {}, "numbers, booleans or dates are needed",
+    ),
+    "columns in another order": (rewritten("id,kind", "kind,id"), {}, "has other columns than"),
+    "a column more": (
+        lambda folder: parquet.write_table(
+            parquet.read_table(folder / "parts" / LAST).append_column("more", pa.array(range(200))),
+            folder / "parts" / LAST,
+        ),
+        {}, "has other columns than",
+    ),
+    "a column of another type, one file": (
+        with_column("kind", lambda table: pa.array(range(200))),
+        {"out": "one.parquet", "in_place": True}, "has other types of columns than",
+    ),
+    "no rows in a part": (written("day=1/a.csv", "id,kind,bought\n"), {}, "has a header row but no other row"),
+    "an empty part": (written("notes.txt", ""), {}, r"notes\.txt is empty"),
+    "a part that is no table": (written("notes.csv", "\0\1"), {}, "is not a table"),
+    "a row with a cell more": (rewritten("\n3,", "\n1,2,3,"), {}, "a row has more or fewer cells"),
+    "a damaged footer": (damaged(LAST, -60), {}, "damaged or truncated Parquet"),
+    "a damaged page": (damaged(LAST, 40), {}, "damaged or truncated Parquet"),
+    "a part without its end": (packed_and_cut_off, {}, "damaged or truncated"),
+    "a part of another name": (
+        lambda folder: (folder / "parts" / "day=1" / "a.csv").rename(folder / "parts" / "a.txt"), {}, "must end in",
+    ),
+    "a link to a folder": (
+        lambda folder: (folder / "parts" / "link").symlink_to(folder / "parts" / "day=1"), {}, "is a link to a folder",
+    ),
+    "a pipe": (lambda folder: os.mkfifo(folder / "parts" / "pipe.csv"), {}, "is not a regular file"),
+    "no such label": (nothing, {"label": "income"}, "has no column 'income'"),
+    "no files": (lambda folder: (folder / "empty").mkdir(), {"data": "empty"}, "holds no files"),
+    "out within the folder": (nothing, {"out": "parts/out"}, "must not lie in the folder that is released"),
+    "out is the folder": (nothing, {"out": "parts"}, "exists already and is not this release"),
+    "out is a file": (lambda folder: (folder / "noisy").write_text("mine"), {}, "exists already and is not this"),
+    "out is a full folder": (
+        lambda folder: ((folder / "noisy").mkdir(), (folder / "noisy" / "mine").write_text("mine")),
+        {}, "exists already and is not this release",
+    ),
+    "out is nowhere": (nothing, {"out": "nowhere/noisy"}, "there is no directory"),
+    "what a stranger left": (
+        lambda folder: ((folder / ".noisy.partial").mkdir(), (folder / ".noisy.partial" / "mine").write_text("mine")),
+        {}, "mine is not of this run",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bad_folders_are_refused_before_anything_is_charged(many: Path, kind: str) -> None:
+    """One sentence; nothing is charged, compared with a domain or left, and what stood there stands."""
+    change, arguments, message = REFUSED[kind]
+    change(many)
     LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=9))
-    part = many / "parts" / "day=1" / "a.csv"
-    good = part.read_text()
-    for content, message in (
-        (good.replace("id,kind,bought", "id,sort,bought"), "has other columns than"),
-        (good.replace("\n0,", "\n1800,").replace("\n3,", "\n1797,"), "record ids must not be repeated"),
-        ("id,kind,bought\n", "has a header row but no other row"),
-        (good.replace("\n0,", "\n,"), "has a missing id"),
-        (good + "1,2\n", "a row has more or fewer cells"),
-    ):
-        part.write_text(content)
-        with pytest.raises(ldp.InputError, match=message):
-            publish(many)
-    part.write_text(good)
-    (many / "parts" / "notes.txt").write_text("")
-    with pytest.raises(ldp.InputError, match=r"notes\.txt is empty"):
-        publish(many)
-    (many / "parts" / "notes.txt").unlink()
-    part.rename(part.with_suffix(".txt"))
-    with pytest.raises(ldp.InputError, match=r"must end in \.parquet or \.csv"):
-        publish(many)
-    part.with_suffix(".txt").rename(part)
-    (many / "parts" / "linked").symlink_to(many / "parts" / "day=1")
-    with pytest.raises(ldp.InputError, match="is a link to a folder"):
-        publish(many)
-    (many / "parts" / "linked").unlink()
-    with pytest.raises(ldp.InputError, match="must not lie in the folder that is released"):
-        publish(many, out=many / "parts" / "out")
-    with pytest.raises(ldp.InputError, match="has no column 'income'"):
-        publish(many, label="income")
-    (many / "empty").mkdir()
-    with pytest.raises(ldp.InputError, match="holds no files"):
-        publish(many, data=many / "empty")
-    assert charges(many) == 0 and not (many / "noisy").exists() and not (many / ".noisy.partial").exists()
-    replace(part, "perhaps")
-    with pytest.raises(ldp.DomainError, match="at least one is missing, outside"):
-        publish(many)
-    assert charges(many) == 0
+    before = standing(many)
+    places = {name: many / value for name, value in arguments.items() if name in ("data", "out")}
+    with pytest.raises(ldp.InputError, match=message) as refused:
+        publish(many, **(arguments | places))
+    assert "\n" not in str(refused.value)
+    assert standing(many) == before and charges(many) == 0
+    assert LedgerFile(many / "ledger.db").dataset("people").domains == ()
+
+
+def standing(folder: Path) -> dict[str, Any]:
+    """Every file, and its content; of folders and pipes the name."""
+    return {
+        place.relative_to(folder).as_posix(): place.read_bytes() if place.is_file() else None
+        for place in folder.rglob("*")
+    }
+
+
+def test_a_label_outside_of_the_domain_is_refused_in_any_part(many: Path) -> None:
+    for part in ("day=1/a.csv", LAST):
+        name, dataset = many / "parts" / part, part
+        LedgerFile(many / "ledger.db").add(dataset, ldp.Budget(epsilon=9))
+        before = name.read_bytes()
+        table = pd.read_csv(name) if part.endswith("csv") else pd.read_parquet(name)
+        table.loc[3, "bought"] = "perhaps"
+        table.to_csv(name, index=False) if part.endswith("csv") else table.to_parquet(name, index=False)
+        with pytest.raises(ldp.DomainError, match="at least one is missing, outside"):
+            publish(many, dataset=dataset)
+        assert not LedgerFile(many / "ledger.db").dataset(dataset).charges and not (many / "noisy").exists()
+        name.write_bytes(before)
+
+
+@pytest.mark.parametrize("stage", ["checked 300 rows", "released 100 rows", "released 500 rows"])
+@pytest.mark.parametrize("out", ["noisy", "noisy.parquet", "noisy.csv"])
+def test_a_killed_process_leaves_nothing_that_looks_finished(many: Path, stage: str, out: str) -> None:
+    """Neither a folder, nor `_SUCCESS`, nor a certificate; the same command finishes it at no further cost."""
+    names = {"a.csv", "b.parquet", "a.parquet", "_SUCCESS", ".hidden"}
+    if out != "noisy":  # one file, of columns of one type
+        names = names - {"a.csv"} | {"c.parquet"}
+        whole = parquet.read_table(many / "people.parquet")
+        for name, start in (("day=1/c.parquet", 0), ("day=1/b.parquet", 200), (LAST, 400)):
+            parquet.write_table(whole.slice(start, 200), many / "parts" / name)
+        (many / "parts" / "day=1" / "a.csv").unlink()
+    LedgerFile(many / "ledger.db").add("people", ldp.Budget(epsilon=1))
+    done = subprocess.run([sys.executable, KILLED, many, out, stage], capture_output=True, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (many / out).exists() and charges(many) == (stage[:8] == "released")
+    left = {place.name for place in many.rglob("*") if place.is_file()} - {"ledger.db", "people.parquet"}
+    records = {place.name for place in many.glob(".noisy.partial/_parts/*")}
+    assert left == names | records and (stage == "released 500 rows" and out == "noisy") == bool(records)
+    assert not list(many.glob(".noisy.partial/**/_*.json")) and not list(many.glob(".noisy.partial/**/_SUCCESS"))
+    publish(many, out=many / out)
+    assert charges(many) == 1 and verify(str(many / out)).holds and not (many / ".noisy.partial").exists()
+    release(many, data=many / "people.parquet", out=many / "one.csv", id_column="id")
+    assert bits(many / out) == bits(many / "one.csv")
 
 
 def test_an_older_dataset_refuses_ids_of_two_kinds(many: Path) -> None:
