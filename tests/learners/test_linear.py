@@ -155,7 +155,7 @@ def test_a_few_long_rows_are_given_less_weight() -> None:
     rows = SIMULATED(0).normal(size=(4000, 3)).astype(np.float32)
     rows[:20] *= 100
     shares = np.full(3, 1 / 3)
-    clip = best_clip(rows, shares, np.full(3, 0.2), 100.0, 0.1, pure=False, ridge=1.0)
+    clip = best_clip(rows, shares, np.full(3, 0.2), 100.0, 0.1, pure=False, ridge=1.0, records=len(rows))
     assert clip < 5
 
 
@@ -577,3 +577,73 @@ def test_lucky_noise_makes_no_model_sure_of_everything(seed: int) -> None:
         features, holder, epsilon=1, delta=1e-6, rng=SIMULATED(seed), representation=AS_THEY_ARE
     ).value
     assert model.estimator.confidence < 100  # these sums agree with the model better than any labels could
+
+
+@pytest.fixture
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 2,000 records are many, and 1,000 of them are held."""
+    monkeypatch.setattr("labeldp.learners.representations.STREAMED_RECORDS", 2000)
+    monkeypatch.setattr("labeldp.learners.representations.SAMPLED_RECORDS", 1000)
+    monkeypatch.setattr("labeldp.learners.linear.BLOCK_ROWS", 512)
+
+
+class Seen(TableMap):
+    """A map that counts the rows that it was shown at once."""
+
+    most = 0
+
+    def transform(self, X: Any) -> Any:
+        Seen.most = max(Seen.most, len(X))
+        return super().transform(X)
+
+
+@pytest.mark.parametrize("evaluation", [0.0, 0.2])
+@pytest.mark.usefixtures("few_are_many")
+def test_many_records_are_summed_block_by_block(evaluation: float) -> None:
+    """All of them count, in a table of a sample."""
+    features, labels = blobs(9000, 3, distance=2.5)
+    Seen.most = 0
+    asked: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, "rng": SIMULATED(0), "evaluation": evaluation}
+    release = ldp.fit_linear(features, central(labels, ldp.Classes(3)), representation=Seen(trees=5), **asked)
+    fresh, truth = blobs(9000, 3, distance=2.5)
+    assert Seen.most == 1000
+    accuracy = np.mean(release.value.predict(fresh) == truth)
+    assert accuracy > np.mean(LogisticRegression().fit(features, labels).predict(fresh) == truth) - 0.03
+    if evaluation:
+        found = release.value.evaluation
+        assert found is not None and len(found.predictions) == 1800 and found.accuracy().low < accuracy
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_what_is_expected_of_a_sample_is_corrected_by_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without noise to speak of, coefficients are those of all records, and not of the sample."""
+    rng = SIMULATED(3)
+    features = rng.normal(size=(30_000, 8))
+    labels = (rng.random(30_000) < 1 / (1 + np.exp(-2 * features @ np.ones(8)))).astype(int)
+    fresh = rng.normal(size=(20_000, 8))
+    truth = 1 / (1 + np.exp(-2 * fresh @ np.ones(8)))
+    errors = []
+    for corrected in (True, False):
+        if not corrected:
+            monkeypatch.setattr("labeldp.learners.linear.Fit.of_sample", lambda self, posterior, weights: posterior)
+        asked: dict[str, Any] = {"epsilon": 100, "delta": 1e-6, "rng": SIMULATED(0), "representation": AS_THEY_ARE}
+        model = ldp.fit_linear(features, central(labels, ldp.Classes(2), 100.0), **asked).value
+        errors.append(float(np.mean((model.predict_proba(fresh)[:, 1] - truth) ** 2)))
+    assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.usefixtures("few_are_many")
+def test_many_numbers_and_several_rounds_are_learnt_block_by_block() -> None:
+    features, numbers = line(6000)
+    domain = ldp.Interval(0, 10)
+    asked: dict[str, Any] = {"epsilon": 2, "delta": 1e-6, "rng": SIMULATED(0), "representation": AS_THEY_ARE}
+    model = ldp.fit_linear(features, central(numbers, domain, 2.0), **asked).value
+    assert np.mean((model.predict(features) - numbers) ** 2) < 0.3 * np.var(numbers)
+    labels = (numbers > 5).astype(int)
+    again = ldp.fit_linear(
+        features,
+        central(labels, ldp.Classes(2), 2.0),
+        refine=(lambda model: model.map(lambda _: AS_THEY_ARE),),
+        **asked,
+    )
+    assert len(again.certificate.entries) == 2 and np.mean(again.value.predict(features) == labels) > 0.85

@@ -99,6 +99,43 @@ def test_sums_are_exact_integers_of_the_rounded_rows() -> None:
     assert np.allclose(mechanism.moment(mechanism.sums(labels)), mechanism.values().T @ np.eye(3)[labels])
 
 
+class Computed:
+    """Rows a block at a time, which may change from one time to the next."""
+
+    def __init__(self, rows: np.ndarray, *, changes: bool = False) -> None:
+        self.rows, self.shape, self.changes, self.blocks = rows, rows.shape, changes, 0
+
+    def block(self, start: int, stop: int) -> np.ndarray:
+        self.blocks += 1
+        return self.rows[start:stop] + self.changes * self.blocks
+
+
+@pytest.mark.parametrize("make", [GaussianMoment, LaplaceMoment])
+@pytest.mark.parametrize("domain", [Classes(3), Interval(0, 2, grid=3)])
+def test_rows_that_are_computed_block_by_block_are_the_same_mechanism(make: Any, domain: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, codes = rng.normal(size=(70_000, 3)), rng.integers(0, 3, 70_000).astype(domain.dtype)
+    asked = {"domain": domain, "epsilon": 1.0, "clip": 1.5} | ({"delta": 1e-6} if make is GaussianMoment else {})
+    held, computed = (make(features=Public(each, why="a test"), **asked) for each in (rows, Computed(rows)))
+    assert held.specification() == computed.specification() and held == computed
+    assert held.privacy_loss() == computed.privacy_loss()
+    assert np.array_equal(held.sums(codes), computed.sums(codes))
+    assert np.array_equal(held.values(), computed.values())
+    drawn = [each.randomize(codes, rng=np.random.default_rng(1)) for each in (held, computed)]
+    assert np.array_equal(*drawn) and np.array_equal(held.moment(drawn[0]), computed.moment(drawn[0]))
+
+
+def test_rows_that_change_while_they_are_summed_release_nothing() -> None:
+    """Their length was taken for the noise: longer ones could tell more than was promised."""
+    given = Public(Computed(np.ones((10, 2)), changes=True), why="a test")
+    with pytest.raises(InputError, match="clip must be given"):
+        GaussianMoment(domain=Classes(2), epsilon=1, delta=1e-6, features=given)
+    mechanism = GaussianMoment(domain=Classes(2), epsilon=1, delta=1e-6, features=given, clip=100.0)
+    holder = ldp.Curator(np.zeros(10, int), domain=Classes(2), budget=ldp.Budget(2, 1e-5))
+    with pytest.raises(InputError, match="features changed while they were summed"):
+        holder.release(mechanism, rng=np.random.default_rng(0))
+
+
 def test_numbers_are_summed_on_their_grid() -> None:
     rng = np.random.default_rng(1)
     domain = Interval(-3, 5, grid=17)

@@ -117,9 +117,9 @@ class _Plane:
         unfitted = default_representation(features) if representation is None else representation
         some = sampled and records >= MANY_RECORDS
         shown = take_rows(features, _sample(records)) if some else features
-        mapped = encode(unfitted, shown, None)
+        mapped = encode(unfitted, shown, None, sampled=True)
         space = Space.of(mapped.table, min(size, max(len(mapped.table) - 1, 1)))
-        if some:
+        if some or mapped.whole is not None:
             blocks = (np.arange(start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
             rows = np.concatenate([space.rows(mapped.encoded(take_rows(features, block))) for block in blocks])
         else:

@@ -43,17 +43,18 @@ class SumsTerm:
     variance: AnyFloats = field(repr=False)
 
     @classmethod
-    def of(cls, rows: AnyFloats, moment: AnyFloats, spread: float, doubt: float) -> "SumsTerm":
+    def of(cls, rows: AnyFloats, moment: AnyFloats, spread: float, doubt: float, factor: float = 1.0) -> "SumsTerm":
         """The term of sums with noise of standard deviation `spread`.
 
         Args:
             doubt: the mean variance p (1 - p) of a label around its probability.
+            factor: records for each row, where rows are those of a sample: sums and noise are divided by it.
         """
         squares = np.zeros(rows.shape[1])
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows[start : start + BLOCK_ROWS]
             squares += np.einsum("ij,ij->j", part, part, dtype=np.float64)
-        return cls(rows, moment, spread**2 + doubt * squares)
+        return cls(rows, moment / factor, (spread / factor) ** 2 + doubt * squares / factor)
 
 
 def fit_softmax(

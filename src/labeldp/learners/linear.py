@@ -1,6 +1,6 @@
 """Linear models from noisy sums of feature rows times labels, in one round or several."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, Literal
@@ -23,10 +23,11 @@ from labeldp.learners.whitening import (
     Space,
     best_clip,
     best_linear,
+    blockwise,
     equal_noise,
     shared_noise,
 )
-from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, Interval, LaplaceMoment
+from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, GridRows, Interval, LaplaceMoment
 from labeldp.privacy import (
     AnyFloats,
     CuratorLike,
@@ -198,6 +199,48 @@ def of_features(space: Space, kept: Any, weights: AnyFloats, center: float = 0.0
     return coefficients, full[0] + center - space.mean @ coefficients
 
 
+class GridValues:
+    """Rows on a grid: integers in memory, doubles where they are asked for.
+
+    Args:
+        steps: rows in grid steps, shape (n, d).
+        unit: one step in the unit of the features.
+    """
+
+    def __init__(self, steps: NDArray[np.int16], unit: float) -> None:
+        self.steps = steps
+        self.unit = unit
+        self.shape = steps.shape
+
+    @classmethod
+    def of(cls, grid: GridRows, blocks: Iterable[AnyFloats]) -> "GridValues":
+        """Return rows in blocks as a grid rounds its own."""
+        return cls(np.concatenate([grid.rounded(block) for block in blocks]), grid.unit)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __getitem__(self, rows: slice) -> AnyFloats:
+        return self.steps[rows] * self.unit
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> AnyFloats:
+        return self[:] if dtype is None else self.astype(dtype)
+
+    def astype(self, kind: Any) -> AnyFloats:
+        """Return all rows in numbers of a kind, shape (n, d)."""
+        result = np.empty(self.shape, dtype=kind)
+        for start, stop in _ends(len(self)):
+            result[start:stop] = self[start:stop]
+        return result
+
+    def total(self) -> AnyFloats:
+        """Return the sum of all rows, shape (d,), added one after the other as NumPy adds those of a table."""
+        total = np.zeros(self.shape[1])
+        for start, stop in _ends(len(self)):
+            total = np.vstack([total, self[start:stop]]).sum(axis=0)
+        return total
+
+
 Refinement = Callable[[Release[Model]], Release[Any]]
 """A function from the released model of one round to a released transformer for the next."""
 
@@ -267,14 +310,15 @@ def fit_linear(
     check_evaluation(evaluation)
     if evaluation and isinstance(features, Release):
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
-    mapped, features = _mapped(features, curator, representation)
+    mapped, features = _mapped(features, curator, representation, sampled=True)
     if not evaluation:
         return task.rounds(mapped, features, slice(None), curator, rng, refine)[0].model()
 
     def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
         fit, last = task.rounds(mapped, features, ~held, training, rng, refine)
-        model = fit.model()
-        return model, model.value.estimator.of_table(last.table[held])
+        model, kept = fit.model(), last.take(held)
+        blocks = (kept.block(*ends) for ends in _ends(kept.records))
+        return model, np.concatenate([model.value.estimator.of_table(block) for block in blocks])
 
     return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
 
@@ -311,13 +355,15 @@ def fit_linear_head(
     return task.rounds(mapped, features, slice(None), curator, rng, ())[0].head()
 
 
-def _mapped(features: Any, curator: CuratorLike, representation: Any) -> tuple[EncodedFeatures, Any]:
+def _mapped(
+    features: Any, curator: CuratorLike, representation: Any, *, sampled: bool = False
+) -> tuple[EncodedFeatures, Any]:
     """Return features as their representation encodes them, and as they are."""
     source = features if isinstance(features, Release) else None
     features = row_table(features if source is None else source.value)
     check_rows(features, curator.records)
     unfitted = default_representation(features) if representation is None else representation
-    return encode(unfitted, features, source), features
+    return encode(unfitted, features, source, sampled=sampled), features
 
 
 def round_moment(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int = 1) -> CrossMoment:
@@ -465,18 +511,20 @@ class LinearTask:
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
     ) -> "Fit":
         """Run one round: all that is public, and the release; the fit holds all sums released so far."""
-        directions = Directions.of(mapped.table, self)
-        mechanism = self.mechanism(mapped.wrapped(directions.measured()), directions.clip)
-        rows = mechanism.values()
-        released = np.hstack([*(each.rows for each in earlier), rows]) if earlier else rows
+        directions = Directions.of(mapped, self)
+        measured = MeasuredRows(mapped, directions)
+        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip)
+        rows = GridValues.of(mechanism.rows, directions.measured())
+        factor = mapped.records / len(directions.rows)
+        released = np.hstack([*(np.asarray(each.rows) for each in earlier), np.asarray(rows)]) if earlier else rows
         spreads = [np.full(each.rows.shape[1], each.spread) for each in earlier]
         spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
-        rule = best_linear(released, directions.rows, directions.signal, spread, self.residual, self.ridge)
+        rule = best_linear(released, directions.rows, directions.signal, spread, self.residual, self.ridge, factor)
         release = curator.release(mechanism, rng=rng, step=step)
-        mean = self.center * rows.sum(axis=0)[:, None]
-        moment = release.map(lambda value: release.mechanism.moment(value) - mean)
-        sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment))
-        return Fit(self, mapped.transformer, directions, sums, rule)
+        total = rows.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
+        moment = release.map(lambda value: release.mechanism.moment(value) - self.center * total[:, None])
+        sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows))
+        return Fit(self, mapped.transformer, directions, sums, rule, measured, factor)
 
 
 @dataclass(frozen=True)
@@ -484,14 +532,18 @@ class Sums:
     """Released noisy sums of rows times labels.
 
     Args:
-        rows: the rows, shape (n, d).
+        rows: the rows, shape (n, d), or those of a sample of the records.
         spread: standard deviation of the noise.
         moment: the sums with centered labels, shape (d, columns), and what they cost.
+        total: sum of the rows of all records, shape (d,).
+        grid: the rows of all records, as they were summed.
     """
 
-    rows: AnyFloats = field(repr=False)
+    rows: GridValues = field(repr=False)
     spread: float
     moment: Release[AnyFloats]
+    total: AnyFloats = field(repr=False)
+    grid: GridRows = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -502,7 +554,7 @@ class Directions:
         space: principal directions of the table.
         kept: columns of `space.rows` that are measured.
         scale: factors on these columns before they are measured, shape (d,).
-        rows: these columns, shape (n, d).
+        rows: these columns, shape (n, d), or those of a sample of the records.
         signal: expected square of each coefficient, shape (d,).
         clip: length to which measured rows are cut.
     """
@@ -515,20 +567,69 @@ class Directions:
     clip: float
 
     @classmethod
-    def of(cls, table: AnyFloats, task: LinearTask) -> "Directions":
-        """Choose all of it from the table and what the task knows; labels are not used."""
+    def of(cls, mapped: EncodedFeatures, task: LinearTask) -> "Directions":
+        """Choose all of it from encoded features and what the task knows; labels are not used."""
+        table, records = mapped.table, mapped.records
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
         unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
-        share = (equal_noise if task.pure else shared_noise)(signal, (unit / len(table)) ** 2)
+        share = (equal_noise if task.pure else shared_noise)(signal, (unit / records) ** 2)
         kept = np.flatnonzero(share)
-        rows, scale, signal = space.rows(table)[:, kept], np.sqrt(share[kept]), signal[kept]
-        clip = best_clip(rows, share[kept], signal, unit, task.residual, pure=task.pure, ridge=task.ridge)
+        rows, scale, signal = space.rows(table, kept), np.sqrt(share[kept]), signal[kept]
+        noise = unit, task.residual
+        clip = best_clip(rows, share[kept], signal, *noise, pure=task.pure, ridge=task.ridge, records=records)
         return cls(space, kept, scale, rows, signal, clip)
 
-    def measured(self) -> AnyFloats:
-        """Return the rows that are multiplied by labels, before they are cut."""
-        return self.rows * self.scale.astype(self.rows.dtype)
+    def measured(self) -> Iterator[AnyFloats]:
+        """Return the rows that are multiplied by labels, before they are cut, block by block."""
+        for start, stop in _ends(len(self.rows)):
+            yield self.scaled(self.rows[start:stop])
+
+    def scaled(self, rows: AnyFloats) -> AnyFloats:
+        """Return rows as they are measured."""
+        return rows * self.scale.astype(rows.dtype)
+
+
+BLOCK_ROWS = 4096
+"""Rows that are encoded at a time: what is computed of them is many times as large."""
+
+
+def _ends(records: int) -> Iterator[tuple[int, int]]:
+    """Return start and stop of blocks of so many records."""
+    return ((start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
+
+
+@dataclass(frozen=True)
+class MeasuredRows:
+    """The rows of all records that are multiplied by labels, computed a block at a time.
+
+    Args:
+        mapped: the encoded features.
+        directions: those that are measured, of the same features or of a sample.
+    """
+
+    mapped: EncodedFeatures
+    directions: Directions
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Records and directions."""
+        return self.mapped.records, len(self.directions.kept)
+
+    def block(self, start: int, stop: int) -> AnyFloats:
+        """Return rows `start` to `stop`, shape (stop - start, d)."""
+        if self.mapped.whole is None:
+            return self.directions.scaled(self.directions.rows[start:stop])
+        return self.directions.scaled(np.concatenate(list(self.along(start, stop))))
+
+    def along(self, start: int, stop: int) -> Iterator[AnyFloats]:
+        """Return records `start` to `stop` along the directions, in smaller blocks."""
+        for first in range(start, stop, BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, stop)
+            if self.mapped.whole is None:
+                yield self.directions.rows[first:last]
+            else:
+                yield self.directions.space.rows(self.mapped.block(first, last), self.directions.kept)
 
 
 @dataclass(frozen=True)
@@ -541,6 +642,8 @@ class Fit:
         directions: of the newest round.
         sums: what was released in each round.
         rule: from the sums of all rounds to coefficients by least squares.
+        measured: the directions' rows of all records.
+        factor: records for each row of the directions, more than 1 where rows are those of a sample.
     """
 
     task: LinearTask
@@ -548,6 +651,8 @@ class Fit:
     directions: Directions
     sums: "tuple[Sums, ...]" = field(repr=False)
     rule: Estimator
+    measured: MeasuredRows
+    factor: float = 1.0
 
     def model(self) -> Release[Model]:
         """Return the model of the released sums of all rounds."""
@@ -571,6 +676,8 @@ class Fit:
         confidence = self.confidence(weights, moments[-1])
         posterior = self.posterior(weights, confidence, moments)
         if self.task.link == "softmax" and confidence:
+            if self.factor > 1:
+                posterior = self.of_sample(posterior, confidence * weights)
             weights, confidence, center = posterior.largest(confidence * weights), 1.0, 0.0
         else:
             center = self.task.center
@@ -594,11 +701,44 @@ class Fit:
         doubt = float((chances * (1 - chances)).mean())
         terms = []
         for released, moment in zip(self.sums, moments, strict=True):
-            whole = moment + self.task.center * released.rows.sum(axis=0, dtype=np.float64)[:, None]
-            terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt))
+            whole = moment + self.task.center * released.total[:, None]
+            terms.append(SumsTerm.of(released.rows.astype(rows.dtype), whole, released.spread, doubt, self.factor))
         # A confidence of 0 says nothing of coefficients.
         precision = self.task.ridge * LIKELIHOOD_RIDGE / (self.directions.signal * (confidence or 1.0) ** 2)
         return Posterior(rows, precision, terms)
+
+    def of_sample(self, posterior: Posterior, weights: AnyFloats) -> Posterior:
+        """Return the same density with the difference between a sample and all records in it.
+
+        What the coefficients of least squares expect of the sums is computed for all records, and only how other
+        coefficients differ from them is taken from the sample. What that differs by chance is part of the variance: for
+        the coefficients of largest density without it.
+
+        Args:
+            posterior: what was released, as if the sample were all records.
+            weights: coefficients of the softmax by least squares, shape (d, K).
+        """
+        exact = [np.zeros_like(term.moment) for term in posterior.sums]
+        for start, stop in _ends(self.measured.shape[0]):
+            (rows,) = self.measured.along(start, stop)
+            chances = softmax(rows @ weights.astype(rows.dtype), axis=1)
+            for total, each in zip(exact, self.sums, strict=True):
+                newest = each is self.sums[-1]
+                steps = each.grid.rounded(self.directions.scaled(rows)) if newest else each.grid.part(start, stop)
+                total += (steps * each.grid.unit).T @ chances
+
+        def expected(coefficients: AnyFloats) -> AnyFloats:
+            return np.asarray(softmax(posterior.rows @ coefficients.astype(posterior.rows.dtype), axis=1))
+
+        first = expected(weights)
+        terms = [
+            replace(term, moment=term.moment - total / self.factor + term.rows.T @ first)
+            for term, total in zip(posterior.sums, exact, strict=True)
+        ]
+        changed = expected(replace(posterior, sums=terms).largest(weights)) - first
+        share = 1 - 1 / self.factor
+        counted = [replace(term, variance=term.variance + share * _spread(term.rows, changed)) for term in terms]
+        return replace(posterior, sums=counted)
 
     def confidence(self, weights: AnyFloats, moment: AnyFloats) -> float:
         """Return the factor on scores at which the likelihood of the softmax is largest, by the released sums.
@@ -622,7 +762,13 @@ class Fit:
             return float(importance @ (softmax(factor * centered, axis=1) * centered).sum(axis=1))
 
         most = MAX_SCORE_SHARE * float(importance @ centered.max(axis=1))
-        return _rising_root(expected, min(agreement * len(scores) / len(rows), most))
+        return _rising_root(expected, min(agreement * len(scores) / (self.factor * len(rows)), most))
+
+
+def _spread(rows: AnyFloats, values: AnyFloats) -> AnyFloats:
+    """Return the variances of sums over a sample of rows (m, d) times values (m, K), their mean over columns, (d,)."""
+    sums, squares = rows.T @ values.astype(rows.dtype), blockwise(rows, values.astype(rows.dtype), power=2)
+    return np.asarray((squares - np.square(sums, dtype=np.float64) / len(rows)).mean(axis=1))
 
 
 def _step(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +14,14 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of
+from labeldp.learners.features import TableTransformer, image_array, number_table, rows_of, take_rows
+from labeldp.mechanisms import RowBlocks
 from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
 Floats = NDArray[np.float32]
+
+BLOCK_RECORDS = 8192
+"""Records of a table that are mapped at a time."""
 
 
 class TableMap(TableTransformer):
@@ -69,9 +73,17 @@ class TableMap(TableTransformer):
     def transform(self, X: Any) -> Floats:
         """Return the blocks side by side, shape (n, columns)."""
         check_is_fitted(self, "weights_")
-        plain = self._plain(np.asarray(number_table(X, self), dtype=np.float64))
-        blocks = [*plain, *self._leaves(plain)]
-        return np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
+        table = number_table(X, self)
+        result: Floats | None = None
+        for start in range(0, len(table), BLOCK_RECORDS):
+            plain = self._plain(np.asarray(table[start : start + BLOCK_RECORDS], dtype=np.float64))
+            blocks = [*plain, *self._leaves(plain)]
+            rows = np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
+            if result is None:
+                result = np.empty((len(table), rows.shape[1]), dtype=np.float32)
+            result[start : start + len(rows)] = rows
+        assert result is not None  # there is a record
+        return result
 
     def _plain(self, table: NDArray[np.float64]) -> list[Floats]:
         """Return scaled numbers, and indicators of gaps, bins and categories."""
@@ -240,22 +252,44 @@ class EncodedFeatures:
 
     Args:
         transformer: the fitted transformer.
-        table: the encoded features, shape (n, p).
+        table: the encoded features, shape (n, p), or those of a sample of the records.
         source: the release that they come from, if any.
         why: why they may be taken for public, where they come from none.
+        whole: features of all records as they were given, where the table is of a sample; else None.
+        places: of the records among these, shape (n,), where they are not all; else None.
     """
 
     transformer: Any
     table: AnyFloats = field(repr=False)
     source: Release[Any] | None = None
     why: str = WHY
+    whole: Any = field(default=None, repr=False)
+    places: NDArray[np.intp] | None = field(default=None, repr=False)
+
+    @property
+    def records(self) -> int:
+        """Number of records, n."""
+        if self.whole is None:
+            return len(self.table)
+        return rows_of(self.whole) if self.places is None else len(self.places)
+
+    def block(self, start: int, stop: int) -> AnyFloats:
+        """Return the encoded features of records `start` to `stop`, shape (stop - start, p)."""
+        if self.whole is None:
+            return self.table[start:stop]
+        some = np.arange(start, stop) if self.places is None else self.places[start:stop]
+        return self.encoded(take_rows(self.whole, some))
 
     def encoded(self, features: Any) -> AnyFloats:
         """Return other features as the same transformer encodes them, shape (n, p)."""
         return _table(self.transformer, features, "representation")
 
     def take(self, rows: Any) -> "EncodedFeatures":
-        return EncodedFeatures(self.transformer, self.table[rows], self.source, self.why)
+        """Return the same of some records, by a mask, or `slice(None)`; a sample stays that of all records."""
+        if self.whole is None:
+            return EncodedFeatures(self.transformer, self.table[rows], self.source, self.why)
+        every = np.arange(rows_of(self.whole)) if self.places is None else self.places
+        return self if isinstance(rows, slice) else replace(self, places=every[rows])
 
     def refined(self, transformer: Release[Any], features: Any) -> "EncodedFeatures":
         """Return the features as another fitted transformer, which was released, encodes them.
@@ -266,19 +300,41 @@ class EncodedFeatures:
         if not isinstance(transformer, Release) or not hasattr(transformer.value, "transform"):
             raise InputError("refine must return a Release of a fitted transformer, as model.map(…) makes one")
         source = transformer if self.source is None else gather([self.source, transformer], lambda _, other: other)
-        return EncodedFeatures(transformer.value, _table(transformer.value, features, "refine"), source, self.why)
+        shown = features if self.whole is None else take_rows(features, sample_places(rows_of(features)))
+        table = _table(transformer.value, shown, "refine")
+        return replace(self, transformer=transformer.value, table=table, source=source)
 
-    def wrapped(self, rows: AnyFloats) -> Public[AnyFloats] | Release[AnyFloats]:
+    def wrapped(self, rows: RowBlocks) -> Public[RowBlocks] | Release[RowBlocks]:
         """Return rows that were computed from the table, public or released as it is."""
         return Public(rows, why=self.why) if self.source is None else self.source.map(lambda _: rows)
 
 
-def encode(representation: Any, features: Any, source: Release[Any] | None) -> EncodedFeatures:
+STREAMED_RECORDS, SAMPLED_RECORDS = 200_000, 50_000
+"""The largest number of records whose encoded features are held together, and how many of more records are."""
+
+
+def sample_places(records: int) -> NDArray[np.intp]:
+    """Return the places of `SAMPLED_RECORDS` of so many records, drawn by a public seed, in order."""
+    return np.sort(np.random.default_rng(0).permutation(records)[:SAMPLED_RECORDS])
+
+
+def encode(
+    representation: Any, features: Any, source: Release[Any] | None, *, sampled: bool = False
+) -> EncodedFeatures:
     """Fit a clone of a transformer to features alone; take one that is fitted and public as it is.
+
+    Args:
+        representation: the transformer.
+        features: what it encodes.
+        source: the release that features come from, if any.
+        sampled: whether a sample of more than `STREAMED_RECORDS` records is encoded, and learned from, in place of all.
 
     Raises:
         InputError: it cannot take them, or does not make a finite matrix; or it is fitted, and nothing says to what.
     """
+    whole = features if sampled and rows_of(features) > STREAMED_RECORDS else None
+    if whole is not None:
+        features = take_rows(features, sample_places(rows_of(features)))
     if isinstance(representation, Public):
         known = representation.value
         if not hasattr(known, "transform"):
@@ -286,7 +342,7 @@ def encode(representation: Any, features: Any, source: Release[Any] | None) -> E
         if source is not None:
             raise InputError("must be unfitted where features are a Release", argument="representation")
         why = f"rows computed from public features by an encoder of which is said: {representation.why}"
-        return EncodedFeatures(known, _table(known, features, "representation"), why=why)
+        return EncodedFeatures(known, _table(known, features, "representation"), why=why, whole=whole)
     if isinstance(representation, FrozenEstimator):
         raise InputError(
             'must be Public(encoder, why="…") where it is fitted: it may not have seen the private labels',
@@ -296,7 +352,7 @@ def encode(representation: Any, features: Any, source: Release[Any] | None) -> E
         raise InputError("representation must be a scikit-learn transformer, such as TableMap()")
     with _taking(representation):
         transformer = clone(representation).fit(features)
-    return EncodedFeatures(transformer, _table(transformer, features, "representation"), source)
+    return EncodedFeatures(transformer, _table(transformer, features, "representation"), source, whole=whole)
 
 
 def _table(transformer: Any, features: Any, argument: str) -> AnyFloats:

@@ -44,9 +44,6 @@ Method = Literal["posterior", "plain", "reweighted", "debiased", "consensus"]
 CROSS_FITTING = 0.6
 """The share of the learning that cross-fitting is shown as."""
 
-VERY_MANY_RECORDS = 200_000
-"""Records from which on cross-fitting takes two parts; from `MANY_RECORDS` on it takes three."""
-
 MIN_SOFT_TREES = 75
 """The smallest number of trees that learn from soft labels of many records."""
 
@@ -108,8 +105,8 @@ class Training:
 
 
 def fold_count(records: int) -> int:
-    """Return the number of parts of cross-fitting: 5, and fewer of many records, where a part is many, too."""
-    return 5 if records < MANY_RECORDS else 3 if records < VERY_MANY_RECORDS else 2
+    """Return the number of parts of cross-fitting: 5, or 2 of many records, where half of them are many, too."""
+    return 5 if records < MANY_RECORDS else 2
 
 
 def fit_noisy(

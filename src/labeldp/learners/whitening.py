@@ -1,6 +1,7 @@
 """What a linear model decides before it sees a label: directions, how noise is shared among them, weights of rows."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +71,18 @@ class Space:
             raise InputError("features must not be constant, nor of one sample: there is nothing to learn from")
         return cls(mean, vectors[:, order] / np.sqrt(values[order]), values[order])
 
-    def rows(self, table: AnyFloats) -> NDArray[np.float32]:
-        """Return a table along the constant and the directions, shape (n, 1 + d)."""
+    def rows(self, table: AnyFloats, kept: NDArray[np.intp] | None = None) -> NDArray[np.float32]:
+        """Return a table along the constant and the directions, shape (n, 1 + d); or some of these columns, in order.
+
+        Columns that were chosen lie one after the other in memory, so that sums over them are the same to the bit
+        wherever they are added up.
+        """
+        if kept is not None:
+            some = np.empty((len(table), len(kept)), dtype=np.float32, order="F")
+            for start in range(0, len(table), BLOCK_ROWS):
+                part = slice(start, start + BLOCK_ROWS)
+                some[part] = self.rows(table[part])[:, kept]
+            return some
         result = np.ones((len(table), 1 + len(self.variances)), dtype=np.float32)
         basis = self.basis.astype(table.dtype)
         for start in range(0, len(table), BLOCK_ROWS):
@@ -127,31 +138,45 @@ class Estimator:
 
 
 def best_linear(
-    released: AnyFloats, rows: AnyFloats, signal: AnyFloats, spread: float | AnyFloats, residual: float, ridge: float
+    released: Any,
+    rows: AnyFloats,
+    signal: AnyFloats,
+    spread: float | AnyFloats,
+    residual: float,
+    ridge: float,
+    factor: float = 1.0,
 ) -> Estimator:
     """Return the Bayes rule for coefficients with independent priors, given sums of released rows times labels.
 
     Args:
-        released: rows that are multiplied by labels, in one round or several side by side, shape (n, r).
+        released: rows that are multiplied by labels, in one round or several side by side, shape (n, r): an array, or
+            what gives slices of it.
         rows: rows that predict, shape (n, d).
         signal: expected square of each coefficient, shape (d,).
         spread: standard deviation of the noise on all sums, or on each, shape (r,).
         residual: variance of a label around its prediction.
         ridge: factor on the noise; above 1 shrinks more than the priors ask for.
+        factor: records for each row, where rows are those of a sample.
     """
-    cross, own = (blockwise(released, other) for other in (rows, released))
+    cross, own = (factor * blockwise(released, other) for other in (rows, released))
     noise = np.diag(np.broadcast_to(np.square(spread), len(own))) + residual * own
     spanned = cross * signal
     gain = signal[:, None] * np.linalg.solve(spanned @ cross.T + ridge * noise, cross).T
     return Estimator(gain, np.diag(signal) - gain @ spanned, noise)
 
 
-def blockwise(left: AnyFloats, right: AnyFloats) -> AnyFloats:
-    """Return the transpose of a matrix (n, d) times another (n, r), with blocks summed in doubles."""
+def blockwise(left: Any, right: AnyFloats, *, power: int = 1) -> AnyFloats:
+    """Return the transpose of a matrix (n, d) times another (n, r), with blocks summed in doubles.
+
+    Args:
+        power: 2 takes the squares of all entries.
+    """
     total = np.zeros((left.shape[1], right.shape[1]))
     for start in range(0, len(left), BLOCK_ROWS):
         part = slice(start, start + BLOCK_ROWS)
-        total += left[part].T @ right[part]
+        first = left[part]
+        second = first if right is left else right[part]  # the same array: NumPy computes half of a symmetric product
+        total += first.T @ second if power == 1 else (first**power).T @ second**power
     return total
 
 
@@ -162,7 +187,15 @@ def clipped(rows: AnyFloats, clip: float) -> AnyFloats:
 
 
 def best_clip(
-    rows: AnyFloats, shares: AnyFloats, signal: AnyFloats, noise: float, residual: float, *, pure: bool, ridge: float
+    rows: AnyFloats,
+    shares: AnyFloats,
+    signal: AnyFloats,
+    noise: float,
+    residual: float,
+    *,
+    pure: bool,
+    ridge: float,
+    records: int,
 ) -> float:
     """Return the norm for `clipped` with the least expected error, of a few quantiles of the norms of some rows.
 
@@ -174,9 +207,10 @@ def best_clip(
         residual: variance of a label around its prediction.
         pure: whether the noise depends on sums of absolute values of rows.
         ridge: as in `best_linear`.
+        records: how many there are: rows may be those of a sample.
     """
     every = max(len(rows) // PROBED_ROWS, 1)
-    probe, factor = rows[::every], len(rows) / len(rows[::every])
+    probe, factor = rows[::every], records / len(rows[::every])
     metric = probe * np.sqrt(shares).astype(rows.dtype)
     clips = np.quantile(np.linalg.norm(metric, axis=1), CLIP_SHARES)
 

@@ -14,7 +14,7 @@ from labeldp.mechanisms.domains import Classes, CubeGrid, Domain, Interval, Loca
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
 from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
-from labeldp.mechanisms.inputs import GroupSizes
+from labeldp.mechanisms.inputs import GridRows, GroupSizes, RowBlocks
 from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
 from labeldp.mechanisms.numbers import ResponseOnBins, UnbiasedNumbers
 from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse, public_seed
@@ -45,6 +45,7 @@ __all__ = [
     "FullSelection",
     "GaussianMoment",
     "GaussianOneHot",
+    "GridRows",
     "GroupSizes",
     "HiddenBag",
     "Interval",
@@ -63,6 +64,7 @@ __all__ = [
     "RandomizedResponseWithPrior",
     "ReleasedSums",
     "ResponseOnBins",
+    "RowBlocks",
     "SetMechanism",
     "SubsetResponse",
     "Table",

@@ -1,14 +1,15 @@
 """What a mechanism is given besides labels: groups, rows, priors, and why they are public."""
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, Certificate, Floats, InputError, Public, Release
+from labeldp.privacy import BLOCK, AnyFloats, Certificate, Floats, InputError, Public, Release
 
 RESOLUTION = 1 << 12
 
@@ -81,17 +82,34 @@ def real_matrix(value: Any, problem: str) -> Floats:
     return table
 
 
+class RowBlocks(Protocol):
+    """Public feature rows that are computed a block at a time: the same ones whenever they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns, (n, d)."""
+
+    def block(self, start: int, stop: int) -> AnyFloats:
+        """Return rows `start` to `stop`, shape (stop - start, d)."""
+
+
 @dataclass(frozen=True, eq=False)
 class GridRows:
-    """Public feature rows on a grid of integers.
+    """Public feature rows on a grid of integers, held, or computed a block at a time.
 
     Args:
-        steps: the rows in grid steps, shape (n, d).
-        unit: one step in the unit of the features.
+        shape: number of rows and columns, (n, d).
+        clip: norm to which longer rows are scaled down.
+        resolution: grid steps in it.
+        part: function from start and stop to these rows in grid steps, shape (stop - start, d).
+        held: whether they are in memory; others are compared with their digest whenever they are summed.
     """
 
-    steps: NDArray[np.int16] = field(repr=False)
-    unit: float
+    shape: tuple[int, int]
+    clip: float
+    resolution: int
+    part: Callable[[int, int], NDArray[np.int16]] = field(repr=False)
+    held: bool = field(default=True, repr=False)
 
     @classmethod
     def of(cls, features: Any, clip: float | None, resolution: int) -> "GridRows":
@@ -100,52 +118,130 @@ class GridRows:
         Raises:
             InputError: a bare array, numbers that are not finite, or a clip or resolution out of range.
         """
-        problem = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
-        rows = real_matrix(public_value(features, "features"), problem)
-        if not rows.size or not np.all(np.isfinite(rows)):
-            raise InputError(problem)
+        value = public_value(features, "features")
         if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= MAX_RESOLUTION:
             raise InputError(
                 f"must be an integer number of grid steps from 1 to {MAX_RESOLUTION}", argument="resolution"
             )
-        norms = np.linalg.norm(rows, axis=1)
-        longest = float(norms.max(initial=0.0)) if clip is None else float(clip)
-        if not 0 < longest < np.inf:
-            raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
-        scale = resolution / longest * np.minimum(1.0, longest / np.maximum(norms, longest))
+        if hasattr(value, "block"):
+            return cls._computed(value, clip, resolution)
+        rows = real_matrix(value, PROBLEM)
+        if not rows.size or not np.all(np.isfinite(rows)):
+            raise InputError(PROBLEM)
+        longest = float(np.linalg.norm(rows, axis=1).max(initial=0.0)) if clip is None else float(clip)
+        _check_norm(longest)
         steps = np.empty(rows.shape, dtype=np.int16)
         for start in range(0, len(rows), BLOCK):
-            part = slice(start, start + BLOCK)
-            steps[part] = np.rint(rows[part] * scale[part, None])
+            steps[start : start + BLOCK] = rounded(rows[start : start + BLOCK], longest, resolution)
         steps.flags.writeable = False
-        return cls(steps, longest / resolution)
+        return cls((len(rows), len(rows[0])), longest, resolution, lambda start, stop: steps[start:stop])
 
-    @cached_property
+    @classmethod
+    def _computed(cls, rows: RowBlocks, clip: float | None, resolution: int) -> "GridRows":
+        if clip is None:
+            raise InputError("must be given where rows are computed a block at a time", argument="clip")
+        longest = float(clip)
+        _check_norm(longest)
+        if min(rows.shape) < 1:
+            raise InputError(PROBLEM)
+
+        def part(start: int, stop: int) -> NDArray[np.int16]:
+            block = real_matrix(rows.block(start, stop), PROBLEM)
+            if block.shape != (stop - start, rows.shape[1]) or not np.all(np.isfinite(block)):
+                raise InputError(PROBLEM)
+            return rounded(block, longest, resolution)
+
+        return cls(rows.shape, longest, resolution, part, held=False)
+
+    @property
+    def unit(self) -> float:
+        """One step in the unit of the features."""
+        return self.clip / self.resolution
+
+    def rounded(self, rows: AnyFloats) -> NDArray[np.int16]:
+        """Return other rows as these were rounded, shape (m, d), in grid steps."""
+        return rounded(np.asarray(rows, dtype=np.float64), self.clip, self.resolution)
+
+    @property
+    def steps(self) -> NDArray[np.int16]:
+        """All rows in grid steps, shape (n, d)."""
+        return self.part(0, self.shape[0]) if self.held else np.concatenate([part for _, part in self.parts()])
+
+    @property
     def square(self) -> int:
         """The largest squared length of a row, in squared steps: exact."""
-        return max((int((wide(part) ** 2).sum(axis=1).max(initial=0)) for part in self._parts()), default=0)
+        return self._scan[0]
 
-    @cached_property
+    @property
     def length(self) -> int:
         """The largest sum of absolute entries of a row, in steps: exact."""
-        return max((int(np.abs(wide(part)).sum(axis=1).max(initial=0)) for part in self._parts()), default=0)
+        return self._scan[1]
 
-    @cached_property
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """The sum of all rows in steps, shape (d,): exact."""
+        return self._scan[2]
+
+    @property
     def digest(self) -> str:
         """The SHA-256 of the rows, in the order of the records."""
-        found = hashlib.sha256(repr((self.steps.shape, self.unit.hex())).encode())
-        for part in self._parts():
-            found.update(part.astype("<i2").tobytes())
-        return found.hexdigest()
+        return self._scan[3]
 
-    def _parts(self) -> list[NDArray[np.int16]]:
-        return [self.steps[start : start + BLOCK] for start in range(0, len(self.steps), BLOCK)]
+    @cached_property
+    def _scan(self) -> tuple[int, int, NDArray[np.int64], str]:
+        """Square, length, total and digest: one pass over the rows."""
+        square, length, total, digest = 0, 0, np.zeros(self.shape[1], dtype=np.int64), self._digest()
+        for _, part in self.parts():
+            entries = wide(part)
+            total += entries.sum(axis=0)
+            square = max(square, int((entries**2).sum(axis=1).max(initial=0)))
+            length = max(length, int(np.abs(entries).sum(axis=1).max(initial=0)))
+            digest.update(part.astype("<i2").tobytes())
+        return square, length, total, digest.hexdigest()
+
+    def _digest(self) -> Any:
+        return hashlib.sha256(repr((self.shape, self.unit.hex())).encode())
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
+        """Return the rows block by block, each with its place."""
+        for start in range(0, self.shape[0], BLOCK):
+            place = slice(start, min(start + BLOCK, self.shape[0]))
+            yield place, self.part(place.start, place.stop)
+
+    def same_parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
+        """Return what `parts` does; at their end rows that were computed again are compared with their digest.
+
+        Raises:
+            InputError: they are others, so that nothing that was summed may leave.
+        """
+        again = self._digest()
+        for place, part in self.parts():
+            if not self.held:
+                again.update(part.astype("<i2").tobytes())
+            yield place, part
+        if not self.held and again.hexdigest() != self.digest:
+            raise InputError("features changed while they were summed: their rows are others than a moment ago")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, GridRows) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
+
+
+def _check_norm(longest: float) -> None:
+    if not 0 < longest < np.inf:
+        raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+
+
+def rounded(rows: Floats, clip: float, resolution: int) -> NDArray[np.int16]:
+    """Return rows, those that are longer scaled down to norm `clip`, in steps of clip / resolution."""
+    norms = np.linalg.norm(rows, axis=1)
+    scale = resolution / clip * np.minimum(1.0, clip / np.maximum(norms, clip))
+    return np.asarray(np.rint(rows * scale[:, None])).astype(np.int16, order="C")
 
 
 def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:

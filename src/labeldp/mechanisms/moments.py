@@ -14,7 +14,6 @@ from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
 from labeldp.mechanisms.inputs import RESOLUTION, GridRows, PublicInput, wide
 from labeldp.privacy import (
-    BLOCK,
     Argument,
     InputError,
     Integers,
@@ -47,7 +46,8 @@ class CrossMoment(EpsilonMechanism):
     Args:
         domain: `Classes` or `Interval`.
         epsilon: privacy parameter, positive.
-        features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`.
+        features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; of more records
+            than memory holds, `RowBlocks` in place of the array.
         clip: a public norm to which longer rows are scaled down; by default that of the longest row.
         resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
     """
@@ -93,7 +93,7 @@ class CrossMoment(EpsilonMechanism):
     @property
     def records(self) -> int:
         """The number of records, one for each row."""
-        return len(self.rows.steps)
+        return self.rows.shape[0]
 
     @property
     def columns(self) -> int:
@@ -103,7 +103,7 @@ class CrossMoment(EpsilonMechanism):
     @property
     def cells(self) -> int:
         """The number of released integers: d times the columns."""
-        return self.rows.steps.shape[1] * self.columns
+        return self.rows.shape[1] * self.columns
 
     @property
     def largest_label(self) -> int:
@@ -138,15 +138,14 @@ class CrossMoment(EpsilonMechanism):
         """Return the exact sums in steps, shape (d, columns). They are private."""
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
-        rows = self.rows.steps
-        if isinstance(self.domain, Classes):
-            parts = [rows[codes == k].sum(axis=0, dtype=np.int64) for k in range(self.domain.size)]
-            return np.stack(parts, axis=1)
-        total = np.zeros(rows.shape[1], dtype=np.int64)
-        for start in range(0, len(codes), BLOCK):
-            part = slice(start, start + BLOCK)
-            total += codes[part].astype(np.int64) @ wide(rows[part])
-        return total[:, None]
+        total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
+        for place, rows in self.rows.same_parts():
+            if isinstance(self.domain, Classes):
+                for k in range(self.domain.size):
+                    total[:, k] += rows[codes[place] == k].sum(axis=0, dtype=np.int64)
+            else:
+                total[:, 0] += codes[place].astype(np.int64) @ wide(rows)
+        return total
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Return noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
@@ -166,8 +165,7 @@ class CrossMoment(EpsilonMechanism):
         moment = np.asarray(released, dtype=np.float64) * (self.rows.unit * self.label_unit)
         if isinstance(self.domain, Classes):
             return moment
-        total = self.rows.steps.sum(axis=0, dtype=np.int64)[:, None]
-        return np.asarray(moment + self.domain.low * self.rows.unit * total, dtype=np.float64)
+        return np.asarray(moment + self.domain.low * self.rows.unit * self.rows.total[:, None], dtype=np.float64)
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
