@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,7 +31,7 @@ import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.privacy import Ledger, PrivacyLoss, Request
 from labeldp.privacy.bag_loss import HiddenWeights
-from labeldp.workflows import release_file
+from labeldp.workflows import add_cohort, release_file
 
 NAMES = ("no", "yes", "perhaps")
 
@@ -62,12 +63,12 @@ def elapsed(work: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def make(path: Path, rows: int) -> None:
-    """Write a table of ids in no order, and labels."""
+def make(path: Path, rows: int, first: int = 0) -> None:
+    """Write a table of ids in no order, from a first one on, and labels."""
     rng, writer = np.random.default_rng(0), None
     step = 7 if rows % 7 else 11  # no divisor: each id once
     for start in range(0, rows, CHUNK):
-        numbers = np.arange(start, min(start + CHUNK, rows)) * step % rows
+        numbers = np.arange(start, min(start + CHUNK, rows)) * step % rows + first
         ids = pa.array([f"person-{number:09d}" for number in numbers]) if path.name[0] == "t" else pa.array(numbers)
         labels = pa.array(np.array(NAMES)[rng.integers(0, 3, len(numbers))])
         batch = pa.record_batch({"id": ids, "label": labels})
@@ -117,6 +118,45 @@ def worker(what: str, source: Path) -> None:
             release(source, folder)
         taken = time.process_time() - start
     print(json.dumps([taken, most_memory()]))
+
+
+def cohort_worker(source: Path) -> None:
+    """Add the records of `later` beside those of a table: prints processor time, most memory, and the ledger's size."""
+    pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory(dir=source.parent) as place:
+        ledger = Path(place) / "l.db"
+        LedgerFile(ledger).add("label", ldp.Budget(epsilon=1))
+        add = partial(add_cohort, id_column="id", ledger=ledger, dataset="label")
+        add(source, cohort="first")
+        before, start = ledger.stat().st_size, time.process_time()
+        added = add(source.with_name(f"later-{source.name}"), cohort="later")
+        taken = time.process_time() - start
+        print(json.dumps([taken, most_memory(), (ledger.stat().st_size - before) / added.records]))
+
+
+def cohorts(sizes: list[int], repeats: int, place: str | None) -> list[str]:
+    """A million records that come later."""
+    lines = [
+        "| ids | records so far | new | s | sort of the new ids, s | most memory, MB | bytes a record in the ledger |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    new = 10**6
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        for name in ("i.parquet", "t.parquet"):
+            for rows in sorted({10**6, *sizes}):
+                source = Path(folder) / name
+                make(source, rows)
+                make(source.with_name(f"later-{name}"), new, first=rows)
+                values = parquet.read_table(source.with_name(f"later-{name}"), columns=["id"]).column("id").to_numpy()
+                floor = seconds(lambda: np.sort(values), repeats)  # noqa: B023
+                found = []
+                for _ in range(repeats):
+                    command = [sys.executable, __file__, "--worker", "cohort", "--source", str(source)]
+                    found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+                taken, memory, size = (statistics.median(each) for each in zip(*found, strict=True))
+                kind = "integers" if name[0] == "i" else "texts"
+                lines.append(f"| {kind} | {rows:,} | {new:,} | {taken:.2f} | {floor:.2f} | {memory:.0f} | {size:.1f} |")
+    return lines
 
 
 def most_memory() -> float:
@@ -263,9 +303,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--place", help="where the tables are written")
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--worker", choices=("copy", "release"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", choices=("copy", "release", "cohort"), help=argparse.SUPPRESS)
     parser.add_argument("--source", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.worker == "cohort":
+        cohort_worker(arguments.source)
+        return
     if arguments.worker:
         worker(arguments.worker, arguments.source)
         return
@@ -294,6 +337,11 @@ def main() -> None:
         "is the most that the process held (`VmHWM`), Python and pyarrow included.",
         "They grow with these powers of the number of rows:",
         "\n".join(growth),
+    )
+    say(
+        "## Records that come later",
+        "\n".join(cohorts(arguments.rows, repeats, arguments.place)),
+        "Ids are in no order; adding them compares each with all that are known, and writes them down.",
     )
     text = "\n\n".join(parts) + "\n"
     if arguments.write:

@@ -137,8 +137,8 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
     listed = named([each.name for each in cohorts])
     if records is None:
         raise LedgerError(
-            f"the dataset {name!r} has cohorts ({listed}), which are told apart by record ids: give them; nothing was "
-            "charged"
+            f"the dataset {name!r} has cohorts ({listed}), which are told apart by record ids: give them (ids, --id "
+            "COLUMN); nothing was charged"
         )
     new = f"Records that came later are one of their own: {cohort_command(*place)}"
     if cohort is not None:
