@@ -3,9 +3,11 @@ from .adapters import NoisyNumberRegressor as NoisyNumberRegressor
 from .adapters import debiased_scorer as debiased_scorer
 from .bags import BagRegressor as BagRegressor
 from .bags import BagRows as BagRows
+from .bags import bag_model as bag_model
 from .bags import bag_product as bag_product
 from .bags import bag_rows as bag_rows
 from .bags import fit_bags as fit_bags
+from .cells.central import CellTask as CellTask
 from .cells.central import CellTreesClassifier as CellTreesClassifier
 from .cells.central import CellTreesRegressor as CellTreesRegressor
 from .cells.central import default_cells as default_cells
@@ -33,6 +35,7 @@ from .classifiers import indicators as indicators
 from .evaluation import Estimate as Estimate
 from .evaluation import Evaluation as Evaluation
 from .evaluation import NumberEvaluation as NumberEvaluation
+from .evaluation import accuracy_of_agreements as accuracy_of_agreements
 from .evaluation import debiased_accuracy as debiased_accuracy
 from .evaluation import debiased_auc as debiased_auc
 from .evaluation import debiased_confusion as debiased_confusion

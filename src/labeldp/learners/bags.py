@@ -103,14 +103,25 @@ def fit_bags(features: Any, release: Release[Any], *, ridge: float = 0.0) -> Rel
     """
     check_nonnegative(ridge, "ridge")
     rows, shown = bag_rows(features, release), ReleasedSums.of(release)
-    hidden = shown.bags is None
-    coefficients = least_squares(rows, ridge, constant=not hidden)
-    domain, middle = shown.domain, sum(shown.range) / 2
-    offset, slopes = (middle, coefficients) if hidden else (coefficients[0], coefficients[1:])
+    middle = sum(shown.range) / 2 if shown.bags is None else None
+    return release.map(lambda _: bag_model(rows, shown.domain, features, ridge, middle))
+
+
+def bag_model(rows: BagRows, domain: Any, features: Any, ridge: float = 0.0, middle: float | None = None) -> Model:
+    """Return the linear model of least squares of equations from released bags.
+
+    Args:
+        rows: the equations, with a constant first unless `middle` is given.
+        domain: of the labels.
+        features: a table with the columns of the features.
+        ridge: as in `fit_bags`.
+        middle: the middle of the range where labels are relative to it.
+    """
+    coefficients = least_squares(rows, ridge, constant=middle is None)
+    offset, slopes = (coefficients[0], coefficients[1:]) if middle is None else (middle, coefficients)
     estimator = LinearRegressor(FunctionTransformer(), slopes[:, None], np.array([offset]))
     check_columns(estimator, features, fit=True)
-    bounds = domain if isinstance(domain, Interval) else Interval(0, 1)
-    return release.map(lambda _: Model(bounds, estimator))
+    return Model(domain if isinstance(domain, Interval) else Interval(0, 1), estimator)
 
 
 def least_squares(rows: BagRows, ridge: float = 0.0, *, constant: bool = True) -> Floats:

@@ -102,9 +102,24 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     """
     found = _Answers.of(release)
     predicted = _predicted(predictions, *found.answers.shape)
-    hit, miss = _hit_and_miss(found.inverse)
     agreements = int(found.answers[np.arange(len(predicted)), predicted].sum())
-    rates = np.array([agreements / len(predicted), *clopper_pearson(agreements, len(predicted), level)])
+    return accuracy_of_agreements(release.mechanism, agreements, len(predicted), level=level)
+
+
+def accuracy_of_agreements(mechanism: Any, agreements: int, records: int, *, level: float = LEVEL) -> Estimate:
+    """Estimate the accuracy that predictions would show on the true labels, from how often answers name them.
+
+    Args:
+        mechanism: what answered each record, on `Classes`.
+        agreements: for how many records the answer names the predicted class.
+        records: how many there are.
+        level: coverage of the interval.
+
+    Returns:
+        What `debiased_accuracy` returns.
+    """
+    hit, miss = _hit_and_miss(inverse_table(mechanism))
+    rates = np.array([agreements / records, *clopper_pearson(agreements, records, level)])
     value, low, high = miss + (hit - miss) * rates
     return Estimate(float(value), float(np.clip(low, 0, 1)), float(np.clip(high, 0, 1)), level)
 

@@ -1,7 +1,12 @@
 """Private labels in data frames of Spark: released where they are; needs pyspark (`pip install 'labeldp[spark]'`)."""
 
-from labeldp.spark.release import release
-from labeldp.spark.session import start_session
-from labeldp.spark.table import SparkTable
+from typing import Any
 
-__all__ = ["SparkTable", "release", "start_session"]
+import lazy_loader
+
+_lazy, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> Any:
+    """Return what the room exports; it is imported when it is asked for."""
+    return _lazy(name)

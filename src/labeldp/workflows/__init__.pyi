@@ -1,5 +1,6 @@
 from .cohorts import add_cohort as add_cohort
 from .demo import run_demo as run_demo
+from .fit.bundle import Bundle as Bundle
 from .fit.bundle import networks as networks
 from .fit.registry import METHODS as METHODS
 from .fit.registry import RECIPES as RECIPES
@@ -37,6 +38,8 @@ from .planning import RecordsPlan as RecordsPlan
 from .planning import make_plan as make_plan
 from .planning import read_features as read_features
 from .predict import predict_file as predict_file
+from .predict import predicted_columns as predicted_columns
+from .predict import prediction_columns as prediction_columns
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags

@@ -57,13 +57,13 @@ def predict_file(
         table.require(name, "data")
     if id_column is not None:
         table.require(id_column, "--id")
-    columns = [*([id_column] if id_column else []), *_columns(bundle.model)]
+    columns = [*([id_column] if id_column else []), *prediction_columns(bundle.model)]
     if len(set(columns)) < len(columns):
         raise InputError("--id must not have the name of an output column, such as prediction")
     rows, blocks = 0, Blocks(bundle.encoder)
     with table_writer(out, columns) as write:
         for batch in table.blocks(list(dict.fromkeys([*used, *columns[: bool(id_column)]])), block_rows=block_rows):
-            predicted = _predicted(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
+            predicted = predicted_columns(bundle.model, blocks.transform(pa.Table.from_batches([batch])))
             carried = [batch.column(id_column)] if id_column else []
             write([*carried, *predicted])
             rows += batch.num_rows
@@ -83,24 +83,24 @@ def _predict_images(
         raise InputError(f"the model takes {shape}: an .npz file or a folder is needed, not {data}")
     images = open_unlabeled_images(data)
     shape.require(images, data)
-    with table_writer(out, ["row", *_columns(model)]) as write:
+    with table_writer(out, ["row", *prediction_columns(model)]) as write:
         for start in range(0, len(images), BLOCK_IMAGES):
             block = images[start : start + BLOCK_IMAGES]
-            write([pa.array(range(start, start + len(block))), *_predicted(model, block)])
+            write([pa.array(range(start, start + len(block))), *predicted_columns(model, block)])
             if progress:
                 done = start + len(block)
                 progress(f"predicting: {done:,} images", done / len(images))
     return len(images)
 
 
-def _columns(model: Model) -> list[str]:
+def prediction_columns(model: Model) -> list[str]:
     """Return the names of the columns of predictions."""
     if isinstance(model.domain, Interval):
         return ["prediction"]
     return ["prediction", *(f"probability_{name}" for name in model.classes)]
 
 
-def _predicted(model: Model, features: Any) -> list[pa.Array]:
+def predicted_columns(model: Model, features: Any) -> list[pa.Array]:
     """Return the columns of predictions for some records."""
     if isinstance(model.domain, Interval):
         return [pa.array(model.predict(features))]

@@ -153,12 +153,9 @@ class CellTask:
 
         def model(*released: NDArray[Any]) -> Model:
             answers = zip(releases, released, learner.cells_, strict=True)
-            learner.values_ = [self.values(each.mechanism, value, own.sizes) for each, value, own in answers]
-            if isinstance(self.domain, Interval):
-                learner.domain_ = self.domain
-            else:
-                learner.classes_ = np.arange(self.domain.size)
-            return Model(self.domain, learner)
+            return self._answering(
+                learner, [self.values(each.mechanism, value, own.sizes) for each, value, own in answers]
+            )
 
         sources = [source] if isinstance(source, Release) else []
         return gather([*releases, *sources], lambda *values: model(*values[: len(releases)]))
@@ -177,6 +174,53 @@ class CellTask:
             return Model(self.domain, trees.learn(features, cells, found, spread))
 
         return release.map(model)
+
+    def cut(self, partition: Any, sample: Any) -> Any:
+        """Return a partition that was fitted to features of a sample of the records.
+
+        Raises:
+            InputError: it is no partition of one tree that rests on these features alone.
+        """
+        if source_of(partition) is not None:
+            raise InputError("partition must follow from the features of the sample, and not from a tree that is given")
+        fitted = fitted_partition(partition, sample)
+        if fitted.transform(sample).ndim > 1:
+            raise InputError("partition must put each record into one cell: a forest has several")
+        return fitted
+
+    def model_of(self, release: Release[Any], fitted: Any, sample: Any) -> Release[Model]:
+        """Return the model of answers for the cells of a partition, where workers hold the records.
+
+        Args:
+            release: of this task's mechanism on `GroupSizes`, whose groups are the keys of the cells.
+            fitted: the partition.
+            sample: features of some of the records, shape (m, d), which stand for all of them.
+        """
+        mechanism, sizes = release.mechanism, release.mechanism.partition.sizes
+        numbers = isinstance(self.domain, Interval)
+        if not self.together:
+            keys = np.flatnonzero(sizes)
+            learner: Any = CellRegressor() if numbers else CellClassifier()
+            learner.take(sample, fitted, keys, sizes[keys])
+            return release.map(lambda value: self._answering(learner, [self.values(mechanism, value, sizes)[keys]]))
+        with np.errstate(divide="ignore", invalid="ignore"):  # no record, no weight
+            spread = mechanism.noise_variance / sizes**2 + self.residual / sizes
+
+        def model(released: NDArray[Any]) -> Model:
+            found = np.where(sizes[:, None] > 0, mechanism.estimates(released, np.maximum(sizes, 1)), 0.0)
+            trees = CellTreesRegressor() if numbers else CellTreesClassifier()
+            return Model(self.domain, trees.learn(sample, fitted.transform(sample), found, spread))
+
+        return release.map(model)
+
+    def _answering(self, learner: Any, values: list[NDArray[np.float64]]) -> Model:
+        """Return the model of a learner with the values of its cells."""
+        learner.values_ = values
+        if isinstance(self.domain, Interval):
+            learner.domain_ = self.domain
+        else:
+            learner.classes_ = np.arange(self.domain.size)
+        return Model(self.domain, learner)
 
     @property
     def residual(self) -> float:

@@ -54,6 +54,13 @@ class _Cells(GapTags, BaseEstimator):  # type: ignore[misc]
         self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
         return own
 
+    def take(self, features: Any, fitted: Any, keys: Keys, sizes: NDArray[np.int64]) -> None:
+        """Take non-empty cells of a fitted partition that are known, for features of some of their records."""
+        check_columns(self, features, fit=True)
+        self.scale_ = Scale.of(features)
+        self.cells_ = [NonEmptyCells(keys, sizes, self.scale_.apply(fitted.centers(keys)))]
+        self.partition_ = fitted if source_of(fitted) is None else fitted.without_source()
+
     def _prepared(self, features: Any, release: Release[Any]) -> list[Keys]:
         """Fit the given partition or the default one, certify what it costs, and return the cells of the records."""
         features = row_table(features)

@@ -17,7 +17,7 @@ from cluster.tables import DOMAIN, MECHANISM, people
 from labeldp import spark as room
 from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
-from labeldp.spark.release import LAZY, PROPERTY
+from labeldp.spark.column import LAZY, PROPERTY
 from labeldp.workflows import release_file, verify
 from spark.frames import answers, dying, frame, through
 
@@ -184,7 +184,7 @@ def test_no_key_and_no_label_stands_in_a_plan_a_log_or_an_event(
         held.append(charged(*arguments, **more))
         return held[-1]
 
-    monkeypatch.setattr(import_module("labeldp.spark.release"), "charge", kept)
+    monkeypatch.setattr(import_module("labeldp.spark.column"), "charge", kept)
     labels = np.where(np.arange(600) % 3, "class_54321", "class_65432")
     table = people(texts=True).set_column(1, "bought", pa.array(labels))
     domain = ldp.Classes(("class_54321", "class_65432", "class_76543"))

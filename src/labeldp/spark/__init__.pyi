@@ -1,0 +1,10 @@
+from .aggregates import bag_sum as bag_sum
+from .aggregates import cells as cells
+from .aggregates import histogram as histogram
+from .column import release as release
+from .fitting import fit_bags as fit_bags
+from .fitting import fit_cells as fit_cells
+from .scoring import debiased_accuracy as debiased_accuracy
+from .scoring import predict as predict
+from .session import start_session as start_session
+from .table import SparkTable as SparkTable

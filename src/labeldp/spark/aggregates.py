@@ -1,0 +1,223 @@
+"""Aggregates of a data frame: one pass of exact integers over its records, and noise that the driver draws once."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.cluster import AllRecords, Asked, ByColumn, Grouping, GroupMeasure
+from labeldp.curator import LedgerFile
+from labeldp.mechanisms import BagSum, CountMechanism, Domain, LaplaceHistogram
+from labeldp.privacy import Budget, InputError, Public, Release
+from labeldp.spark.table import SparkTable
+from labeldp.tables import is_number
+
+WHY_ALL = "all records are one group"
+
+
+def histogram(
+    dataframe: Any,
+    *,
+    label: str,
+    id: str,
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    groups: str | None = None,
+    why: str | None = None,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release noisy class counts of all records, or of each public group of them.
+
+    Args:
+        dataframe: holds the label, the ids and the groups.
+        label: its private column.
+        id: its column of record ids, all different.
+        domain: the declared classes.
+        epsilon: cost of the release.
+        ledger, dataset, cohort, revision: who is charged, as in `release`.
+        groups: its column of group numbers, from 0; public.
+        why: why the groups do not depend on labels, in words; needed with `groups`.
+
+    Returns:
+        Counts, shape (groups, K), with the mechanism `LaplaceHistogram`.
+
+    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+
+    Raises:
+        InputError: an argument is wrong, or a label or an id; nothing was charged.
+        BudgetExceeded, LedgerError: nothing was charged.
+        LabelDPError: the table changed meanwhile, or Spark failed; nothing was charged.
+    """
+    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon=epsilon))
+    grouping, reason = grouped_by(groups, why)
+    return asked.grouped(LaplaceHistogram, grouping, reason, epsilon=epsilon)
+
+
+def cells(
+    dataframe: Any,
+    *,
+    label: str,
+    id: str,
+    features: list[str],
+    partition: Any,
+    mechanism: type[CountMechanism],
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    why: str,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[Any]]:
+    """Release a noisy answer for each cell of a partition of public features.
+
+    Args:
+        dataframe: holds the label, the ids and the features.
+        label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        features: its columns of public numbers; missing ones are NaN.
+        partition: a fitted partition, such as `MedianPartition(100).fit(sample)`; it goes to the workers.
+        mechanism: what a cell answers: `LaplaceSum`, `LaplaceHistogram`, `PermuteAndFlip` or `ExponentialMechanism`.
+        why: why the partition does not depend on labels, in words.
+
+    Returns:
+        What the mechanism released for each key of the partition; `mechanism.partition.sizes` are the records in each.
+
+    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+
+    Raises:
+        InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, Budget(epsilon=epsilon))
+    return asked.grouped(mechanism, ByCells(partition, tuple(features)), why, epsilon=epsilon)
+
+
+def bag_sum(
+    dataframe: Any,
+    *,
+    label: str,
+    id: str,
+    bags: str,
+    size: int,
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    why: str,
+    delta: Any = 0,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release the noisy sum of the labels of each public bag; see `BagSum`.
+
+    Args:
+        dataframe: holds the label, the ids and the bags.
+        label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        bags: its column of bag numbers, from 0.
+        size: the smallest number of records in a bag.
+        why: why the bags do not depend on labels, in words.
+        delta: of Gaussian noise; 0 for Laplace noise.
+
+    Returns:
+        Sums in fine steps, shape (bags,), with the mechanism `BagSum`: `mechanism.totals(value)` has their unit.
+
+    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+
+    Raises:
+        InputError: also where a bag is smaller than asked.
+        BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    cost = Budget(epsilon=epsilon, delta=delta)
+    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, cost)
+    return asked.release(
+        GroupMeasure(ByColumn(bags), None),
+        lambda tally: BagSum.calibrated(
+            size, epsilon=epsilon, delta=delta, domain=domain, bags=Public(tally.groups, why=why)
+        ),
+        lambda tally, made: tally.sums * made.fine,
+    )
+
+
+def aggregate(
+    dataframe: Any,
+    label: str,
+    id: str,
+    domain: Domain,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    cohort: str | None,
+    revision: str | None,
+    cost: Budget,
+) -> Asked:
+    """Return what is asked of a data frame; the first dataset of a new ledger gets this cost as its whole budget.
+
+    Raises:
+        InputError: not a data frame, or not a domain.
+        LedgerError: the ledger cannot be used, or has no such dataset.
+    """
+    table = SparkTable(dataframe)
+    if not isinstance(domain, Domain):
+        raise InputError('must be declared, such as Classes(("no", "yes")) or Interval(0, 100)', argument="domain")
+    account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
+    return Asked(table, label, id, domain, account)
+
+
+def grouped_by(groups: str | None, why: str | None) -> tuple[Grouping, str]:
+    """Return a grouping and why it is public.
+
+    Raises:
+        InputError: groups without a reason.
+    """
+    if groups is None:
+        return AllRecords(), WHY_ALL
+    if why is None:
+        raise InputError("must say why the groups do not depend on labels, in words", argument="why")
+    return ByColumn(groups), why
+
+
+@final
+@dataclass(frozen=True)
+class ByCells:
+    """Groups that are the cells of a fitted partition of public features.
+
+    Args:
+        partition: the partition, of one tree.
+        features: the columns of the features, in the order of the fit.
+    """
+
+    partition: Any
+    features: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the features."""
+        return self.features
+
+    def groups(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """Return the key of each record's cell."""
+        keys = np.asarray(self.partition.transform(feature_table(batch, self.features)))
+        if keys.ndim != 1 or (keys.size and keys.min() < 0):
+            raise InputError("must put every record into one cell", argument="partition")
+        return keys.astype(np.int64)
+
+
+def feature_table(batch: pa.RecordBatch, features: tuple[str, ...] | list[str]) -> NDArray[np.float64]:
+    """Return columns of public numbers as a table, shape (n, d), with NaN where one is missing.
+
+    Raises:
+        InputError: a column does not hold numbers or truth values.
+    """
+    table = np.empty((batch.num_rows, len(features)))
+    for place, name in enumerate(features):
+        values = batch.column(name)
+        if not (is_number(values.type) or pa.types.is_boolean(values.type)):
+            raise InputError(f"the column {name!r} must hold numbers: encode it first", argument="features")
+        if pa.types.is_boolean(values.type):
+            values = values.cast(pa.uint8())
+        table[:, place] = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return table

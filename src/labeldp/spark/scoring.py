@@ -1,0 +1,143 @@
+"""Predictions of a model for a data frame, and how good they are by released labels."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pyarrow as pa
+
+from labeldp.cluster import larger
+from labeldp.learners import Estimate, accuracy_of_agreements
+from labeldp.mechanisms import Classes, FiniteMechanism, Interval, SetMechanism
+from labeldp.privacy import InputError
+from labeldp.spark.table import SparkTable, arrow_type
+from labeldp.tables import Blocks, TableEncoder, as_text, plain
+from labeldp.workflows import Bundle, predicted_columns, prediction_columns
+
+
+def predict(dataframe: Any, model: str | os.PathLike[str]) -> Any:
+    """Return a data frame with the predictions of a model that `labeldp fit` wrote beside its columns.
+
+    The model is read once and sent to the workers, which need the packages that it is made of.
+
+    Args:
+        dataframe: holds the feature columns of the model.
+        model: the directory of the model, on the driver.
+
+    Returns:
+        The columns, `prediction`, and of classes the probability of each, `probability_…`.
+
+    Raises:
+        InputError: the directory is not a model of tables, or a column is missing or has the name of an output.
+    """
+    source = SparkTable(dataframe)
+    bundle = Bundle.read(Path(model))
+    encoder = bundle.encoder
+    if not isinstance(encoder, TableEncoder):
+        raise InputError("must be a model of tables: images do not stand in data frames", argument="model")
+    used = [column.name for column in encoder.columns]
+    for name in used:
+        if source.schema.names.count(name) != 1:
+            raise InputError(f"must have exactly one column {name!r}: the model learned from it", argument="dataframe")
+    outputs = prediction_columns(bundle.model)
+    if taken := set(outputs) & set(source.schema.names):
+        raise InputError(f"must not have the column {min(taken)!r}: it is an output", argument="dataframe")
+    from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+
+    numbers = isinstance(bundle.model.domain, Interval)
+    kinds = [DoubleType() if numbers or place else StringType() for place in range(len(outputs))]
+    more = [StructField(name, kind) for name, kind in zip(outputs, kinds, strict=True)]
+    schema = StructType([*source.frame.schema.fields, *more])
+    types = [arrow_type(kind) for kind in kinds]
+
+    def labeldp_predict(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        blocks = Blocks(encoder)
+        for batch in larger(batches):
+            features = blocks.transform(pa.Table.from_batches([batch.select(used)]))
+            found = [
+                each.cast(kind) for each, kind in zip(predicted_columns(bundle.model, features), types, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *found], names=[*batch.schema.names, *outputs])
+
+    return source.frame.mapInArrow(labeldp_predict, schema)
+
+
+def debiased_accuracy(
+    dataframe: Any, *, mechanism: FiniteMechanism, noisy: str, prediction: str = "prediction", level: float = 0.95
+) -> Estimate:
+    """Estimate the accuracy that predictions would show on the true labels; see `labeldp.debiased_accuracy`.
+
+    Args:
+        dataframe: holds released labels and predictions, made without these labels.
+        mechanism: what released them, such as `release(…).mechanism`.
+        noisy: its column of released labels, or of bits.
+        prediction: its column of predicted classes.
+        level: coverage of the interval.
+
+    Raises:
+        InputError: no records, a cell that is no class, or a mechanism that has no classes.
+        NotInvertibleError: the noise has no inverse.
+    """
+    source = SparkTable(dataframe)
+    if not isinstance(mechanism, FiniteMechanism) or not isinstance(mechanism.domain, Classes):
+        raise InputError("must be what released the labels, on Classes", argument="mechanism")
+    for name, argument in ((noisy, "noisy"), (prediction, "prediction")):
+        if source.schema.names.count(name) != 1:
+            raise InputError(f"must be one column of the data frame: {name!r}", argument=argument)
+    task = _CountAgreements(mechanism, noisy, prediction)
+    found = [json.loads(state) for state in source.run(task, [noisy, prediction])]
+    if any(each["problem"] for each in found):
+        raise InputError("released labels and predictions must be classes of the domain, none of them missing")
+    records = sum(each["records"] for each in found)
+    if not records:
+        raise InputError("must hold at least one record", argument="dataframe")
+    return accuracy_of_agreements(mechanism, sum(each["agreements"] for each in found), records, level=level)
+
+
+@final
+@dataclass(frozen=True)
+class _CountAgreements:
+    """Counts the records of a part, and those whose released answer names the predicted class."""
+
+    mechanism: FiniteMechanism
+    noisy: str
+    prediction: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        records = agreements = 0
+        for batch in larger(batches):
+            answers, predicted = (as_text(plain(batch.column(name)), name) for name in (self.noisy, self.prediction))
+            places = self._codes(predicted)
+            if places is None or answers.null_count:
+                return json.dumps({"problem": True}).encode()
+            if isinstance(self.mechanism, SetMechanism):
+                named = self._bits(answers)
+                agreeing = None if named is None else named[np.arange(len(places)), places]
+            else:
+                codes = self._codes(answers)
+                agreeing = None if codes is None else codes == places
+            if agreeing is None:
+                return json.dumps({"problem": True}).encode()
+            records, agreements = records + len(places), agreements + int(agreeing.sum())
+        return json.dumps({"problem": False, "records": records, "agreements": agreements}).encode()
+
+    def _codes(self, texts: Any) -> Any:
+        """Return the codes of class names, None if one is no class."""
+        domain = self.mechanism.domain
+        assert isinstance(domain, Classes)
+        found = pa.compute.index_in(texts, value_set=pa.array([str(name) for name in domain.names], texts.type))
+        return None if found.null_count else found.to_numpy(zero_copy_only=False)
+
+    def _bits(self, texts: Any) -> Any:
+        """Return which classes texts of '0' and '1' name, shape (n, K), None if one is no such text."""
+        classes = self.mechanism.domain.size
+        joined = "".join(texts.to_pylist()).encode()
+        flags = np.frombuffer(joined, dtype=np.uint8)
+        lengths = pa.compute.utf8_length(texts).to_numpy(zero_copy_only=False)
+        if (lengths != classes).any() or not np.isin(flags, (ord("0"), ord("1"))).all():
+            return None
+        return flags.reshape(-1, classes) == ord("1")

@@ -1,0 +1,87 @@
+"""Aggregates of data frames: those of one machine's parts, bit for bit, for one charge."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import labeldp as ldp
+from cluster.tables import DOMAIN
+from cluster.test_sums import RANGE, exact, table
+from labeldp import spark as room
+from labeldp.cluster import Asked, ByColumn, Stream
+from labeldp.curator import LedgerFile
+from labeldp.learners import MedianPartition
+from labeldp.mechanisms import LaplaceSum
+from labeldp.spark.aggregates import ByCells, feature_table
+from spark.frames import frame
+
+WHY = "a test"
+
+
+def asked(path: Path, **more: Any) -> dict[str, Any]:
+    """What is asked of the people."""
+    own = {"label": "bought", "id": "id", "domain": DOMAIN, "epsilon": 1, "ledger": path, "dataset": "people"}
+    return own | more
+
+
+def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
+    """The same request gives the same value for one charge, whatever partitions and retries there are."""
+    source = table()
+    LedgerFile(path).add("people", ldp.Budget(epsilon=1))
+    alone = Asked(Stream(source.to_reader), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
+        ldp.LaplaceHistogram, ByColumn("group"), WHY, epsilon=1
+    )
+    for partitions in (1, 13):
+        dealt = frame(spark, source, partitions, seed=partitions)
+        found = room.histogram(dealt, groups="group", why=WHY, **asked(path))
+        assert np.array_equal(found.value, alone.value) and found.certificate == alone.certificate
+    assert len(LedgerFile(path).dataset("people").charges) == 1
+    sure = room.histogram(frame(spark, source), **asked(path.with_name("other.db"), epsilon=900))
+    assert sure.value.tolist() == [exact(source).sum(axis=0).tolist()]
+
+
+def test_cells_and_bags(spark: Any, path: Path) -> None:
+    """The same request gives the same value for one charge, whatever partitions and retries there are."""
+    source = table()
+    income = source.column("income").to_numpy()
+    places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])
+    fitted = MedianPartition(8).fit(places)
+    numbers = asked(path, label="income", domain=RANGE, epsilon=900)
+    found = room.cells(
+        frame(spark, source, 3), features=["age", "height"], partition=fitted, mechanism=LaplaceSum, why=WHY, **numbers
+    )
+    assert found.value.tolist() == np.bincount(fitted.transform(places), weights=income).astype(int).tolist()
+    bags = source.append_column("bag", pa.array(np.arange(600) // 100))
+    other = numbers | {"ledger": path.with_name("bags.db")}
+    for partitions in (2, 3):
+        sums = room.bag_sum(frame(spark, bags, partitions), bags="bag", size=100, why=WHY, **other)
+        assert np.allclose(sums.mechanism.totals(sums.value), income.reshape(6, 100).sum(axis=1))
+    assert len(LedgerFile(path.with_name("bags.db")).dataset("people").charges) == 1
+    with pytest.raises(ldp.InputError, match="at least size = 200 records"):
+        room.bag_sum(frame(spark, bags), bags="bag", size=200, why=WHY, **other)
+
+
+def test_bad_arguments_are_refused(spark: Any, path: Path) -> None:
+    source = frame(spark, table())
+    for more, message in (
+        ({"groups": "group"}, "why must say"),
+        ({"groups": "bought", "why": WHY}, "it is private"),
+        ({"groups": "height", "why": WHY}, "must hold a whole number"),
+        ({"domain": ("no", "yes")}, "domain must be declared"),
+        ({"epsilon": 0}, "epsilon"),
+    ):
+        with pytest.raises(ldp.InputError, match=message):
+            room.histogram(source, **(asked(path) | more))
+    assert not LedgerFile(path).exists or not LedgerFile(path).dataset("people").charges
+
+
+def test_feature_tables_are_numbers() -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1, None], "b": [True, False], "c": ["x", "y"]})
+    assert np.array_equal(feature_table(batch, ["a", "b"]), [[1, 1], [np.nan, 0]], equal_nan=True)
+    with pytest.raises(ldp.InputError, match="the column 'c' must hold numbers"):
+        feature_table(batch, ["c"])
+    with pytest.raises(ldp.InputError, match="partition must put every record into one cell"):
+        ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
