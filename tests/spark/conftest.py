@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from cli.conftest import labeldp as labeldp
+
 LOG4J = """
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file

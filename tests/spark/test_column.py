@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 from pyarrow import parquet
 
 import labeldp as ldp
-from cluster.tables import DOMAIN, MECHANISM, people
+from cluster.tables import DOMAIN, MECHANISM
+from cluster.tables import people as rows
 from labeldp import spark as room
 from labeldp.cluster import grants
 from labeldp.curator import LedgerFile
 from labeldp.spark.column import LAZY, PROPERTY
+from labeldp.tables import open_parts
 from labeldp.workflows import release_file, verify
 from spark.frames import answers, dying, frame, through
 
@@ -43,7 +46,7 @@ def charges(path: Path) -> int:
 
 def test_partitions_and_actions_give_the_bits_of_one_machine(spark: Any, path: Path) -> None:
     """The same request gives the same bits for one charge, whatever partitions, retries and actions there are."""
-    expected = alone(path, people())
+    expected = alone(path, rows())
     for partitions in (1, 13, 64):
         released = release(path, frame(spark, partitions=partitions, seed=partitions)).value
         assert answers(released) == expected
@@ -58,7 +61,7 @@ def test_partitions_and_actions_give_the_bits_of_one_machine(spark: Any, path: P
 
 
 def test_texts_as_ids_and_sets_as_answers(spark: Any, path: Path) -> None:
-    table, mechanism = people(texts=True), ldp.UnaryEncoding(domain=DOMAIN, epsilon=1)
+    table, mechanism = rows(texts=True), ldp.UnaryEncoding(domain=DOMAIN, epsilon=1)
     expected = alone(path, table, mechanism="unary-encoding")
     found = release(path, frame(spark, table, 3), mechanism=mechanism, in_place=True)
     assert found.value.columns == ["id", "bought_bits", "age", "height"]
@@ -70,7 +73,7 @@ def test_texts_as_ids_and_sets_as_answers(spark: Any, path: Path) -> None:
 
 def test_a_worker_that_dies_changes_nothing(spark: Any, path: Path, tmp_path: Path) -> None:
     """The same request gives the same bits for one charge, whatever partitions, retries and actions there are."""
-    expected, marks = alone(path, people()), tmp_path / "marks"
+    expected, marks = alone(path, rows()), tmp_path / "marks"
     marks.mkdir()
     source = dying(frame(spark, partitions=3), marks, times=4)
     found = release(path, source, out=tmp_path / "out")
@@ -149,12 +152,12 @@ def test_the_certificate_of_a_lazy_release_says_on_what_condition(spark: Any, pa
 
 def test_bad_input_charges_nothing(spark: Any, path: Path) -> None:
     def with_ids(ids: Any) -> Any:
-        table = people(len(ids)).set_column(0, "id", pa.array(ids, pa.int64()))
+        table = rows(len(ids)).set_column(0, "id", pa.array(ids, pa.int64()))
         return frame(spark, table, len(ids))
 
-    whole, labels = frame(spark), people().column("bought").to_pylist()
+    whole, labels = frame(spark), rows().column("bought").to_pylist()
     labels[300] = "54321"
-    wrong = frame(spark, people().set_column(1, "bought", pa.array(labels)), 3)
+    wrong = frame(spark, rows().set_column(1, "bought", pa.array(labels)), 3)
     for source, more, message in (
         (with_ids([1, 2, 1]), {}, "must not be repeated"),
         (with_ids([1, None, 2]), {}, "has a missing id"),
@@ -164,7 +167,7 @@ def test_bad_input_charges_nothing(spark: Any, path: Path) -> None:
         (whole, {"id": "height"}, "must hold integers or texts"),
         (whole, {"mechanism": "rr"}, "mechanism must answer each record by itself"),
         (whole.withColumnRenamed("age", "bought"), {}, "label must be one column of the table"),
-        (people(), {}, "dataframe must be a data frame of Spark"),
+        (rows(), {}, "dataframe must be a data frame of Spark"),
         (spark.readStream.format("rate").load(), {}, "dataframe must not be a stream"),
     ):
         with pytest.raises(ldp.InputError, match=message) as refused:
@@ -186,7 +189,7 @@ def test_no_key_and_no_label_stands_in_a_plan_a_log_or_an_event(
 
     monkeypatch.setattr(import_module("labeldp.spark.column"), "charge", kept)
     labels = np.where(np.arange(600) % 3, "class_54321", "class_65432")
-    table = people(texts=True).set_column(1, "bought", pa.array(labels))
+    table = rows(texts=True).set_column(1, "bought", pa.array(labels))
     domain = ldp.Classes(("class_54321", "class_65432", "class_76543"))
     mechanism = ldp.RandomizedResponse(domain=domain, epsilon=1)
     found = release(path, frame(spark, table, 2), mechanism=mechanism)
@@ -228,3 +231,33 @@ def shifting_texts(spark: Any, table: pa.Table, marks: Path) -> Any:
         return batch if time < 2 else batch.set_column(1, "bought", pa.array(["class_98765"] * batch.num_rows))
 
     return through(frame(spark, table, 1), shift)
+
+
+def test_the_command_line_releases_what_spark_reads(spark: Any, people: Path, labeldp: Callable[..., Any]) -> None:
+    frame(spark, rows(), 3).write.parquet((people / "orders").as_uri())
+    orders = ["release", str(people / "orders"), "--label", "bought", "--classes", "no,yes", "--epsilon", "1"]
+    asked = [*orders, "--ledger", "l.db", "--dataset", "bought"]
+    done = labeldp(*asked, "--id", "id", "--engine", "spark", "--master", "local[2]", "--out", "noisy")
+    assert done.status == 0, done.err
+    assert "'bought' is new in l.db" in done.err and "Released: noisy" in done.out
+    assert verify(str(people / "noisy")).holds
+    alone = labeldp(*asked, "--id", "id", "--out", "alone")
+    assert alone.status == 0, alone.err
+    noisy = [
+        parquet.read_table([people / folder / name for name in open_parts(people / folder).names]).sort_by("id")
+        for folder in ("noisy", "alone")
+    ]
+    assert noisy[0].to_pydict() == noisy[1].to_pydict()
+    assert len(LedgerFile(people / "l.db").dataset("bought").charges) == 1
+    engine = ["--engine", "spark", "--out"]
+    for more, message in (
+        (["--id", "id", *engine, "noisy"], "exists already"),
+        (["--id", "id", "--master", "local[2]", "--out", "more"], "--master is for --engine spark"),
+        (["--id", "id", "--mechanism", "bag-sum", "--size", "9", *engine, "more"], "labeldp.spark.bag_sum has sums"),
+        ([*engine, "more"], "--id must be given"),
+        (["--id", "nobody", *engine, "more"], "--id must be one column of the table"),
+    ):
+        done = labeldp(*asked, *more)
+        assert done.status and message in " ".join(done.err.split()), done.err
+    done = labeldp("release", "nothing", *asked[2:], "--id", "id", *engine, "more")
+    assert done.status and "Spark cannot read nothing" in done.err and not (people / "more").exists()

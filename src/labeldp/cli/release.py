@@ -28,6 +28,8 @@ Examples:
       --epsilon 1 --ledger people.ledger --dataset income --in-place --out noisy.csv
   labeldp release people.csv --label income --range 0,200000 --mechanism bag-sum --size 64 \\
       --epsilon 1 --ledger people.ledger --dataset income --id id --out sums.csv
+  labeldp release orders --label bought --classes no,yes --epsilon 1 --ledger orders.ledger \\
+      --dataset bought --id id --engine spark --master yarn --out /shared/noisy
 """
 
 BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_bags)
@@ -49,8 +51,16 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
 @click.option("--out", required=True, type=PATH, help="A new CSV or Parquet file; of a folder, a new folder.")
 @click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
-@flags_in_errors(domain="--classes or --range", name="--dataset")
-def release(data: str, out: str, **options: Any) -> None:
+@click.option(
+    "--engine",
+    type=click.Choice(["labeldp", "spark"]),
+    default="labeldp",
+    show_default=True,
+    help="What reads DATA: labeldp itself, or Spark, where the records are; then OUT is a new folder.",
+)
+@click.option("--master", metavar="MASTER", help="Where Spark runs: local[4], yarn, spark://host:7077.  [local[*]]")
+@flags_in_errors(domain="--classes or --range", name="--dataset", id="--id")
+def release(data: str, out: str, engine: str, master: str | None, **options: Any) -> None:
     """Release the label column of DATA, a file or a folder of files, with noise.
 
     Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
@@ -66,6 +76,10 @@ def release(data: str, out: str, **options: Any) -> None:
     bags = {name: value for name, value in bags.items() if value is not None}
     domain, delta = domain_of(**given), bags.get("delta", 0)
     mechanism = RELEASE_MECHANISMS[options["mechanism"]]
+    if engine != "spark" and master is not None:
+        raise click.UsageError("--master is for --engine spark")
+    if engine == "spark" and mechanism.on_bags:
+        raise click.UsageError("--engine spark releases a label for each record: labeldp.spark.bag_sum has sums")
     if mechanism.on_bags:
         _check_bags(mechanism, bags, options.pop("in_place"))
         certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
@@ -74,6 +88,10 @@ def release(data: str, out: str, **options: Any) -> None:
     elif given["interval"] is not None and "range" not in mechanism.domains:
         numbers = [each.name for each in RELEASE_MECHANISMS.values() if "range" in each.domains and not each.on_bags]
         raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
+    elif engine == "spark":
+        from labeldp.spark import release_files
+
+        certificate = release_files(data, out=out, domain=domain, note=note, master=master or "local[*]", **options)
     else:
         with _progress("releasing") as progress:
             certificate = release_file(data, out=out, domain=domain, note=note, progress=progress, **options)

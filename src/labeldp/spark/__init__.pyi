@@ -2,6 +2,7 @@ from .aggregates import bag_sum as bag_sum
 from .aggregates import cells as cells
 from .aggregates import histogram as histogram
 from .column import release as release
+from .column import release_files as release_files
 from .fitting import fit_bags as fit_bags
 from .fitting import fit_cells as fit_cells
 from .scoring import debiased_accuracy as debiased_accuracy

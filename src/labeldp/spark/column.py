@@ -3,16 +3,19 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from labeldp import mechanisms
 from labeldp.cluster import Grant, charge, check_new_folder, larger, open_account, randomize_batch, write_parts
-from labeldp.mechanisms import FiniteMechanism
-from labeldp.privacy import InputError, LabelDPError, Release
+from labeldp.mechanisms import Domain, FiniteMechanism
+from labeldp.privacy import Certificate, InputError, LabelDPError, Release, check_choice, whole_cost
+from labeldp.spark.session import start_session
 from labeldp.spark.table import SparkTable, quoted
+from labeldp.workflows import RELEASE_MECHANISMS
 
 LAZY = "every evaluation of the released data frame reads the same labels: Spark reads them anew each time"
 
@@ -83,6 +86,63 @@ def release(
     if table is not None:
         _add_table(session, table, target, grant)
     return Release(session.read.schema(schema).parquet(target.as_uri()), grant.certificate, mechanism)
+
+
+def release_files(
+    data: str,
+    *,
+    label: str,
+    domain: Domain,
+    mechanism: str = "randomized-response",
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    out: str | os.PathLike[str],
+    id_column: str | None,
+    in_place: bool = False,
+    cohort: str | None = None,
+    revision: str | None = None,
+    master: str = "local[*]",
+    note: Callable[[str], None] | None = None,
+) -> Certificate:
+    """Release the label column of files that Spark reads, as `labeldp release --engine spark` does.
+
+    Args:
+        data: Parquet files, or CSV files with a header (a name that ends in .csv), as Spark names them.
+        label, domain, mechanism, epsilon, ledger, dataset, out, id_column, in_place, cohort, revision: as in
+            `release_file`; `out` is a folder, and ids are needed.
+        master: where Spark runs, as in `start_session`.
+        note: called with a sentence that the user should read.
+
+    Raises:
+        InputError, BudgetExceeded, LedgerError, LabelDPError: as `release`.
+    """
+    choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
+    row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
+    chosen = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
+    if id_column is None:
+        raise InputError("must be given: rows that Spark reads have no numbers", argument="id_column")
+    check_new_folder(Path(out).absolute())
+    if note and open_account(chosen, ledger, dataset, cohort, revision).is_new:
+        cost = whole_cost(chosen.privacy_loss())
+        note(f"{dataset!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
+    dataframe = _read(start_session(master, "labeldp release"), data)
+    asked: dict[str, Any] = {"ledger": ledger, "dataset": dataset, "cohort": cohort, "revision": revision}
+    return release(
+        dataframe, label=label, id=id_column, mechanism=chosen, in_place=in_place, out=out, **asked
+    ).certificate
+
+
+def _read(session: Any, data: str) -> Any:
+    """Return files as a data frame."""
+    try:
+        if ".csv" in "".join(Path(data).suffixes[-2:]).lower():
+            return session.read.csv(data, header=True)
+        return session.read.parquet(data)
+    except Exception as error:
+        kind = type(error).__name__
+    problem = f": Spark cannot read {data} ({kind}): Parquet is needed, or names that end in .csv"
+    raise InputError(problem, argument="data")
 
 
 def _released_schema(source: SparkTable, grant: Grant, others: list[str]) -> Any:
