@@ -127,6 +127,7 @@ class CellTask:
 
     @classmethod
     def of(cls, domain: Any, epsilon: Any, mechanism: str | None, *, together: bool = False) -> "CellTask":
+        """Return a task for the name of a mechanism, None for the one that fits the labels; raise InputError else."""
         if not isinstance(domain, Classes | Interval):
             raise InputError("curator must hold classes or numbers: its domain is neither Classes nor Interval")
         name = mechanism or ("sums" if LaplaceSum.takes(domain) else "counts")
