@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn._loss import HalfBinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.utils import check_consistent_length
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -30,7 +30,7 @@ class SoftTrees(GapTags, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from labels y, shape (n,), and features X, shape (n, d)."""
-        labels = validate_data(self, y=y)
+        labels = check_array(validate_data(self, y=y), ensure_2d=False, dtype=None)  # at least one
         check_consistent_length(X, labels)
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)

@@ -219,7 +219,7 @@ class ResponseOnBins(FiniteMechanism):
         >>> from labeldp.mechanisms import Interval
         >>> mechanism = ResponseOnBins(domain=Interval(0, 100, grid=101), epsilon=2.0, bins=4)
         >>> mechanism.centers
-        array([12. , 37. , 62.5, 88. ])
+        array([18.5, 43.5, 56. , 81.5])
     """
 
     column_ending: ClassVar[str] = "_bin"
