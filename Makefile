@@ -30,8 +30,10 @@ test-torch: .venv-torch/tools
 	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/8-networks.md]'
 
 # Spark is checked where pyspark and Java are.
+# The page first, alone: a Spark that is there already would read its files from another folder.
 test-spark: .venv-spark/tools
-	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/13-cluster.md]'
+	$(SPARK)/pytest -q 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/13-cluster.md]'
+	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark
 
 check: format-check lint types arrows tests
 
