@@ -93,8 +93,8 @@ class Timed:
         self._table, self._measured, self._runs = lds.SparkTable(frame), measured, ["read labels", "draw and write"]
         self.schema = self._table.schema
 
-    def run(self, task: Any, columns: Any) -> list[bytes]:
-        return self._measured(self._runs.pop(0), lambda: self._table.run(task, columns))
+    def run(self, task: Any, columns: Any, join: Any = None) -> list[bytes]:
+        return self._measured(self._runs.pop(0), lambda: self._table.run(task, columns, join))
 
     def run_by_id(self, task: Any, column: str) -> list[bytes]:
         return self._measured("check of ids", lambda: self._table.run_by_id(task, column))
