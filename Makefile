@@ -1,7 +1,17 @@
 # make demo   an environment, the package, and the main job on data that scikit-learn ships
 # make test   an environment with the tools, and every check
 # make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
-# make test-spark   a third environment, with pyspark, and the tests on a Spark of two cores; needs Java 17
+# make docs   a third environment, with Sphinx, and the site in build/docs; it runs the example notebooks
+# make pythons   the demo and the quicker tests with every Python from 3.11 to 3.14 on the path, and the newest of what it needs
+# make trial  the first day of three users, timed, in the second environment
+# make serve-faults  the long version of tests/serve/test_storm.py: a server that is killed 200 times
+# make hostile the long version of tests/hostile: changed files, read or refused
+# make faults  the long version of tests/faults: kills, full disks, jumping clocks
+# make supply licenses, bill of materials and hashes of what is installed, made anew from the pins; needs PyPI
+# make locked an environment from PyPI's files with the hashes in requirements-locked.txt, and nothing else
+# make mutation  whether the tests notice changed lines of the rooms that keep the promise; an hour and more for 1,000 of them
+# make dist   the release checklist, and the wheel and the sdist in dist
+# make test-spark   a fourth environment, with pyspark, and the tests on a Spark of two cores; needs Java 17
 
 PYTHON      ?= python3
 CONSTRAINTS ?= constraints.txt
@@ -9,6 +19,7 @@ CONSTRAINTS ?= constraints.txt
 BIN         := .venv/bin
 TORCH       := .venv-torch/bin
 SPARK       := .venv-spark/bin
+DOCS        := .venv-docs/bin
 INSTALL     := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %)
 SOURCES     := pyproject.toml $(CONSTRAINTS)
 
@@ -17,7 +28,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-torch test-spark check format-check lint types arrows tests format stamps reference clean
+.PHONY: demo test test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -27,7 +38,7 @@ test: .venv/tools
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks tests/architecture 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/8-networks.md]'
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(foreach room,exports guarantees imports reprs stamps,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
 
 # Spark is checked where pyspark and Java are.
 # The page first, alone: a Spark that is there already would read its files from another folder.
@@ -35,13 +46,21 @@ test-spark: .venv-spark/tools
 	$(SPARK)/pytest -q 'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/13-cluster.md]'
 	$(SPARK)/pytest -q src/labeldp/cluster src/labeldp/spark tests/cluster tests/spark
 
-check: format-check lint types arrows tests
+# Warnings are errors: a link that leads nowhere, a notebook that fails, a docstring that does not render.
+docs: .venv-docs/tools
+	$(DOCS)/sphinx-build --quiet --fail-on-warning --keep-going -j 2 -d .cache/docs docs build/docs
+	@echo build/docs/index.html
+
+check: format-check lint spelling types arrows tests
 
 format-check: .venv/tools
 	$(BIN)/ruff format --quiet --check .
 
 lint: .venv/tools
 	$(BIN)/ruff check --quiet .
+
+spelling: .venv/tools
+	$(BIN)/codespell *.md docs src tests benchmarks
 
 types: .venv/tools
 	$(BIN)/mypy
@@ -56,16 +75,73 @@ format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 
-# The reference page, from the docstrings.
+# The reference page, from the docstrings, and the API page.
 reference: .venv/tools
 	$(BIN)/python tests/architecture/reference.py --write
+
+# The index of the papers' tables and figures, from its list.
+papers: .venv/tools
+	$(BIN)/python -m labeldp.reproduce.papers docs/results/papers.md
+
+# No constraints: what a user gets who installs it today.
+pythons: $(foreach version,3.11 3.12 3.13 3.14,$(if $(shell python$(version) -c 'print(1)' 2>/dev/null),.venv-$(version)/tested))
+
+.venv-%/tested: $(SOURCES) $(shell find src tests -name '*.py')
+	python$* -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
+	.venv-$*/bin/labeldp demo --out build/demo-$*
+	.venv-$*/bin/pytest -q -n 2 tests/privacy tests/sampling tests/mechanisms tests/curator tests/tables tests/report tests/cli
+	@touch $@
+
+# The first day of three users, with torch, on a table of 80,000 stays; writes docs/results/first-day.md.
+trial: .venv-torch/tools
+	$(TORCH)/python tests/trial/day.py --out docs/results/first-day.md
+
+# The checklist of a release: versions agree, builds are the same bytes twice, the wheel installs and runs on its own.
+release-check: .venv/bin/python
+	$(BIN)/python tests/trial/release.py
+
+# The same, and wheel and sdist in dist.
+dist: .venv/bin/python
+	$(BIN)/python tests/trial/release.py dist
+
+# Two hundred kills of a server that 64 clients ask; writes docs/results/serve.md.
+serve-faults: .venv/tools
+	PYTHONPATH=tests $(BIN)/python tests/serve/storm.py --page docs/results/serve.md
+
+# Ten thousand kills, and other faults; writes docs/results/faults.md. An hour on one core.
+faults: .venv/tools
+	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl
+	PYTHONPATH=tests $(BIN)/python tests/faults/run.py --log build/faults.jsonl --page docs/results/faults.md
+
+# Licenses of all four environments, the bill of materials of the wheel, and the hashes that PyPI has.
+supply: .venv/tools .venv-torch/tools .venv-spark/tools .venv-docs/tools
+	$(BIN)/python tests/trial/supply.py $(wildcard $(foreach room,$(BIN) $(TORCH) $(SPARK) $(DOCS),$(room)/../lib/python3*/site-packages))
+
+# Fresh each time; no other index, no folder of wheels, and no file whose hash is not in the list.
+locked:
+	$(PYTHON) -m venv --clear .venv-locked
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --isolated --require-hashes --only-binary :all: -r requirements-locked.txt
+	.venv-locked/bin/python -m pip install --quiet --disable-pip-version-check --isolated --no-index --no-deps --no-build-isolation -e .
+	.venv-locked/bin/python -m pip check --disable-pip-version-check
+	.venv-locked/bin/labeldp --version
+
+# Three hundred changed files for each kind of file and of change.
+hostile: .venv/tools
+	HOSTILE_EXAMPLES=300 $(BIN)/pytest -q tests/hostile
+
+# An interrupted run resumes; the findings are in .cache/mutation.
+mutation: .venv-mutation/tools
+	[ -e .cache/mutation/map.json ] || .venv-mutation/bin/python benchmarks/mutation.py map
+	.venv-mutation/bin/python benchmarks/mutation.py run --sample 1000 --small
+	.venv-mutation/bin/python benchmarks/mutation.py show
 
 # After a proof was read again beside the code that it proves.
 stamps: .venv/tools
 	$(BIN)/python tests/architecture/stamps.py --write
 
 clean:
-	rm -rf .venv .venv-torch .venv-spark .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venv-torch .venv-spark .venv-docs .venv-locked .venv-mutation .venv-3.* .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/api
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The two stamps: `pip` runs again only when a requirement or a pin changed.
@@ -90,5 +166,16 @@ clean:
 .venv-spark/tools: $(SOURCES) constraints-spark.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
 	$(PYTHON) -m venv .venv-spark
-	$(SPARK)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-spark.txt -e '.[dev,spark]' duckdb
+	$(SPARK)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-spark.txt -e '.[dev,spark]' duckdb dask
+	@touch $@
+
+.venv-mutation/tools: $(SOURCES)
+	$(PYTHON) -m venv .venv-mutation
+	.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -e '.[dev]' mutmut==3.8.1
+	@touch $@
+
+.venv-docs/tools: $(SOURCES) constraints-docs.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
+	$(PYTHON) -m venv .venv-docs
+	$(DOCS)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-docs.txt -e '.[docs]'
 	@touch $@

@@ -9,7 +9,8 @@ tuned. *Random*: directions independent and uniform. *Lean*: nine tenths of that
 *Blocks*: a random direction is held for 100 rounds. Regret is against the best fixed point; each number is a mean over
 seeds, of data and learner alike, with its standard deviation (of one, not of the mean). "Tree, fast" is the tree at the
 rate that would be best if the bound for monotone noise held for it, which is not proved. "Doing nothing" stays at the
-center. The earlier figures are those of the theory before this library; its bound of matrix factorization was
+center. Matrix factorization and tree are noisy leaders (`NoisyLeader`); "gradient descent" is `OnlineGradientDescent`,
+without privacy. The earlier figures are those of the theory before this library; its bound of matrix factorization was
 R (L sqrt T + s sqrt d) where it is R sqrt(T L^2 + d s^2) now, and that of lazy draws an estimate.
 
 What it shows: on linear losses noise on sums with matrix factorization has at most four times the regret of gradient

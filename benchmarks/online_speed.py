@@ -1,10 +1,11 @@
 """How fast private learners take in losses, as ratios to one read of the same array in the same run.
 
-    python benchmarks/online_speed.py [--repeats 5] [--write docs/results/online_speed.md]
+    python benchmarks/online_speed.py [--repeats 9] [--write docs/results/online_speed.md]
 
-One thread, real randomness. The limit is `losses.sum()`, which reads every loss once; each repeat times it just before
-the learner, and the table has medians of the ratios. Parameters are those of `plan_experts`. Memory is the peak of this
-process after one block of rounds, and after ten more like it.
+One thread, real randomness, processor time. The limit is `losses.sum()`, which reads every loss once; each repeat times
+it just before the learner, and the tables have medians of the ratios. Parameters are those of `plan_experts`. `play`
+is the slow way to the same decisions, which looks at each coin: it plays L2P and points of a body, and played the
+dartboard before. Memory is the peak of this process after one block of rounds, and after ten more like it.
 """
 
 import argparse
@@ -22,19 +23,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import scipy.sparse as sp
 
-from labeldp import SystemRandomness
+from labeldp import PrivateExperts, SystemRandomness
 from labeldp.online import L2P, BatchedDartboard, MultiplicativeWeightsMeasure, plan_experts, quantize
-from labeldp.sampling.discrete import draw_index
+from labeldp.online.experts.kernel import rows_of
+from labeldp.online.experts.lazy import play
+from labeldp.sampling import draw_index
 
-ROUNDS, EXPERTS, EPSILON, DELTA, BLOCK = 10**6, 1000, 1.0, 1e-6, 10**5
+ROUNDS, EXPERTS, EPSILON, DELTA, BLOCK, CALLS = 10**6, 1000, 1.0, 1e-6, 10**5, 2000
 RNG = SystemRandomness()
+PLAN = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard")
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The time of one run."""
-    start = time.perf_counter()
+    """The processor time of one run."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def ratio(work: Callable[[], object], limit: Callable[[], object], repeats: int) -> tuple[float, float, float]:
@@ -42,6 +46,11 @@ def ratio(work: Callable[[], object], limit: Callable[[], object], repeats: int)
     work()
     found = [1 / seconds(limit) * seconds(work) for _ in range(repeats)]
     return statistics.median(found), min(found), max(found)
+
+
+def made(rounds: int, experts: int, seed: int = 0) -> Any:
+    """Uniform levels."""
+    return np.random.default_rng(seed).integers(0, 256, (rounds, experts), dtype=np.uint8)
 
 
 def stream(kernel: Any, losses: Any, rows: int | None = None) -> Any:
@@ -52,25 +61,34 @@ def stream(kernel: Any, losses: Any, rows: int | None = None) -> Any:
     return state
 
 
-def dartboards(losses: Any, repeats: int) -> list[str]:
-    """The dartboard at the parameters of the plan, dense, in calls of several sizes; and its relatives."""
-    plan = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard")
-    kernel = plan.kernel()
-    assert isinstance(kernel, BatchedDartboard)
-    lines = [
-        f"B = {plan.batch}, η = {float(plan.rate):.3g}, p = {float(plan.redraw):.3g}.",
-        "",
-        "| what is streamed | median ratio to `losses.sum()` | least | largest |",
-        "|---|---|---|---|",
-    ]
+def slowly(kernel: BatchedDartboard, losses: Any) -> Any:
+    """The same by `play`, in one call."""
+    rows = rows_of(losses, kernel.experts, kernel.levels)
+    return play(kernel.measure, kernel.batch, kernel.redraw, kernel.init(rng=RNG), rows, rng=RNG)
+
+
+def of(experts: int, plan: Any = PLAN) -> BatchedDartboard:
+    """The dartboard with the parameters of a plan."""
+    return BatchedDartboard(experts, plan.batch, plan.rate, plan.redraw)
+
+
+def named(plan: Any) -> str:
+    """The parameters of a plan."""
+    return f"B = {plan.batch}, η = {float(plan.rate):.3g}, p = {float(plan.redraw):.3g}"
+
+
+def many(repeats: int) -> list[str]:
+    """A thousand experts, in calls of several sizes; and L2P."""
+    lines = ["| what is streamed | median ratio to `losses.sum()` | least | largest |", "|---|---|---|---|"]
+    losses = made(3 * BLOCK, EXPERTS)
+    measure = MultiplicativeWeightsMeasure(EXPERTS, PLAN.rate, 255)
     few = losses[:BLOCK]
-    measure = MultiplicativeWeightsMeasure(EXPERTS, plan.rate, 255)
     cases: dict[str, tuple[Any, Any, int | None]] = {
-        f"{len(losses):,} × {EXPERTS} uint8 in one call": (kernel, losses, None),
-        f"{len(losses):,} × {EXPERTS} uint8, 10,000 rounds a call": (kernel, losses, 10_000),
-        f"{len(few):,} × {EXPERTS} uint8, one round a call": (kernel, few, 1),
+        f"{len(losses):,} × {EXPERTS} uint8 in one call": (of(EXPERTS), losses, None),
+        f"{len(losses):,} × {EXPERTS} uint8, 10,000 rounds a call": (of(EXPERTS), losses, 10_000),
+        f"{len(few):,} × {EXPERTS} uint8, one round a call": (of(EXPERTS), few, 1),
         f"{len(few):,} × {EXPERTS} uint8, L2P with the same parameters": (
-            L2P(measure, plan.batch, plan.redraw),
+            L2P(measure, PLAN.batch, PLAN.redraw),
             few,
             None,
         ),
@@ -82,14 +100,47 @@ def dartboards(losses: Any, repeats: int) -> list[str]:
 
 
 def widths(repeats: int) -> list[str]:
-    """The same dartboard on 10^8 losses of fewer experts, and of more."""
-    plan = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard")
-    lines = ["| rounds × experts | median ratio to `losses.sum()` | least | largest |", "|---|---|---|---|"]
-    for experts in (100, 10_000, 100_000):
-        losses = np.random.default_rng(4).integers(0, 256, (BLOCK * EXPERTS // experts, experts), dtype=np.uint8)
-        kernel = BatchedDartboard(experts, plan.batch, plan.rate, plan.redraw)
+    """Fewer experts and more, in one call, beside `play`."""
+    own = plan_experts(10, ROUNDS, EPSILON, DELTA, method="dartboard")
+    head = "| rounds × experts | draws | median ratio to `losses.sum()` | least | largest | by `play` |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    sizes = [(10**5, 10), (10**6, 10), (10**7, 10), (10**6, 32), (10**6, 100), (10**4, 10_000), (10**3, 100_000)]
+    for rounds, experts, plan in [*((*size, PLAN) for size in sizes), (10**6, 10, own)]:
+        losses, kernel = made(rounds, experts, 4), of(experts, plan)
         middle, low, high = ratio(lambda c=(kernel, losses): stream(*c), losses.sum, repeats)
-        lines.append(f"| {len(losses):,} × {experts:,} | {middle:.2f} | {low:.2f} | {high:.2f} |")
+        before, _, _ = ratio(lambda c=(kernel, losses): slowly(*c), losses.sum, 1 + repeats // 4)
+        drawn = "as above" if plan is PLAN else named(plan)
+        lines.append(f"| {rounds:,} × {experts:,} | {drawn} | {middle:.2f} | {low:.2f} | {high:.2f} | {before:.1f} |")
+    return lines
+
+
+def single(repeats: int) -> list[str]:
+    """One round a call, in microseconds a round: what numpy takes to add it to sums, and what is on top of that."""
+    head = "| experts | numpy adds a round | on top, the action stays | on top, with draws | on top, `PrivateExperts` |"
+    lines = [head, "|---|---|---|---|---|"]
+    for experts in (10, 100, 1000):
+        losses = made(CALLS, experts)
+        rows = [losses[i : i + 1] for i in range(CALLS)]
+        calm, usual = BatchedDartboard(experts, 1, Fraction(1, 1 << 30), Fraction(1, 1 << 30)), of(experts)
+
+        def add(rows: Any = rows, experts: int = experts) -> None:
+            sums = np.zeros(experts, dtype=np.int64)
+            for row in rows:
+                sums = sums + row[0]
+
+        learner = PrivateExperts(experts, 10**7, EPSILON, DELTA, method="dartboard")
+        whole = [
+            lambda k=calm, r=losses: stream(k, r, 1),
+            lambda k=usual, r=losses: stream(k, r, 1),
+            lambda f=learner, r=losses: [f.update_levels(row) for row in r],
+        ]
+        floor, found = [], [[] for _ in whole]
+        for _ in range(2 * repeats):
+            floor.append(seconds(add) / CALLS * 1e6)
+            for times, work in zip(found, whole, strict=True):
+                times.append(seconds(work) / CALLS * 1e6 - floor[-1])
+        cells = " | ".join(f"{statistics.median(times):.2f}" for times in (floor, *found))
+        lines.append(f"| {experts:,} | {cells} |")
     return lines
 
 
@@ -98,22 +149,21 @@ def sparse(repeats: int) -> list[str]:
     rng = np.random.default_rng(1)
     dense = np.where(rng.random((BLOCK, EXPERTS), dtype=np.float32) < 0.01, rng.integers(1, 256, (BLOCK, 1)), 0)
     dense = dense.astype(np.uint8)
-    kernel = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard").kernel()
     rows = sp.csr_array(dense)
-    middle, low, high = ratio(lambda: stream(kernel, rows), lambda: stream(kernel, dense), repeats)
+    middle, low, high = ratio(lambda: stream(of(EXPERTS), rows), lambda: stream(of(EXPERTS), dense), repeats)
     return [f"CSR against dense, {BLOCK:,} × {EXPERTS}, one loss in 100: {middle:.2f} ({low:.2f} to {high:.2f})."]
 
 
-def parts(losses: Any, repeats: int) -> list[str]:
+def parts(repeats: int) -> list[str]:
     """One draw, and rounding, against a read of as many losses."""
     lines = ["| part | median ratio | of |", "|---|---|---|"]
-    for experts in (1000, 100_000):
+    for experts in (10, 1000, 100_000):
         totals = np.random.default_rng(2).integers(0, 10**6, experts)
-        many = range(200_000 // experts + 1)
+        times = range(200_000 // experts + 1)
         values = np.exp(-1e-5 * totals)
         middle, _, _ = ratio(
-            lambda t=totals, m=many: [draw_index(t, Fraction(1, 1 << 17), rng=RNG) for _ in m],
-            lambda v=values, m=many: [np.cumsum(np.exp(v)) for _ in m],
+            lambda t=totals, m=times: [draw_index(t, Fraction(1, 1 << 17), rng=RNG) for _ in m],
+            lambda v=values, m=times: [np.cumsum(np.exp(v)) for _ in m],
             5 * repeats,
         )
         lines.append(f"| a draw among {experts:,} | {middle:.2f} | `np.cumsum(np.exp(values))` |")
@@ -128,10 +178,9 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def memory(losses: Any) -> str:
+def memory() -> str:
     """Peak memory by the number of rounds."""
-    kernel = plan_experts(EXPERTS, ROUNDS, EPSILON, DELTA, method="dartboard").kernel()
-    block = losses[:BLOCK]
+    kernel, block = of(EXPERTS), made(BLOCK, EXPERTS)
     state, _ = kernel.update(kernel.init(rng=RNG), block, rng=RNG)
     once = peak()
     for _ in range(10):
@@ -142,28 +191,31 @@ def memory(losses: Any) -> str:
 def main() -> None:
     """Print the tables; write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
-    few = np.random.default_rng(0).integers(0, 256, (BLOCK, EXPERTS), dtype=np.uint8)
-    grown = memory(few)
-    losses = np.concatenate([few] * (ROUNDS // BLOCK))
+    grown = memory()
     sections = [
         "# Speed of online learners",
-        f"`python benchmarks/online_speed.py --repeats {arguments.repeats}`: one thread, cryptographic randomness, "
-        f"numpy {np.__version__}, ε = {EPSILON:g}, δ = {DELTA:g}. Each ratio is of two times in turn.",
+        f"`python benchmarks/online_speed.py --repeats {arguments.repeats}`: one thread, processor time, cryptographic "
+        f"randomness, numpy {np.__version__}, ε = {EPSILON:g}, δ = {DELTA:g}. Each ratio is of two times in turn.",
         "## The batched dartboard",
-        "\n".join(dartboards(losses, arguments.repeats)),
-        f"Wanted for a million rounds of a thousand experts: at most 2. {grown}",
-        "A call costs as much as reading some tens of rounds, so rounds that wait are best given together. L2P has a "
-        "second sequence to draw, and switches more often.",
-        "## Fewer and more experts, same parameters",
+        f"{named(PLAN)}, the plan for a thousand experts and a million rounds.",
+        "\n".join(many(arguments.repeats)),
+        f"Wanted for a thousand experts: at most 2. {grown}",
+        "L2P has a second sequence to draw, and switches more often.",
+        "## Fewer and more experts, in one call",
         "\n".join(widths(arguments.repeats)),
-        "With few experts the draws cost more than the losses: their number depends on the rounds alone.",
+        "With few experts the draws cost more than the losses: their number depends on the rounds alone. Wanted for "
+        "ten experts: at most 10. The last column looks at each coin, as the dartboard did before: the decisions are "
+        "the same. The last row has the plan of ten experts.",
+        "## One round a call, microseconds",
+        "\n".join(single(arguments.repeats)),
+        "Wanted where the action stays: at most 5 on top. `PrivateExperts` checks the losses, and holds a lock.",
         "## Sparse losses",
         "\n".join(sparse(arguments.repeats)),
         "## Parts",
-        "\n".join(parts(losses, arguments.repeats)),
+        "\n".join(parts(arguments.repeats)),
     ]
     text = "\n\n".join(sections) + "\n"
     print(text)

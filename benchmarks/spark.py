@@ -177,8 +177,10 @@ def main() -> None:
     ]
     lines += [
         "A written release checks the ids (a shuffle of that column), reads the labels to charge them, and reads them "
-        "again to draw; a lazy one draws when it is used. Core hours are processor time times 10^9 over the rows: an "
-        "extrapolation, nothing above these rows was run.",
+        "again to draw; a lazy one draws when it is used. It has to read them twice: the key of the noise follows from "
+        "a digest of all labels, so none can be drawn before all were read, and labels that were set aside between "
+        "would lie on disks of the cluster under a key that its tasks carry. Core hours are processor time times 10^9 "
+        "over the rows: an extrapolation, nothing above these rows was run.",
         "",
     ]
     with tempfile.TemporaryDirectory() as place:
@@ -194,6 +196,11 @@ def main() -> None:
             print("\n".join(lines), flush=True)
             shutil.rmtree(source)
     spark.stop()
+    load = os.getloadavg()[2]
+    lines.append(
+        f"{os.cpu_count()} cores; the load of the machine over the last 15 minutes was {load:.0f}. Where that is above "
+        "the cores, others ran beside: wall times are long, and ratios of processor time say more."
+    )
     if options.write:
         options.write.write_text("\n".join(lines).rstrip() + "\n")
 

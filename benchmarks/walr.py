@@ -4,11 +4,12 @@
 
 WALR (Yuan and Lazarsfeld, in the drafts of the W3C's Private Advertising Technology group) puts the released sums in
 the place of the true ones in the gradient of logistic regression: it minimizes the sum of log Z(x) less the product of
-coefficients and sums, plus a ridge. A baseline only, and no part of the library. All three read the same release of
-`fit_linear`, at delta = 1e-6: the same directions, the same noise. Ridges of WALR are 0.1, 1, 10 and 100 times the
-standard deviation of the noise; the best one *on the test records* is shown, which flatters it. scikit-learn's digits
-(1,437 images and 360 held out, `PatchFilters`) and `magic_gamma` (5,000 records, mapped as in `linear_prior.py`; a
-quarter of all is held out). Test accuracy in percent, mean of the noises ± standard deviation of one.
+coefficients and sums, plus a ridge. A baseline only: `labeldp reproduce peers --method walr`. All three read the same
+release of `fit_linear`, at delta = 1e-6: the same directions, the same noise. Ridges of WALR are 0.1, 1, 10 and 100
+times the standard deviation of the noise; the best one *on the test records* is shown, which flatters it.
+scikit-learn's digits (1,437 images and 360 held out, `PatchFilters`) and `magic_gamma` (5,000 records, mapped as in
+`linear_prior.py`; a quarter of all is held out). Test accuracy in percent, mean of the noises ± standard deviation of
+one.
 """
 
 import argparse
@@ -17,12 +18,12 @@ from typing import Any
 import numpy as np
 from learning import Task, digits
 from linear_prior import load
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import PatchFilters, fit_linear_head
+from labeldp.reproduce.peers.methods import fit_walr
 
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0)
@@ -34,18 +35,6 @@ def magic() -> Task:
     return Task(
         task.features[:5000], task.labels[:5000], task.test_features, task.test_labels, task.categorical, 2, "accuracy"
     )
-
-
-def walr(rows: np.ndarray, moment: np.ndarray, ridge: float) -> np.ndarray:
-    """The coefficients that minimize Σ log Z - ⟨W, M⟩ + ridge/2 |W|², shape (d, K)."""
-
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = flat.reshape(moment.shape)
-        scores = rows @ weights
-        value = logsumexp(scores, axis=1).sum() - np.sum(weights * moment) + ridge / 2 * np.sum(weights**2)
-        return value, (rows.T @ softmax(scores, axis=1) - moment + ridge * weights).ravel()
-
-    return minimize(objective, np.zeros(moment.size), jac=True, method="L-BFGS-B").x.reshape(moment.shape)
 
 
 def measured(task: Task, representation: Any, epsilon: float, noise: int) -> list[float]:
@@ -76,7 +65,7 @@ def measured(task: Task, representation: Any, epsilon: float, noise: int) -> lis
     test = head.space.rows(np.asarray(table, dtype=rows.dtype))[:, head.kept] * scale
     spread = np.sqrt(sums.variance.min())
     for ridge in RIDGES:
-        found.append(task.score(softmax(test @ walr(sums.rows.astype(float), sums.moment, ridge * spread), axis=1)))
+        found.append(task.score(softmax(test @ fit_walr(sums.rows.astype(float), sums.moment, ridge * spread), axis=1)))
     return found
 
 

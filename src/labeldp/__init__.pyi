@@ -6,6 +6,7 @@ from . import privacy as privacy
 from . import report as report
 from . import reproduce as reproduce
 from . import sampling as sampling
+from . import serve as serve
 from . import tables as tables
 from . import testing as testing
 from . import theory as theory
@@ -42,6 +43,7 @@ from .mechanisms import random_bags as random_bags
 from .online import NamedExperts as NamedExperts
 from .online import PrivateExperts as PrivateExperts
 from .online import PrivateOnlineConvex as PrivateOnlineConvex
+from .online import StreamClassifier as StreamClassifier
 from .online import plan_experts as plan_experts
 from .privacy import Budget as Budget
 from .privacy import BudgetExceeded as BudgetExceeded
@@ -57,4 +59,10 @@ from .privacy import Public as Public
 from .privacy import Release as Release
 from .privacy import SystemRandomness as SystemRandomness
 from .privacy import gather as gather
+from .report import write_report as write_report
+from .serve import connect as connect
+from .workflows import LabelDPClassifier as LabelDPClassifier
+from .workflows import LabelDPRegressor as LabelDPRegressor
+from .workflows import choose as choose
+from .workflows import load as load
 from .workflows import read_bags as read_bags

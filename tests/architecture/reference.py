@@ -1,6 +1,6 @@
-"""The reference page, made from what the rooms export and the first sentence of each docstring.
+"""The reference page, made from what the rooms export and the first sentence of each docstring, and the API page.
 
-`python tests/architecture/reference.py --write` (or `make reference`) writes it anew.
+`python tests/architecture/reference.py --write` (or `make reference`) writes both anew.
 """
 
 import ast
@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
 PAGE = ROOT / "docs" / "reference.md"
+API = ROOT / "docs" / "api.md"
 ROOMS = (
     "privacy",
     "sampling",
@@ -20,8 +21,10 @@ ROOMS = (
     "networks",
     "online",
     "theory",
+    "audit",
     "tables",
     "cluster",
+    "serve",
     "workflows",
     "spark",
     "report",
@@ -35,6 +38,24 @@ Every public name in one line, made from the docstrings by `make reference`. A d
 guarantee, errors and source: `help(labeldp.Curator)`.
 """
 TOP = "The names that most programs need; each one's room has it, too."
+
+API_HEAD = """# API
+
+Every public name with its signature, from its docstring. The names that most programs need stand in `labeldp` itself
+(`import labeldp as ldp`; `ldp.Curator`); all others in their rooms, such as `labeldp.online.BatchedDartboard`.
+[In one line each](reference.md).
+"""
+SUBJECTS = {
+    "privacy": "Promises and randomness",
+    "curator": "Who holds the labels",
+    "mechanisms": "How labels are randomized",
+    "learners": "What learns",
+    "online": "Decisions round after round",
+    "serve": "Labels that a server holds",
+    "workflows": "Files, and what to take",
+    "report": "Reports",
+}
+"""The rooms whose names stand in `labeldp` itself, in the order of the API page."""
 
 
 @cache
@@ -117,8 +138,27 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
+def summary(names: list[str], *options: str) -> list[str]:
+    """What Sphinx makes a table of names from."""
+    lines = [f"   {line}" for line in [*options, ":nosignatures:", "", *names]]
+    return ["", "```{eval-rst}", ".. autosummary::", *(line.rstrip() for line in lines), "```"]
+
+
+def api_page() -> str:
+    """The page that Sphinx makes the pages of the rooms from."""
+    origins = imported("labeldp", ".pyi")
+    top = {name: origins[name][0].split(".")[1] for name in exported("labeldp") if origins[name][1] not in ROOMS}
+    parts = [API_HEAD.rstrip()]
+    for room in [*SUBJECTS, *sorted(set(top.values()) - set(SUBJECTS))]:
+        names = [f"~labeldp.{room}.{name}" for name, origin in top.items() if origin == room]
+        parts += ["", f"**{SUBJECTS.get(room, room)}**", *summary(names)] if names else []
+    rooms = [f"labeldp.{room}" for room in ROOMS]
+    return "\n".join([*parts, "", "## All rooms", *summary(rooms, ":toctree: api", ":template: room.rst")]) + "\n"
+
+
 if __name__ == "__main__":
     if "--write" in sys.argv:
         PAGE.write_text(page())
-    elif PAGE.read_text() != page():
-        sys.exit("docs/reference.md is not what the docstrings say: make reference")
+        API.write_text(api_page())
+    elif PAGE.read_text() != page() or API.read_text() != api_page():
+        sys.exit("docs/reference.md or docs/api.md is not what the docstrings say: make reference")

@@ -3,6 +3,7 @@
 import inspect
 import logging
 import math
+import re
 import shutil
 import sqlite3
 import zipfile
@@ -27,8 +28,19 @@ from labeldp.privacy import RecordIds, SystemRandomness, record_words
 from labeldp.workflows import OnlineRun, run_online
 from labeldp.workflows.fit import simulate
 
+ROOT = Path(__file__).parents[2]
 DOMAIN = ldp.Classes(("no", "yes"))
 WORD = 1 << 64
+
+
+@pytest.mark.parametrize("page", ["limits.md", "privacy-guarantee.md"])
+def test_the_tests_that_a_page_names_are_there(page: str) -> None:
+    """Each promise stands beside what carries it."""
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / page).read_text())
+    assert len(named) > 15
+    for file, test in named:
+        assert (ROOT / file).is_file(), file
+        assert not test or f"def {test}(" in (ROOT / file).read_text(), test
 
 
 def curator(path: Path, epsilon: float = 1) -> ldp.Curator:

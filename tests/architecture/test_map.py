@@ -8,6 +8,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 
 APART = {
     "learners/test_conventions.py": "scikit-learn's checks of all estimators",
+    "learners/test_evaluation_classes.py": "scores of each class, and calibration",
     "learners/test_local_end_to_end.py": "all local learners, from labels to a model",
     "mechanisms/test_contract.py": "the contract of all mechanisms",
     "mechanisms/test_mutants.py": "broken mechanisms, which the contract must catch",
@@ -16,17 +17,21 @@ APART = {
     "mechanisms/bags/test_end_to_end.py": "neighbors told apart from what bags release",
     "mechanisms/bags/test_refused.py": "bad input of all mechanisms on bags",
     "online/test_brute_force.py": "every learner, enumerated",
+    "networks/test_accelerator.py": "what runs on a GPU, by the same code on a CPU",
+    "networks/test_door.py": "networks that learn from labels of a server",
     "networks/test_fit_command.py": "`labeldp fit` with networks",
     "networks/test_reproduce.py": "`labeldp reproduce` with networks",
     "report/test_numbers.py": "reports of numbers",
     "report/test_summary.py": "a summary as JSON",
+    "serve/test_openapi.py": "the OpenAPI file of the server",
+    "serve/test_storm.py": "a server that is killed while many ask",
     "theory/test_corrections.py": "where papers err",
     "workflows/test_online_again.py": "an online run that is repeated, copied or killed",
     "workflows/test_release_folder.py": "the release of a folder of files: whole, killed, changed meanwhile",
 }
 """Test files about several sources, with what they are about."""
 
-COMMANDS = "cli", "architecture", "guide", "oracles", "versions"
+COMMANDS = "cli", "architecture", "guide", "oracles", "trial", "versions", "faults", "hostile"
 """Folders whose files are named after what a user does, or what is checked, not after a source."""
 
 

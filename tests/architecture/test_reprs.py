@@ -41,6 +41,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.LaplaceSum": lambda: room("mechanisms").LaplaceSum(
         domain=interval(), epsilon=1.0, groups=public(LABELS)
     ),
+    "mechanisms.SquaredErrors": lambda: room("mechanisms").SquaredErrors(
+        domain=interval(), epsilon=1.0, predictions=public(LABELS % 3)
+    ),
     "mechanisms.BagSum": lambda: bagged("BagSum", 2, epsilon=1.0),
     "mechanisms.NoisyWeightedLLP": lambda: bagged("NoisyWeightedLLP", 2, 2, 1.0),
     "mechanisms.WeightedLBA": lambda: bagged("WeightedLBA", 6, epsilon=1.0, delta=1e-6),
@@ -50,6 +53,9 @@ BUILDERS: dict[str, Callable[[], Any]] = {
         domain=located(room("mechanisms").Classes(3)), epsilon=1.0
     ),
     "mechanisms.FullMeans": lambda: room("mechanisms").FullMeans(domain=located(interval()), epsilon=1.0, smallest=5),
+    "mechanisms.GaussianChoice": lambda: response(
+        3, "GaussianChoice", delta=1e-6, rows=public(np.stack([PRIOR * 54321] * 2).transpose(1, 2, 0))
+    ),
     "mechanisms.GaussianMoment": lambda: response(3, "GaussianMoment", delta=1e-6, features=public(PRIOR * 54321)),
     "mechanisms.GaussianOneHot": lambda: response(3, "GaussianOneHot", delta=1e-6),
     "mechanisms.LaplaceMoment": lambda: response(3, "LaplaceMoment", features=public(PRIOR * 54321)),

@@ -136,7 +136,7 @@ WRONG = [
     ("llp --size 5 --stddev 1 --range -1,1 --epsilon one", "epsilon must be a number"),
     ("llp --size 5 --stddev 1 --range -1,1 --delta 2", "delta must lie in (0, 1)"),
     ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --weights x", "weights must be one of"),
-    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --n 100", '--n is for --noisy-set="fixed"'),
+    ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --n 100", "--n is for --noisy-set fixed"),
     ("llp --size 5 --stddev 1 --range -1,1 --epsilon 1 --noisy-fraction 0.1", "take a larger size or --noisy-fraction"),
     ("llp --solve-for bags --stddev 1 --range -1,1 --epsilon 1 --delta 1e-6", "--solve-for must be one of"),
     ("llp --solve-for size --stddev 1 --range -1,1 --epsilon 1", "--solve-for needs --epsilon and --delta"),

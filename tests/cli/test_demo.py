@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Ran
+from labeldp.cli.options import program
 from labeldp.curator import LedgerFile
 from labeldp.workflows import demo
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same demo with a classifier that is quickly learnt."""
+    """The same demo with a classifier that is quickly learned."""
     made = demo._settings
     monkeypatch.setattr(demo, "_settings", lambda epsilon: replace(made(epsilon), model="logistic"))
 
@@ -41,3 +42,13 @@ def test_the_demo_replaces_no_file(labeldp: Callable[..., Ran], people: Path) ->
         assert ran.status == 1 and name in ran.err and ran.err.count("\n") == 1, ran
         assert place.read_text() == "mine" and len(list((people / "mine").iterdir())) == 1
         place.unlink()
+
+
+def test_what_the_demo_names_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`.venv/bin/labeldp demo` once said `labeldp certificate …`, which such a shell does not find."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("labeldp.cli.options.which", lambda name: None)
+    monkeypatch.setattr("sys.argv", [str(tmp_path / ".venv" / "bin" / "labeldp"), "demo"])
+    assert program() == ".venv/bin/labeldp"
+    monkeypatch.setattr("labeldp.cli.options.which", lambda name: "/usr/bin/labeldp")
+    assert program() == "labeldp"

@@ -47,6 +47,57 @@ def test_the_same_command_again_says_the_same_at_no_cost(
     assert steps(people) == charged
 
 
+SHARE = ("--evaluation", "0.25")
+
+
+@pytest.mark.parametrize("model", ["logistic", "neighbors"])
+def test_an_evaluation_part_of_released_labels_costs_nothing(
+    labeldp: Callable[..., Ran], people: Path, model: str
+) -> None:
+    command = ("fit", "people.csv", *FIT, "--model", model)
+    assert labeldp(*command, "--out", "model").status == 0
+    charged = steps(people)
+    measured = labeldp(*command, *SHARE, "--out", "measured")
+    assert measured.status == 0, measured.err
+    assert steps(people) == charged
+    found = json.loads((people / "measured" / "summary.json").read_text())
+    records = found["rows"]
+    assert found["held_out"] == -(-records // 4) and "--evaluation 0.25" in found["command"]
+    assert f"of this model, on {found['held_out']:,} records that it did not learn from" in measured.out
+    report = (people / "measured" / "report.html").read_text()
+    assert "The interval is that of the model itself" in report and "models of cross-validation" not in report
+    whole = json.loads((people / "model" / "summary.json").read_text())
+    assert whole["held_out"] == 0 and "--evaluation" not in whole["command"]
+    again = labeldp(*command, *SHARE, "--out", "measured")
+    assert (again.status, again.out) == (0, measured.out)
+
+
+@pytest.mark.parametrize("model", [("--trust", "central"), STAGES])
+def test_the_share_that_is_the_default_is_found_again_when_it_is_named(
+    labeldp: Callable[..., Ran], people: Path, model: tuple[str, ...]
+) -> None:
+    command = ("fit", "people.csv", *FIT, *model)
+    assert labeldp(*command, "--out", "model").status == 0
+    charged = steps(people)
+    named = labeldp(*command, "--evaluation", "0.1", "--out", "named")
+    assert named.status == 0, named.err
+    assert steps(people) == charged
+    refused = labeldp(*command, "--evaluation", "0.3", "--out", "other")  # other records would be summed
+    assert refused.status == 1 and "budget" in refused.err and steps(people) == charged
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [("0", "--evaluation must be a share of the records above 0"), ("1", "--evaluation must be a share of the records"),
+     ("0.001", "--evaluation must leave at least 20 records"), ("a", "--evaluation must be a number")],
+)  # fmt: skip
+def test_a_wrong_share_is_refused_and_nothing_is_charged(
+    labeldp: Callable[..., Ran], people: Path, share: str, words: str
+) -> None:
+    ran = labeldp(*QUICK, "--evaluation", share)
+    assert ran.status == 1 and words in ran.err and not (people / "l.ledger").exists()
+
+
 MODELS: dict[str, tuple[str, ...]] = {
     "stages": (*FIT, "--model", "logistic", *STAGES),
     "boosting": (*FIT, "--test", "public.csv", PUBLIC),

@@ -1,6 +1,7 @@
 """What a fit takes from files: public tests, record ids, columns; and what it says of them."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,16 @@ def test_a_kernel_model_says_that_its_file_holds_public_rows(labeldp: Callable[.
     assert any("feature rows" in sentence for sentence in summary(people)["published"])
 
 
-def test_the_curve_says_how_the_simulated_labels_are_learnt_from(labeldp: Callable[..., Ran], people: Path) -> None:
+def test_the_curve_says_how_the_simulated_labels_are_learned_from(labeldp: Callable[..., Ran], people: Path) -> None:
     assert labeldp("fit", "people.csv", *QUICK).status == 0
-    assert "plain training of the classifier that was chosen" in summary(people)["curve"]["method"]
+    assert "plain training of the chosen classifier" in summary(people)["curve"]["method"]
+
+
+@pytest.mark.parametrize("year", [1970, 2400])
+def test_a_clock_that_no_archive_can_hold_is_refused_before_the_charge(
+    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, year: int
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: (year - 1970 + 0.5) * 365.2425 * 86400)
+    ran = labeldp("fit", "people.csv", *QUICK)
+    assert ran.status == 1 and f"it is the year {year}" in ran.err and ran.err.count("\n") == 1, ran
+    assert not (people / "l.ledger").exists() and not (people / "model").exists()

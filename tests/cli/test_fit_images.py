@@ -136,7 +136,7 @@ def test_networks_without_torch_are_refused_in_a_sentence(
     labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Any:
-        raise ModuleNotFoundError("no torch", name="torch")
+        raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
 
     monkeypatch.setattr(optional, "import_module", missing)
     refused(labeldp(*LOCAL, "--model", "cnn"), people, "networks need torch: pip install '.[torch]'")

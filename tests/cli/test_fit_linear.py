@@ -33,7 +33,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a first model is kept, so that it is learnt once."""
+    """Where a first model is kept, so that it is learned once."""
     return tmp_path_factory.mktemp("linear")
 
 

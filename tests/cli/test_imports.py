@@ -35,7 +35,6 @@ def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
     assert "sklearn" in fitted
     assert not fitted & {"labeldp.online", "labeldp.theory", "labeldp.reproduce", "labeldp.networks"}
     certified = loaded_by(tmp_path, "certificate model")
-    assert "labeldp.curator" not in certified
     assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners", "labeldp.theory"}
 
 

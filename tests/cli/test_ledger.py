@@ -163,3 +163,34 @@ def test_what_is_no_cohort_is_refused(
 def test_a_dataset_and_its_first_cohort_are_added_at_once(labeldp: Callable[..., Ran]) -> None:
     ran = labeldp(*ADD, "--epsilon", "1", "--cohort", "first", "--ids", "people.csv", "--id", "id")
     assert ran.status == 0 and "has the budget epsilon = 1" in ran.out and "The cohort 'first'" in ran.out
+
+
+def test_a_ledger_is_backed_up_moved_restored_and_given_new_keys(labeldp: Callable[..., Ran], people: Path) -> None:
+    release = ("release", "people.csv", "--label", "bought", "--classes", "no,yes", "--id", "id", "--dataset", "bought")
+    assert labeldp("ledger", "add", "p.ledger", "--dataset", "bought", "--epsilon", "4").status == 0
+    assert labeldp(*release, "--epsilon", "1", "--ledger", "p.ledger", "--out", "a.csv").status == 0
+    assert "is a backup of p.ledger" in labeldp("ledger", "backup", "p.ledger", "--out", "p.backup").out
+    refused = labeldp("ledger", "backup", "p.ledger", "--out", "p.backup")
+    assert refused.err == "Error: --out p.backup exists: give a new name\n", refused
+    assert "is a backup of a ledger, and no ledger" in labeldp("ledger", "show", "p.backup").err
+
+    assert "is new.ledger now" in labeldp("ledger", "move", "p.ledger", "--out", "new.ledger").out
+    assert "was moved: it is" in labeldp(*release, "--epsilon", "1", "--ledger", "p.ledger", "--out", "b.csv").err
+    again = (*release, "--epsilon", "1", "--ledger", "new.ledger")
+    assert labeldp(*again, "--out", "b.csv").status == 0
+    assert (people / "a.csv").read_bytes() == (people / "b.csv").read_bytes()
+    assert "has new keys" in labeldp("ledger", "rotate", "new.ledger", "--dataset", "bought", "--reason", "lost").out
+    assert labeldp(*again, "--out", "c.csv").status == 0
+    assert (people / "a.csv").read_bytes() != (people / "c.csv").read_bytes()
+    shown = labeldp("ledger", "show", "new.ledger").out
+    assert "spent epsilon = 2 " in shown and "revision (keys 1)" in shown
+    assert "keys changed from number 1 to number 2 (lost)" in shown
+
+    closed = labeldp("ledger", "restore", "p.backup", "--out", "again.ledger").out
+    assert "Closed until their budgets are set: bought." in closed
+    more = (*release, "--epsilon", "2", "--ledger", "again.ledger", "--out", "d.csv")
+    assert "takes no new release until its budget is set" in labeldp(*more).err and not (people / "d.csv").exists()
+    change = ("ledger", "add", "again.ledger", "--dataset", "bought", "--change", "--epsilon", "3")
+    assert labeldp(*change, "--reason", "epsilon = 1 was released since").status == 0
+    assert labeldp(*more).status == 0
+    assert "the ledger was restored from its backup of" in labeldp("certificate", "d.csv").out

@@ -112,7 +112,10 @@ def test_rounds_are_played_and_certified(labeldp: Callable, losses: Path) -> Non
     ran = labeldp("online", "run", "losses.csv", "--epsilon", "20", "--out", "out.parquet", *account)
     assert ran.status == 0 and "'clicks' is new in l.db" in ran.err
     assert "for every round's losses of the dataset 'clicks'" in ran.out and "for at most 40 rounds" in ran.out
-    assert "clicks: budget epsilon = 20, delta = 1e-06; spent" in ran.out and "Decisions: out.parquet" in ran.out
+    assert (
+        "clicks: budget epsilon = 20, delta = 1e-06, kept by a gaussian filter; used" in ran.out
+        and "Decisions: out.parquet" in ran.out
+    )
     assert len(open_table("out.parquet").read()) == 40
     shown = labeldp("certificate", "out.parquet")
     assert shown.status == 0 and ran.out.splitlines()[0] == shown.out.splitlines()[0]

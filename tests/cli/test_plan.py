@@ -20,7 +20,7 @@ def test_the_plan_of_the_example(labeldp: Callable[..., Ran]) -> None:
     rows = [line.split() for line in lines if line.startswith(("0.1 ", "1 ", "4 "))]
     assert [row[1] for row in rows[:6]] == ["local", "central"] * 3
     assert rows[2][3] == "8.84" and "cells: 1,474 of 678 records" in ran.out
-    for heading in ("records needed", "noise per cell", "tells apart", "learner and tuning", "local, features too"):
+    for heading in ("records needed", "noise per cell", "detects", "learner and tuning", "local, features too"):
         assert heading in ran.out
 
 

@@ -140,3 +140,16 @@ def test_ctrl_c_ends_in_one_line_and_the_same_command_finishes(people: Path) -> 
     assert finished.returncode == 0, finished.stderr
     show = [sys.executable, "-m", "labeldp", "ledger", "show", "l.ledger"]
     assert "spent epsilon = 1 " in subprocess.run(show, cwd=people, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_private_column_of_the_dataset_is_no_feature(labeldp: Callable[..., Ran], people: Path) -> None:
+    """Columns of one dataset share its budget, and none of them is public."""
+    assert labeldp("ledger", "add", "l.ledger", "--dataset", "two", "--epsilon", "2", "--delta", "0").status == 0
+    release = arguments("release", "people.csv", dataset="two/hours", label="hours", mechanism="unbiased-numbers")
+    place = release.index("--classes")
+    release[place : place + 2] = ["--range", "0,100", "--clip"]
+    ran = labeldp(*release)
+    assert ran.status == 0, ran.err
+    ran = labeldp(*arguments("fit", "people.csv", dataset="two/bought"))
+    assert ran.status != 0 and "--features must not hold 'hours': its labels are private in 'two/bought'" in ran.err
+    assert "spent epsilon = 1 at" in labeldp("ledger", "show", "l.ledger").out and not (people / "model").exists()

@@ -11,6 +11,7 @@ import pytest
 
 from cli.conftest import Ran
 from labeldp.privacy import InputError
+from labeldp.reproduce import PAPERS
 from labeldp.reproduce.aggregation import data as aggregation_data
 from labeldp.reproduce.aggregation import run as aggregation
 
@@ -18,9 +19,15 @@ from labeldp.reproduce.aggregation import run as aggregation
 @pytest.fixture
 def digits(people: Path) -> Path:
     """A folder in MNIST's format: ten classes, each with a bright column of its own."""
-    rng, folder = np.random.default_rng(0), people / "digits"
+    images_of_columns(people / "digits", 80, 30)
+    return people / "digits"
+
+
+def images_of_columns(folder: Path, train: int, test: int) -> None:
+    """Write such images in MNIST's format."""
+    rng = np.random.default_rng(0)
     folder.mkdir()
-    for part, count in (("train", 80), ("t10k", 30)):
+    for part, count in (("train", train), ("t10k", test)):
         labels = rng.integers(0, 10, count)
         images = rng.integers(0, 60, (count, 28, 28))
         images[np.arange(count), :, labels] += 150
@@ -28,7 +35,6 @@ def digits(people: Path) -> Path:
             shape = np.array(array.shape, dtype=">u4").tobytes()
             content = bytes([0, 0, 8, array.ndim]) + shape + array.astype(np.uint8).tobytes()
             (folder / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
-    return folder
 
 
 def arguments(**changes: str) -> list[str]:
@@ -83,6 +89,31 @@ def bags_arguments(**changes: str) -> list[str]:
     given = {"tables": "lba", "bag-size": "8", "bags": "100", "seeds": "1", "out": "bags"}
     words = (word for name, value in {**given, **changes}.items() for word in (f"--{name}", value))
     return ["reproduce", "aggregation", *words]
+
+
+SMALLER = {
+    "Ghazi": ({"data": "thousand", "epsilon": "1"}, "mnist-clusters"),
+    "Zhao": ({"records": "1000,10000", "seeds": "1"}, "classification-local-label"),
+    "Brahmbhatt": ({"bag-size": "8", "bags": "50,100"}, "generated"),
+    "Asi": ({"tables": "exponents"}, "exponents"),
+}
+
+
+@pytest.mark.parametrize("paper", SMALLER)
+def test_the_quick_case_of_each_paper_ends_with_a_picture(
+    labeldp: Callable[..., Ran], people: Path, paper: str
+) -> None:
+    images_of_columns(people / "thousand", 1000, 20)
+    changes, picture = SMALLER[paper]
+    others = [f"--{name}={value}" for name, value in changes.items()]
+    ran = labeldp(*PAPERS[paper].quick.split()[1:], *others)  # the last one of two holds
+    assert ran.status == 0, ran
+    ElementTree.parse(next(Path(path) for path in ran.out.splitlines() if Path(path).stem == picture))
+
+
+def test_the_list_is_printed_without_a_command(labeldp: Callable[..., Ran]) -> None:
+    ran = labeldp("reproduce", "--list")
+    assert ran.status == 0 and ran.err == "" and PAPERS["Asi"].quick in ran.out and "Table I: classification" in ran.out
 
 
 @pytest.fixture(autouse=True)

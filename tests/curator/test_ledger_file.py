@@ -1,6 +1,8 @@
 """The durable ledger: what is found again, what is charged, what is refused."""
 
 import os
+import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response, with_prior
-from labeldp.curator import Curator, LedgerFile
+from labeldp.curator import Curator, LedgerFile, copy_ledger
 from labeldp.privacy import Request
 
 
@@ -402,3 +404,23 @@ def test_a_stage_found_again_keeps_the_certificate_of_that_time(path: Path) -> N
     again = curator(path, run="fit").release(with_prior(2), rng=SYSTEM, step="stage 2")
     assert again.certificate == first.certificate
     assert again.certificate.loss.epsilon() == 3.0
+
+
+def test_a_copy_for_an_audit_draws_the_same_noise_again_and_changes_nothing(path: Path, tmp_path: Path) -> None:
+    keyed = curator(path)
+    first = keyed.release(response(), rng=keyed.ledger.randomness)
+    before = path.read_bytes()
+    for values in (True, False):
+        target = tmp_path / f"copy {values}"
+        copy = copy_ledger(path, target, values=values)
+        assert target.stat().st_mode & 0o777 == 0o600
+        with closing(sqlite3.connect(target)) as connection:
+            held = connection.execute("SELECT count(*) FROM release WHERE value IS NOT NULL").fetchone()[0]
+        assert held == int(values)
+        holder = Curator(LABELS, domain=DOMAIN, ledger=copy.dataset("people"))
+        again = holder.release(response(), rng=holder.ledger.randomness)
+        assert np.array_equal(first.value, again.value) and first.certificate == again.certificate
+        assert len(copy.dataset("people").charges) == 1
+    assert path.read_bytes() == before
+    with pytest.raises(ldp.LedgerError):
+        copy_ledger(tmp_path, tmp_path / "no", values=True)

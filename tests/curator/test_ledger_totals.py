@@ -17,8 +17,8 @@ import labeldp as ldp
 from curator.ledgers import DOMAIN, SYSTEM, curator, people, response
 from labeldp.curator import LedgerFile
 from labeldp.curator.ledger_store import SCHEMA
-from labeldp.curator.ledger_totals import Span, add_charge, check_cohorts, cost_digest, read_bounds, read_totals
-from labeldp.privacy import Bound, PrivacyLoss, Request, total_loss
+from labeldp.curator.ledger_totals import add_charge, check_cohorts, cost_digest, read_bounds, read_totals
+from labeldp.privacy import Bound, PrivacyLoss, Request, Span, total_loss
 
 
 class Killed(BaseException):

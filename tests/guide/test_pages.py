@@ -1,5 +1,6 @@
 """The README and the guide run as they are printed, page by page, in a folder with the tables of `people`."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 from guide.blocks import examples, run
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
-NEED_TORCH = ["8-networks.md"]
+START = ROOT / "docs" / "start.md"
+PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", START, *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+NEED_TORCH = ["8-networks.md", "18-training-loops.md"]
 NEED_SPARK = ["13-cluster.md"]
 
 
@@ -25,15 +27,28 @@ def test_every_example_of_a_page_runs(page: Path, people: Path, monkeypatch: pyt
         run(str(page.relative_to(ROOT)), example, namespace)
 
 
-def test_the_files_that_the_index_makes_have_the_columns_of_those_that_the_pages_are_tested_on(
+def test_the_files_that_the_first_page_makes_have_the_columns_of_those_that_the_pages_are_tested_on(
     people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("people.csv", "new_people.csv")
     expected = [(people / name).read_text().splitlines()[0] for name in names]
     monkeypatch.chdir(tmp_path)
-    for example in examples((ROOT / "docs" / "index.md").read_text()):
-        run("docs/index.md", example, {})
+    run("docs/start.md", examples(START.read_text())[0], {})
     assert [(tmp_path / name).read_text().splitlines()[0].replace('"', "") for name in names] == expected
+
+
+def test_the_index_says_which_pages_need_more_than_the_package() -> None:
+    """The packages that a page imports are dependencies, or stand beside its number in the index."""
+    index = (ROOT / "docs" / "guide" / "README.md").read_text()
+    more, needed = {}, {"labeldp.networks": "torch", "labeldp.spark": "pyspark"}
+    for page in sorted((ROOT / "docs" / "guide").glob("[0-9]*.md")):
+        python = "\n".join(example.source for example in examples(page.read_text()) if example.kind == "python")
+        found = r"^(?:import|from) (torch|duckdb|pandas|polars|labeldp\.networks|labeldp\.spark)\b"
+        imported = {needed.get(name, name) for name in re.findall(found, python, re.M)}
+        if imported:
+            more[page.name.split("-")[0]] = imported
+    assert more == {"8": {"torch"}, "18": {"torch"}, "13": {"duckdb"}, "16": {"pandas"}}
+    assert "pages 8 and 18 (torch), 13 (pyspark, duckdb) and 16 (pandas)" in index
 
 
 PAGE = """

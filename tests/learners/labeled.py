@@ -232,6 +232,36 @@ def grown(kind: Any, X: Any, means: np.ndarray) -> Any:
     return SimpleNamespace(value=SimpleNamespace(estimator=trees))
 
 
+class LabelDPClassifier(ldp.LabelDPClassifier):
+    """Declares the classes of the labels that a check passes, and each clone has a right of its own."""
+
+    def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
+        labels, domain = classes_of(y)
+        given, self.classes = self.classes, domain
+        try:
+            return super().fit(X, labels, ids)
+        finally:
+            self.classes = given
+
+    def __sklearn_clone__(self) -> Self:
+        return type(self)(**self.get_params())
+
+
+class LabelDPRegressor(ldp.LabelDPRegressor):
+    """Declares the range of the labels that a check passes, and each clone has a right of its own."""
+
+    def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
+        labels, domain = numbers_of(y)
+        given, self.range = self.range, domain
+        try:
+            return super().fit(X, labels, ids)
+        finally:
+            self.range = given
+
+    def __sklearn_clone__(self) -> Self:
+        return type(self)(**self.get_params())
+
+
 class LossClassifier(MadeClassifier):
     gaps = False
 

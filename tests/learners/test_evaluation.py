@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -8,14 +10,18 @@ from labeldp.learners import (
     Estimate,
     Evaluation,
     NumberEvaluation,
+    SummedErrors,
     debiased_accuracy,
     debiased_auc,
     debiased_confusion,
+    debiased_difference,
     debiased_log_loss,
     debiased_share,
     debiased_squared_error,
+    error_shares,
     evaluate,
     evaluation_mechanism,
+    release_errors,
 )
 from labeldp.learners.evaluation import auc_estimate, clopper_pearson
 from labeldp.mechanisms import Mechanism
@@ -145,7 +151,7 @@ def test_records_with_fewer_candidates_than_classes_are_refused() -> None:
 
 def test_bad_input_is_refused() -> None:
     release = released([0, 1, 1])
-    with pytest.raises(InputError, match="one integer code"):
+    with pytest.raises(InputError, match="names of"):
         debiased_accuracy(release, np.array([0.5, 1.0, 0.0]))
     with pytest.raises(InputError, match="from 0 to 1"):
         debiased_accuracy(release, np.array([0, 1, 2]))
@@ -238,7 +244,7 @@ def test_what_a_model_gains_over_a_constant_is_known_far_better_than_its_error()
     assert "root mean squared error" in str(seen) and "4,000 released labels" in str(seen)
 
 
-def test_the_mean_that_is_always_answered_is_learnt_from_other_labels() -> None:
+def test_the_mean_that_is_always_answered_is_learned_from_other_labels() -> None:
     """A mean that knew its own labels would look better than it is."""
     found = []
     for seed in range(300):
@@ -283,14 +289,17 @@ def test_numbers_get_numbers_and_classes_get_classes() -> None:
     assert isinstance(evaluate(held([0, 2], classes), np.eye(3)[:2], "", np.arange(2)), Evaluation)
 
 
-def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learnt_from() -> None:
+@pytest.mark.parametrize("errors", ["labels", "summed"])
+def test_a_linear_model_is_evaluated_on_records_that_it_was_not_learned_from(errors: Any) -> None:
     rng = np.random.default_rng(11)
     features = rng.normal(size=(4000, 5))
     labels = np.clip(5 + features @ [1.0, -0.5, 0.3, 0.0, 0.2] + 0.3 * rng.normal(size=4000), 0, 10)
     holder = ldp.Curator(labels, domain=ldp.Interval(0, 10), budget=ldp.Budget(epsilon=4, delta=1e-6))
-    model = ldp.fit_linear(features, holder, epsilon=4, delta=1e-6, rng=rng, evaluation=0.25).value
+    given: Any = {"epsilon": 4, "delta": 1e-6, "rng": rng, "evaluation": 0.25, "errors": errors}
+    model = ldp.fit_linear(features, holder, **given).value
     seen = model.evaluation
-    assert isinstance(seen, NumberEvaluation) and seen.rows is not None and 900 < len(seen.rows) < 1100
+    assert isinstance(seen, SummedErrors if errors == "summed" else NumberEvaluation)
+    assert seen.rows is not None and 900 < len(seen.rows) < 1100
     np.testing.assert_allclose(model.predict(features)[seen.rows], seen.predictions, atol=1e-3)
     truth = float(np.mean((labels[seen.rows] - seen.predictions) ** 2))
     found = seen.squared_error(TINY)
@@ -343,3 +352,64 @@ def test_bad_input_is_refused_of_errors() -> None:
     classes = held([0, 1], ldp.RandomizedResponse(domain=ldp.Classes(2), epsilon=1))
     with pytest.raises(NotInvertibleError, match="unbiased squared errors"):
         debiased_squared_error(classes, [1.0, 2.0])
+
+
+def test_a_difference_of_accuracies_covers_and_is_known_better_than_both() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 2000)
+    good = np.where(rng.random(2000) < 0.8, labels, 0)
+    better = np.where(rng.random(2000) < 0.1, labels, good)
+    truth = float(np.mean(better == labels) - np.mean(good == labels))
+    found = [debiased_difference(release, better, good) for release in noises(labels, 3, 1.0, 200)]
+    values = np.array([each.value for each in found])
+    assert abs(values.mean() - truth) < 5 * values.std() / 200**0.5
+    assert sum(each.low <= truth <= each.high for each in found) >= 180
+    alone = debiased_accuracy(next(iter(noises(labels, 3, 1.0, 1))), better)
+    assert found[0].high - found[0].low < (alone.high - alone.low) / 2
+    assert debiased_difference(next(iter(noises(labels, 3, 1.0, 1))), good, good).value == 0
+
+
+SUMMED = ldp.Interval(0, 100, grid=1025)
+
+
+def summed(labels: Any, predictions: Any, epsilon: float, seed: int) -> Any:
+    """The errors of predictions, summed by a trusted curator."""
+    curator = ldp.Curator(labels, domain=SUMMED, budget=ldp.Budget(epsilon))
+    blank = ldp.Curator(np.zeros(1), domain=SUMMED, budget=ldp.Budget(1))
+    known = blank.release(ldp.DiscreteLaplace(domain=SUMMED, epsilon=1), rng=np.random.default_rng(0))
+    given = known.map(lambda _: predictions)
+    rows = np.arange(len(labels))
+    rng = np.random.default_rng(seed)
+    found = release_errors(curator, given, epsilon=epsilon, source="a test", rows=rows, rng=rng)
+    assert curator.ledger.spent.epsilon() == pytest.approx(epsilon, rel=1e-12)
+    assert curator.ledger.spent.epsilon() <= epsilon
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_intervals_of_summed_errors_hold_the_error_and_are_narrower_than_by_labels(epsilon: float) -> None:
+    """Three-quarters of epsilon go to the model's errors, a quarter to those of the mean."""
+    assert error_shares(4.0) == {"errors": 3.0, "errors of the mean": 1.0}
+    held, narrower = 0, 0
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 1])
+        labels = np.clip(rng.normal(50, 20, 400), 0, 100)
+        predictions = np.clip(labels + rng.normal(0, 10, 400), 0, 100)
+        found = summed(labels, predictions, epsilon, seed)
+        error = found.error()
+        held += error.low <= np.sqrt(100) <= error.high
+        curator = ldp.Curator(labels, domain=SUMMED, budget=ldp.Budget(epsilon))
+        release = curator.release(ldp.DiscreteLaplace(domain=SUMMED, epsilon=epsilon), rng=rng)
+        narrower += error.high < NumberEvaluation(release, predictions, "a test").error().high
+        assert found.gain().low <= 300 <= found.gain().high or seed
+        assert found.explained().high <= 1
+    assert held >= 36 and narrower >= (36 if epsilon < 1 else 20)
+
+
+def test_an_evaluation_by_sums_says_nothing_of_records() -> None:
+    labels = np.random.default_rng(0).uniform(0, 100, 300)
+    found = summed(labels, np.full(300, 50.0), 2.0, 0)
+    assert str(found).startswith("estimated root mean squared error") and "over 300 records" in str(found)
+    assert "array" not in repr(found) and found.constant == pytest.approx(50, abs=0.1)
+    none = summed(labels[:2], np.array([1.0, 99.0]), 0.1, 0)
+    assert not np.isfinite(none.explained().low) and none.error().high > 100

@@ -38,7 +38,7 @@ def line(records: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
-def test_classes_are_learnt(classes: int, delta: float) -> None:
+def test_classes_are_learned(classes: int, delta: float) -> None:
     features, labels = blobs(4000, classes, distance=5.0)
     release = ldp.fit_linear(
         features,
@@ -65,7 +65,7 @@ def test_names_are_predicted() -> None:
     assert repr(model) == "Model(domain=Classes(('no', 'yes')), estimator=LinearClassifier)"
 
 
-def test_numbers_are_learnt() -> None:
+def test_numbers_are_learned() -> None:
     features, labels = line(20_000)
     release = ldp.fit_linear(
         features,
@@ -203,7 +203,7 @@ def test_what_is_promised_is_what_was_charged(delta: float) -> None:
     assert kinds == {"RandomizedResponse", GaussianMoment.__name__ if delta else LaplaceMoment.__name__}
 
 
-def test_the_evaluation_is_of_records_that_were_not_learnt_from() -> None:
+def test_the_evaluation_is_of_records_that_were_not_learned_from() -> None:
     features, labels = blobs(3000)
     model = ldp.fit_linear(
         features, central(labels, ldp.Classes(2), 2.0), epsilon=2, delta=1e-6, rng=SIMULATED(0), evaluation=0.3
@@ -301,8 +301,8 @@ def test_features_that_were_released_are_certified_with_the_model() -> None:
     features, labels = blobs(400)
     holder = central(labels, ldp.Classes(2), 3.0)
     answers = holder.release(ldp.RandomizedResponse(domain=holder.domain, epsilon=1), rng=SIMULATED(1))
-    learnt = answers.map(lambda codes: np.column_stack([features, features * codes[:, None]]))
-    release = ldp.fit_linear(learnt, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
+    learned = answers.map(lambda codes: np.column_stack([features, features * codes[:, None]]))
+    release = ldp.fit_linear(learned, holder, epsilon=1, delta=1e-6, rng=SIMULATED(0))
     assert len(release.certificate.entries) == 2
     assert release.certificate.loss.epsilon(1e-6) > 1.5
     assert not any("rule that was fixed without the labels" in text for text in release.certificate.assumptions)
@@ -342,7 +342,7 @@ def test_the_default_map_is_for_tables() -> None:
 
 def again(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
     """The representation of the round before, as a refinement."""
-    return model.map(lambda learnt: learnt.estimator.representation)
+    return model.map(lambda learned: learned.estimator.representation)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
@@ -633,7 +633,7 @@ def test_what_is_expected_of_a_sample_is_corrected_by_all_records(monkeypatch: p
 
 
 @pytest.mark.usefixtures("few_are_many")
-def test_many_numbers_and_several_rounds_are_learnt_block_by_block() -> None:
+def test_many_numbers_and_several_rounds_are_learned_block_by_block() -> None:
     features, numbers = line(6000)
     domain = ldp.Interval(0, 10)
     asked: dict[str, Any] = {"epsilon": 2, "delta": 1e-6, "rng": SIMULATED(0), "representation": AS_THEY_ARE}

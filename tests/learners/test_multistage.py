@@ -1,5 +1,6 @@
 import random
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import labeldp as ldp
-from labeldp.learners import KernelClassifier, cluster_prior, fit_multistage
+from labeldp.learners import KernelClassifier, cluster_prior, fit_multistage, fit_noisy
 from labeldp.learners.multistage import _joined, default_clusters, default_epsilon, feature_clusters
 from labeldp.privacy import BudgetExceeded, InputError, NotInvertibleError, Trust
 from learners.data import blobs, curator
@@ -101,7 +102,7 @@ def test_a_budget_of_exactly_epsilon_is_enough_and_less_is_not() -> None:
 def test_later_stages_use_the_model_as_a_prior() -> None:
     features, labels = blobs(2000, 4)
     spy = Spy(curator(labels, 4, 1.0))
-    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, stages=2, rng=SIMULATED(0))
     second = spy.log[1][1]
     assert isinstance(second, ldp.RandomizedResponseWithPrior)
     assert second.sizes.mean() < 2.5
@@ -112,7 +113,8 @@ def test_later_stages_use_the_model_as_a_prior() -> None:
 def test_a_high_temperature_forgets_the_prior() -> None:
     features, labels = blobs(600, 4)
     spy = Spy(curator(labels, 4, 1.0))
-    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, temperature=1e6, rng=SIMULATED(0))
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "stages": 2}
+    fit_multistage(features, spy, temperature=1e6, rng=SIMULATED(0), **arguments)
     assert set(spy.log[1][1].sizes) == {4}
 
 
@@ -132,7 +134,7 @@ def test_evaluation_records_are_never_trained_on() -> None:
         def predict_proba(self, X: Any) -> Any:
             return self.inner_.predict_proba(X[:, :2])
 
-    fit_multistage(features, spy, classifier=Watcher(), epsilon=1, rng=SIMULATED(0))
+    fit_multistage(features, spy, classifier=Watcher(), epsilon=1, stages=2, rng=SIMULATED(0))
     held = set(np.flatnonzero(spy.parts.value == 2).tolist())
     assert len(held) == 100
     assert seen == set(range(1000)) - held
@@ -148,7 +150,7 @@ def test_earlier_labels_outside_the_top_candidates_are_dropped_by_plain_training
             return super().fit(X, y, sample_weight)
 
     spy = Spy(curator(labels, 4, 0.5))
-    fit_multistage(features, spy, classifier=Counter(), epsilon=0.5, training="plain", rng=SIMULATED(0))
+    fit_multistage(features, spy, classifier=Counter(), epsilon=0.5, stages=2, training="plain", rng=SIMULATED(0))
     first, second = (len(each.value) for _, _, each in spy.log[:2])
     assert spy.log[1][1].sizes.mean() == pytest.approx(1, abs=0.1)  # so one candidate is kept
     inside = np.mean(spy.log[0][2].value == labels[spy.parts.value == 0])
@@ -172,10 +174,76 @@ def test_the_split_is_public_and_says_why() -> None:
     splits = []
     for noise in (0, 1):
         spy = Spy(curator(labels))
-        release = fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(noise))
+        arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "stages": 2}
+        release = fit_multistage(features, spy, rng=SIMULATED(noise), **arguments)
         splits.append(spy.parts.value)
         assert any("public seed 0" in text for text in release.certificate.assumptions)
     np.testing.assert_array_equal(splits[0], splits[1])
+
+
+def test_one_stage_is_the_default() -> None:
+    features, labels = blobs(300)
+    spy = Spy(curator(labels, epsilon=1))
+    fit_multistage(features, spy, classifier=LogisticRegression(), epsilon=1, rng=SIMULATED(0))
+    assert [(step, len(release.value)) for step, _, release in spy.log] == [("stage 1", 300)]
+    spy = Spy(curator(labels, epsilon=1))
+    arguments: dict[str, Any] = {"fractions": (0.5, 0.3, 0.2), "classifier": LogisticRegression()}
+    fit_multistage(features, spy, epsilon=1, rng=SIMULATED(0), **arguments)
+    assert [step for step, _, _ in spy.log] == ["stage 1", "stage 2", "stage 3", "evaluation"]
+
+
+@pytest.mark.parametrize("run", [None, "a run"])
+@pytest.mark.parametrize("classes", [2, 6])
+def test_two_stages_that_an_older_default_released_are_found(run: str | None, classes: int, tmp_path: Path) -> None:
+    """Version 0.1 took two stages, and randomized response for any number of classes: nothing is charged anew."""
+    features, labels = blobs(600, classes)
+    ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(10))
+    held = ldp.Curator(labels, domain=ldp.Classes(classes), ledger=ledger, run=run)
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "rng": ledger.randomness}
+    older = fit_multistage(features, held, stages=2, response="randomized-response", **arguments)
+    charges = ledger.charges
+    assert len(charges) == 3
+    again = fit_multistage(features, held, **arguments)
+    assert ledger.charges == charges and len(again.certificate.entries) == 3
+    np.testing.assert_array_equal(again.value.predict_proba(features), older.value.predict_proba(features))
+    # Another request is another release, of one stage.
+    fit_multistage(features, held, **(arguments | {"epsilon": 2}))
+    assert len(ledger.charges) == 4
+
+
+def test_a_first_stage_that_was_released_alone_goes_on(tmp_path: Path) -> None:
+    features, labels = blobs(600)
+    ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(1))
+    held = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger, run="a run")
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "rng": ledger.randomness}
+
+    class Dies(Spy):
+        def release(self, mechanism: Any, *, rng: Any, step: str | None = None) -> Any:
+            if step != "stage 1":
+                raise KeyboardInterrupt
+            return super().release(mechanism, rng=rng, step=step)
+
+        def split(self, parts: Any) -> list[Spy]:
+            return [Dies(part, self.log) for part in self.inner.split(parts)]
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_multistage(features, Dies(held), stages=2, **arguments)
+    assert len(ledger.charges) == 1
+    fit_multistage(features, held, **arguments)
+    assert len(ledger.charges) == 3 and ledger.spent.epsilon() == 1
+
+
+@pytest.mark.parametrize("labels", [np.arange(60) % 2, ["no", "yes"] * 30])
+def test_labels_in_the_place_of_a_curator_are_refused_with_what_to_do(labels: Any) -> None:
+    calls: list[Any] = [fit_multistage, ldp.fit_linear, ldp.fit_cells, cluster_prior, ldp.learners.fit_linear_head]
+    for call in calls:
+        with pytest.raises(InputError, match=r"curator must be a Curator.*LabelDPClassifier.*fit\(X, y\)"):
+            call(np.ones((60, 2)), labels, epsilon=1.0, rng=SIMULATED(0))
+    with pytest.raises(InputError, match="curator must be a Curator"):
+        loss = ldp.learners.SoftmaxRegression(2)
+        ldp.lp_rr_sgd(np.ones((60, 2)), labels, loss=loss, epsilon=1, diameter=2, rng=SIMULATED(0))
+    with pytest.raises(InputError, match="curator must be a Curator"):
+        ldp.preferences(np.ones((60, 2)), np.zeros((60, 2)), labels, epsilon=1, rng=SIMULATED(0))
 
 
 def test_a_prior_is_used_by_the_first_stage_and_certified() -> None:
@@ -219,6 +287,37 @@ def test_rare_classes_that_are_never_answered_are_handled() -> None:
         features, curator(labels, 30, 8.0), classifier=LogisticRegression(), epsilon=8, stages=3, rng=SIMULATED(0)
     ).value
     assert model.predict_proba(features).shape == (400, 30)
+
+
+def test_an_evaluation_part_of_one_release_costs_records_and_no_epsilon(tmp_path: Path) -> None:
+    features, labels = blobs(1000)
+    account = ldp.LedgerFile(tmp_path / "ledger").dataset("labels", budget=ldp.Budget(epsilon=1))
+    holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=account)
+    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "rng": account.randomness}
+    crossed = fit_multistage(features, holder, **arguments)
+    measured = fit_multistage(features, holder, evaluation=0.2, **arguments)
+    assert account.spent.epsilon() == 1 and measured.certificate == crossed.certificate
+    evaluation, whole = measured.value.evaluation, crossed.value.evaluation
+    assert len(evaluation.rows) == 200 and "the model, on records" in evaluation.source
+    assert "models of cross-validation" in whole.source
+    assert np.array_equal(evaluation.release.value, whole.release.value[evaluation.rows])
+    assert np.array_equal(evaluation.probabilities, measured.value.predict_proba(features[evaluation.rows]))
+    # It is the model of the other records alone.
+    others = np.setdiff1d(np.arange(1000), evaluation.rows)
+    known = replace(whole.release, value=whole.release.value[others])
+    same = fit_noisy(features[others], known, classifier=LogisticRegression()).value
+    assert np.array_equal(same.predict_proba(features), measured.value.predict_proba(features))
+
+
+def test_persons_are_measured_or_learned_from_with_all_their_records() -> None:
+    features, labels = blobs(600)
+    persons = np.arange(600) // 3
+    holder = curator(labels, epsilon=3, persons=persons)
+    model = fit_multistage(
+        features, holder, classifier=LogisticRegression(), epsilon=1, evaluation=0.25, rng=SIMULATED(0)
+    ).value
+    rows = model.evaluation.rows
+    assert len(rows) == 150 and not set(persons[rows]) & set(persons[np.setdiff1d(np.arange(600), rows)])
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -365,12 +464,12 @@ def test_what_a_classifier_raises_after_the_charge_is_a_sentence_that_says_what_
     ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(1))
     holder = ldp.Curator(labels, domain=ldp.Classes(2), ledger=ledger)
     with pytest.raises(ldp.LabelDPError, match="classifier Pipeline failed after labels were released: Found") as told:
-        fit_multistage(column, holder, classifier=classifier, epsilon=1, rng=ledger.randomness)
+        fit_multistage(column, holder, classifier=classifier, epsilon=1, stages=2, rng=ledger.randomness)
     assert not isinstance(told.value, InputError) and "The released labels stay charged" in str(told.value)
     before = holder.ledger.charges
     assert len(before) == 1
     other = LogisticRegression()
-    fit_multistage(column, holder, classifier=other, epsilon=1, rng=ledger.randomness)
+    fit_multistage(column, holder, classifier=other, epsilon=1, stages=2, rng=ledger.randomness)
     assert holder.ledger.charges[0] == before[0] and len(holder.ledger.charges) == 3
     assert holder.ledger.spent.epsilon() == 1, "the first stage is found, and the others are of other records"
 
@@ -458,10 +557,9 @@ def test_a_single_record_cannot_be_learned_from() -> None:
 def test_the_debiased_loss_in_two_stages_is_refused_before_anything_is_charged() -> None:
     features, labels = blobs(60)
     holder = curator(labels)
+    arguments: dict[str, Any] = {"classifier": KernelClassifier(), "epsilon": 1, "stages": 2}
     with pytest.raises(NotInvertibleError, match="one stage"):
-        fit_multistage(
-            features, holder, classifier=KernelClassifier(), epsilon=1, training="debiased", rng=SIMULATED(0)
-        )
+        fit_multistage(features, holder, training="debiased", rng=SIMULATED(0), **arguments)
     assert not holder.ledger.charges
 
 

@@ -90,3 +90,20 @@ def test_wrong_arguments_charge_nothing(changes: dict[str, Any], words: str) -> 
     with pytest.raises(InputError, match=words):
         preferences(*sides, curator, rng=np.random.default_rng(0), **arguments)
     assert curator.ledger.spent.epsilon() == 0
+
+
+@pytest.mark.parametrize("trust", ["central", "local"])
+@pytest.mark.parametrize("evaluation", [0.0, 0.25])
+@pytest.mark.parametrize("answers", [(1.0, 1.0), (1.0, 0.0), (1e308, -1e308)])
+def test_pairs_that_nothing_can_be_learned_from_charge_nothing(
+    trust: Any, evaluation: float, answers: tuple[float, float]
+) -> None:
+    """The local fit once refused them after it had charged."""
+    curator = ldp.Curator([0, 1] * 25, domain=ldp.Classes(2), budget=ldp.Budget(1, 1e-6))
+    a, b = (np.full((50, 3), each) for each in answers)
+    with pytest.raises(InputError, match=r"features must not be constant|finite"):
+        preferences(
+            a, b, curator, epsilon=1, delta=1e-6 if trust == "central" else 0.0, trust=trust, evaluation=evaluation,
+            rng=np.random.default_rng(0),
+        )  # fmt: skip
+    assert curator.ledger.spent.epsilon() == 0

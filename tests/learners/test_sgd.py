@@ -306,7 +306,7 @@ def test_without_noise_it_finds_the_optimum() -> None:
     assert np.linalg.norm(model.estimator.weights) <= 3 + 1e-12
 
 
-def test_classes_are_learnt_at_the_cost_of_one_release() -> None:
+def test_classes_are_learned_at_the_cost_of_one_release() -> None:
     """epsilon-DP for each label: each is released once, and gradients are post-processing."""
     features, labels = blobs(6000, 2)
     holder = curator(np.array(["no", "yes"])[labels], ("no", "yes"), epsilon=1)

@@ -13,6 +13,7 @@ from labeldp.mechanisms import (
     ExponentialMechanism,
     FullMeans,
     FullSelection,
+    GaussianChoice,
     GaussianMoment,
     GaussianOneHot,
     Interval,
@@ -29,6 +30,7 @@ from labeldp.mechanisms import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
     ResponseOnBins,
+    SquaredErrors,
     SubsetResponse,
     UnaryEncoding,
     UnbiasedNumbers,
@@ -51,6 +53,7 @@ FEW = CubeGrid.of_side(0.5, [(0, 1.5)])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
+CHOICES = public(np.random.default_rng(1).normal(size=(5, 3, 2)))
 MANY = public(np.random.default_rng(0).normal(size=(40, 2)))
 BITS = Interval(0, 1, grid=2)
 SIX = Interval(-1, 1, grid=6)
@@ -82,6 +85,9 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "sum": lambda epsilon: LaplaceSum(domain=Interval(-5, 5, grid=11), epsilon=epsilon, groups=GROUPS),
     "sum of two classes": lambda epsilon: LaplaceSum(domain=Classes(("no", "yes")), epsilon=epsilon, groups=GROUPS),
     "sum of bits": lambda epsilon: LaplaceSum(domain=Interval(0, 1, grid=2), epsilon=epsilon, groups=GROUPS),
+    "squared errors": lambda epsilon: SquaredErrors(
+        domain=Interval(0, 8, grid=9), epsilon=epsilon, predictions=Public(np.array([2, 5, 5, 3]), why="a test")
+    ),
     "full selection": lambda epsilon: FullSelection(domain=Located(GRID, Classes(3)), epsilon=epsilon),
     "full exponential": lambda epsilon: FullSelection(
         domain=Located(GRID, Classes(2)), epsilon=epsilon, rule="exponential"
@@ -95,6 +101,9 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     ),
     "gaussian moment of numbers": lambda epsilon: GaussianMoment(
         domain=Interval(-1, 1, grid=6), epsilon=epsilon, delta=1e-6, features=ROWS, resolution=64
+    ),
+    "gaussian sum of choices": lambda epsilon: GaussianChoice(
+        domain=Classes(3), epsilon=epsilon, delta=1e-6, rows=CHOICES, clip=2.0, resolution=64
     ),
     "gaussian indicators": lambda epsilon: GaussianOneHot(domain=Classes(3), epsilon=epsilon, delta=1e-6),
     "laplace moment": lambda epsilon: LaplaceMoment(domain=Classes(3), epsilon=epsilon, features=ROWS, resolution=64),

@@ -12,6 +12,7 @@ from labeldp.mechanisms import (
     FiniteMechanism,
     FullMeans,
     FullSelection,
+    GaussianChoice,
     LaplaceHistogram,
     LaplaceSum,
     Table,
@@ -100,7 +101,7 @@ class ClaimsAWiderResponse(Mutant):
 
 
 class PriorSawTheLabel(Mutant):
-    """The candidate set is the label and its neighbor: from a prior that was learnt from this label."""
+    """The candidate set is the label and its neighbor: from a prior that was learned from this label."""
 
     def rows(self) -> Rows:
         size, pair = self.domain.size, ResponseLaw.of(2, positive_epsilon(self.epsilon))
@@ -259,6 +260,21 @@ class EmptyCellsNotDivided(FullMeans):
     def rounded(self, table: Any) -> Any:
         twice = 2 * np.arange(self.interval.size) - (self.interval.size - 1)
         return np.rint(table @ twice / np.maximum(table.sum(axis=1), 1) * self.fine).astype(np.int64)
+
+
+class LongestRow(GaussianChoice):
+    """Noise for the longest row, though a label that is replaced moves the sum by the distance of two."""
+
+    @property
+    def sensitivity_square(self) -> int:
+        return int((self.choices.steps.astype(np.int64) ** 2).sum(axis=2).max())
+
+
+class ChoiceSampledAtHalf(GaussianChoice):
+    """The law is right, the sampler is not."""
+
+    def draw_noise(self, count: int, *, rng: Any) -> Any:
+        return super().draw_noise(count, rng=rng) // 2
 
 
 class UniformWithCeil(ResponseLaw):

@@ -156,7 +156,7 @@ def test_stored_arrays_restore_the_same_mechanism(name: str) -> None:
 
 
 def test_central_mechanisms_say_so() -> None:
-    words = {"exponential", "permute", "histogram", "moment", "sum", "full", "bags", "secret"}
+    words = {"exponential", "permute", "histogram", "moment", "sum", "full", "bags", "secret", "squared"}
     central = {name for name in EXAMPLES if words & set(name.replace(",", "").split())} - {"naive bags"}
     assert {name for name, make in EXAMPLES.items() if make(1).trust is Trust.CENTRAL} == central
 

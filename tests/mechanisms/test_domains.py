@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms import Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms import GAPS, Classes, CubeGrid, Domain, Interval, Located
 from labeldp.mechanisms.domains import DOMAINS as REGISTRY
 from labeldp.privacy import DomainError, InputError
 
@@ -112,7 +112,7 @@ def test_what_is_missing_or_outside_is_refused_without_a_word_about_it(domain: A
     with pytest.raises(DomainError, match=OUTSIDE) as caught:
         domain.encode(labels)
     error: BaseException | None = caught.value
-    assert str(error) == f"{OUTSIDE} {domain!r}"
+    assert str(error) == f"{OUTSIDE} {domain!r}. {GAPS}"
     while error is not None:
         assert "77" not in repr(error) and "None" not in repr(error)
         error = error.__cause__ or error.__context__
@@ -223,7 +223,7 @@ def test_whatever_labels_are_there_are_codes_or_one_error_that_tells_nothing(lab
     try:
         codes = domain.encode(labels)
     except (DomainError, InputError) as error:
-        assert str(error) in (f"{OUTSIDE} {domain!r}", "labels must be one-dimensional")
+        assert str(error) in (f"{OUTSIDE} {domain!r}. {GAPS}", "labels must be one-dimensional")
         assert error.__cause__ is None and error.__context__ is None
     else:
         assert codes.ndim == 1 and codes.dtype == domain.dtype and len(codes) == len(labels)

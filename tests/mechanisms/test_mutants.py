@@ -63,6 +63,19 @@ def test_a_broken_mechanism_on_counts_is_caught(mutant: type, sentence: str, eps
         check_mechanism(mutant(domain=Classes(3), epsilon=epsilon, groups=GROUPS))
 
 
+@pytest.mark.parametrize(
+    ("mutant", "sentence"),
+    [
+        (mutants.LongestRow, "a replaced label moves no further than said"),
+        (mutants.ChoiceSampledAtHalf, "the sampler follows the weights"),
+    ],
+)
+def test_a_broken_sum_of_choices_is_caught(mutant: type, sentence: str) -> None:
+    opposite = public([[[1.0, 0.5], [-1.0, 0.25], [0.1, 0.0]]] * 3)
+    with pytest.raises(ContractViolation, match=sentence):
+        check_mechanism(mutant(domain=Classes(3), epsilon=1, delta=1e-6, rows=opposite))
+
+
 T5 = Interval(-5, 5, grid=11)
 FULL = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Classes(3))
 NUMBERS = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Interval(-1, 1, grid=6))

@@ -3,6 +3,7 @@
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def curator(labels: np.ndarray, epsilon: float = 3.0) -> ldp.Curator:
     return ldp.Curator(labels, domain=ldp.Classes(4), budget=ldp.Budget(epsilon))
 
 
-def learnt(
+def learned(
     training: Images, stages: int = 1, epsilon: float = 3.0, **arguments: object
 ) -> ldp.Release[ldp.learners.Model]:
     images, labels = training
@@ -46,17 +47,17 @@ def learnt(
 @pytest.mark.parametrize("loss", ["forward", "cross-entropy", "posterior"])
 @pytest.mark.parametrize("stages", [1, 2])
 def test_a_network_learns_from_released_labels(training: Images, test: Images, loss: str, stages: int) -> None:
-    release = learnt(training, stages, loss=loss)
+    release = learned(training, stages, loss=loss)
     assert accuracy(release.value, test) > 0.85
     assert release.certificate.loss.epsilon() == 3.0
     assert release.value.evaluation.accuracy().high > 0.85
 
 
 def test_the_debiased_loss_learns_in_one_stage(training: Images, test: Images) -> None:
-    assert accuracy(learnt(training, loss="debiased").value, test) > 0.85
+    assert accuracy(learned(training, loss="debiased").value, test) > 0.85
 
 
-def test_a_sure_prior_is_learnt_from_by_default(training: Images, test: Images) -> None:
+def test_a_sure_prior_is_learned_from_by_default(training: Images, test: Images) -> None:
     images, labels = training
     sure = ldp.Public(np.eye(4)[labels], why="a test")
     models = [
@@ -177,10 +178,10 @@ def test_first_weights_are_public_or_released(training: Images) -> None:
             rng=np.random.default_rng(0),
         )
     assert holder.ledger.spent.epsilon() == 0
-    public = learnt(training, init=ldp.Public(bare, why="other people's photographs"))
+    public = learned(training, init=ldp.Public(bare, why="other people's photographs"))
     assert any("other people's photographs" in each for each in public.certificate.assumptions)
-    before = learnt(training, epsilon=1.0).map(lambda model: model.estimator)
-    both = learnt(training, epsilon=2.0, init=before)
+    before = learned(training, epsilon=1.0).map(lambda model: model.estimator)
+    both = learned(training, epsilon=2.0, init=before)
     assert {charge.id for charge in before.certificate.entries} < {charge.id for charge in both.certificate.entries}
 
 
@@ -220,7 +221,7 @@ def test_pairs_of_ids_are_counted_before_anything_is_charged() -> None:
         assert holder.ledger.spent.epsilon() == 0
 
 
-def test_a_table_is_learnt_by_the_default_recipe() -> None:
+def test_a_table_is_learned_by_the_default_recipe() -> None:
     rng = np.random.default_rng(0)
     table = rng.integers(0, 50, (800, 2))  # two columns of integers are numbers, too
     labels = (table[:, 0] > table[:, 1]).astype(int)
@@ -319,7 +320,7 @@ def test_a_clone_is_unfitted_and_has_the_same_arguments() -> None:
     assert clone(network).get_params() == network.get_params()
 
 
-def test_ratings_are_learnt_from_pairs_of_ids() -> None:
+def test_ratings_are_learned_from_pairs_of_ids() -> None:
     rng = np.random.default_rng(0)
     pairs = np.stack([rng.integers(0, 20, 3000), rng.integers(0, 30, 3000)], axis=1)
     ratings = (pairs[:, 0] % 2 + pairs[:, 1] % 2).astype(int)
@@ -340,3 +341,85 @@ def test_ratings_are_learnt_from_pairs_of_ids() -> None:
         release.value.predict(np.array([[20, 0]]))
     with pytest.raises(ldp.InputError, match="counts must be larger than every id"):
         NetworkClassifier("collaborative", counts=(20, 20)).fit(pairs, ratings)
+
+
+class Plain(torch.nn.Module):
+    """A module of one's own: no encoder, no head."""
+
+    def __init__(self, size: int, classes: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(size, 32), torch.nn.ReLU(), torch.nn.Linear(32, classes)
+        )
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.layers(inputs)
+
+
+def plain(size: int, classes: int) -> Plain:
+    torch.manual_seed(0)
+    return Plain(size, classes)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_any_module_learns_in_stages(stages: int) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(1500, 4))
+    labels = (table[:, 0] > 0).astype(int) + (table[:, 1] > 0)
+    module = plain(4, 3)
+    before = [each.clone() for each in module.parameters()]
+    network = NetworkClassifier(module=module, recipe=Recipe(epochs=8, batch=64, augment=()))
+    holder = ldp.Curator(labels, domain=ldp.Classes(3), budget=ldp.Budget(3))
+    release = ldp.fit_multistage(table, holder, classifier=network, epsilon=3, stages=stages, rng=rng)
+    assert np.mean(release.value.predict(table) == labels) > 0.85
+    assert all(torch.equal(*pair) for pair in zip(module.parameters(), before, strict=True)), "a copy is trained"
+    assert "first weights do not depend on the private labels (they were given with the module)" in str(
+        release.certificate.assumptions
+    )
+    again = pickle.loads(pickle.dumps(release.value.estimator))
+    assert np.allclose(again.predict_proba(table), release.value.estimator.predict_proba(table))
+
+
+def test_a_module_takes_images_and_says_where_its_weights_come_from(training: Any) -> None:
+    images, labels = training
+    given = ldp.Public(plain(images[0].size, 4), why="it was trained on other people")
+    network = NetworkClassifier(module=given, recipe=Recipe(epochs=2, batch=64, augment=("crop",)))
+    release = ldp.fit_multistage(images, curator(labels), classifier=network, epsilon=3.0, rng=np.random.default_rng(0))
+    assert "it was trained on other people" in str(release.certificate.assumptions)
+    assert release.value.predict(images[:5]).shape == (5,)
+    with pytest.raises(ldp.InputError, match="only networks by name have an embedding"):
+        release.value.estimator.transform(images[:5])
+
+
+def test_a_module_takes_ids_where_counts_are_given() -> None:
+    class Pairs(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tables = torch.nn.ModuleList([torch.nn.Embedding(count, 3) for count in (40, 7)])
+
+        def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+            return self.tables[0](pairs[:, 0]) + self.tables[1](pairs[:, 1])
+
+    pairs = np.stack([np.arange(400) % 40, np.arange(400) % 7], axis=1)
+    network = NetworkClassifier(module=Pairs(), counts=(40, 7), recipe=Recipe(epochs=2, augment=()))
+    network.fit(pairs, np.arange(400) % 3)
+    assert network.predict_proba(pairs).shape == (400, 3)
+
+
+MODULES: dict[str, tuple[dict[str, Any], str]] = {
+    "no module": ({"module": "cnn"}, "module must be a torch.nn.Module"),
+    "a class": ({"module": Plain}, "module must be a torch.nn.Module"),
+    "another shape": ({"module": plain(7, 3)}, "module cannot take these features: mat1 and mat2"),
+    "other classes": ({"module": plain(4, 5)}, r"module must return scores, shape \(2, 3\).*returns shape \(2, 5\)"),
+    "init": ({"module": plain(4, 3), "init": ldp.Public(1, why="x")}, "init goes with network"),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_that_does_not_fit_is_refused_before_anything_is_charged(name: str) -> None:
+    arguments, message = MODULES[name]
+    holder = ldp.Curator(np.arange(60) % 3, domain=ldp.Classes(3), budget=ldp.Budget(1))
+    network = NetworkClassifier(recipe=Recipe(augment=()), **arguments)
+    with pytest.raises(ldp.InputError, match=message):
+        ldp.fit_multistage(np.ones((60, 4)), holder, classifier=network, epsilon=1, rng=np.random.default_rng(0))
+    assert not holder.ledger.charges

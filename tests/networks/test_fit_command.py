@@ -92,7 +92,7 @@ def steps(folder: Path) -> list[tuple[str, str]]:
         (BEST_LOCAL, ["labels", "evaluation"], "a linear model of noisy labels, and a compact convolutional network"),
     ],
 )
-def test_a_network_is_learnt_stored_and_predicts(
+def test_a_network_is_learned_stored_and_predicts(
     labeldp: Said, folder: Path, test: Images, command: tuple[str, ...], names: list[str], model: str
 ) -> None:
     status, said, err = labeldp(*command, "--test", "test.npz", "--test-labels-are-public")
@@ -191,11 +191,15 @@ def test_first_weights_come_from_other_labels_and_the_certificate_says_so(
     LedgerFile(folder / "l.ledger").add("bars", ldp.Budget(epsilon=3))
     status, said, err = labeldp(*CNN, "--init", "open")
     assert status == 0, err
-    assert "the labels that the first weights (open) were learnt from are public, or those of other records" in said
+    assert "the labels that the first weights (open) were learned from are public, or those of other records" in said
     found = summary(folder)
     assert "from the weights of an earlier model" in found["model"] and "--init open" in found["command"]
+    audit = ("audit", "model", "--ledger", "l.ledger", "--data", "bars.npz")
+    assert "--init names its directory" in labeldp(*audit)[1]
+    status, said, err = labeldp(*audit, "--init", "open")
+    assert status == 0 and "the values that were stored" in said, said + err
     status, _, err = labeldp(*CNN, "--init", "model", "--revision", "two", "--out", "again")
-    assert status == 1 and "was learnt from labels of a dataset 'bars', like this one" in err
+    assert status == 1 and "was learned from labels of a dataset 'bars', like this one" in err
     assert len(steps(folder)) == 3
 
 
@@ -240,7 +244,7 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
     assert np.array_equal(one, two)
 
     def missing(name: str) -> Any:
-        raise ModuleNotFoundError("no torch", name="torch")
+        raise ModuleNotFoundError("networks need torch: pip install '.[torch]'", name="torch")
 
     monkeypatch.setattr(bundle, "import_module", missing)
     status, _, err = labeldp("predict", "model", "new.npz", "--out", "p.csv")

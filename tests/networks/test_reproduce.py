@@ -11,7 +11,8 @@ import pytest
 from labeldp.learners import CHOSEN
 from labeldp.networks import PRESETS, best
 from labeldp.privacy import InputError
-from labeldp.reproduce import Grid, reproduce_multistage
+from labeldp.reproduce import Grid, reproduce_multistage, write_reproduced
+from labeldp.reproduce.multistage import grid as grids
 from labeldp.reproduce.multistage.run import constants
 from networks.conftest import Images
 
@@ -50,6 +51,23 @@ def test_both_stages_are_told(images: str, tmp_path: Path) -> None:
     ]
     assert two.trust == "local" and two.run.delta == 0 and len(two.recipe) == 1
     assert "SIMULATION" in two.certificate and "torch" in two.versions
+
+
+def test_three_stages_are_told(images: str, tmp_path: Path) -> None:
+    [three] = reproduce_multistage(grid(method="lp-3st"), data=images, out=str(tmp_path / "out"))
+    assert [each["step"] for each in three.releases] == ["stage 1", "stage 2", "stage 3"]
+    assert sum(each["records"] for each in three.releases) == 600 and three.run.delta == 0
+
+
+def test_clusters_of_learned_embeddings_are_measured_on_test_images(
+    images: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(grids.FIGURES, "ssl-clusters", ("ssl-clusters", {"clusters": (4.0, 20.0)}))
+    results = reproduce_multistage(grid(figure="ssl-clusters"), data=images, out=str(tmp_path / "out"))
+    assert [each.run.method for each in results] == ["ssl-clusters"] * 2 and results[0].metric == "accuracy"
+    assert max(each.value for each in results) > 0.3, "better than chance"
+    [path, *_] = (path for path in write_reproduced(results, tmp_path) if path.endswith(".svg"))
+    assert Path(path).name == "npz-ssl-clusters.svg"
 
 
 class Interrupted(BaseException):

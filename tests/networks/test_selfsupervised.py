@@ -162,6 +162,6 @@ class _Given(torch.nn.Module):
         (np.zeros((9, 12, 12), np.uint8), {"network": "vit"}, "network must be one of"),
     ],
 )
-def test_what_cannot_be_learnt_from_is_refused(features: np.ndarray, arguments: dict[str, str], message: str) -> None:
+def test_what_cannot_be_learned_from_is_refused(features: np.ndarray, arguments: dict[str, str], message: str) -> None:
     with pytest.raises(ldp.InputError, match=message):
         SelfSupervised(**arguments).fit(features)

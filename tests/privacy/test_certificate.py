@@ -111,8 +111,12 @@ def test_the_sentence() -> None:
 @pytest.mark.parametrize(
     ("neighbors", "replaced", "otherwise"),
     [
-        (Neighbors.ONE_LOSS, "one round's loss function is replaced;", "had any one round's losses been others."),
-        (Neighbors.ZERO_OUT, "one round's loss function is replaced by zero;", "had any one round's losses been zero."),
+        (Neighbors.ONE_LOSS, "one round's loss function is replaced;", "Changing the losses of any one round makes"),
+        (
+            Neighbors.ZERO_OUT,
+            "one round's loss function is replaced by zero;",
+            "Changing the losses of any one round to zero, or back, makes",
+        ),
     ],
 )
 def test_the_sentence_about_rounds(neighbors: Neighbors, replaced: str, otherwise: str) -> None:

@@ -64,6 +64,7 @@ def plain(classes: int = 2) -> FitSummary:
         budget=BudgetUse(Cost(4.0), Cost(1.5), Cost(1.0), Cost(1.5)),
         accuracy=Estimated(0.8637, 0.8512, 0.8771, 0.95, "Debiased from the noisy labels of the evaluation part."),
         baseline=Estimated(0.7593, 0.7471, 0.7714, 0.95, "Debiased from all noisy labels."),
+        gain=Estimated(0.1044, 0.0911, 0.1172, 0.95, "Debiased, record by record."),
     )
 
 
@@ -98,6 +99,7 @@ def complete(classes: int = 2) -> FitSummary:
             "simulation on released data. The model's own answers were taken as the truth, randomized anew at each ε "
             "five times, and learned again; this cost no privacy.",
         ),
+        remedies=("An interval of the accuracy half as wide would take four times the records.",),
         importance=tuple(
             Importance(name, drop := 0.061 * 0.7**rank - 0.0004, drop - 0.004, drop + 0.004)
             for rank, name in enumerate(columns)
@@ -151,6 +153,7 @@ def unclear() -> FitSummary:
         classes=tuple("0123456789"),
         accuracy=Estimated(0.93, 0.79, 1.07, 0.95, "Debiased from the evaluation part."),
         baseline=Estimated(0.11, -0.03, 0.82, 0.95, "Debiased from all noisy labels."),
+        gain=Estimated(0.82, -0.05, 1.08, 0.95, "Debiased, record by record."),
         warnings=("The interval is too wide to tell: ±14 points. A larger evaluation part or a larger ε narrows it.",),
     )
 
@@ -202,7 +205,7 @@ def numbers(*, test: bool = True, dark: bool = False) -> FitSummary:
         plain(),
         title="A model of price",
         label="price",
-        model="gradient-boosted trees, learnt from one release of noisy labels",
+        model="gradient-boosted trees, learned from one release of noisy labels",
         classes=(),
         accuracy=None,
         baseline=None,

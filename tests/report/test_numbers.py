@@ -26,7 +26,7 @@ def test_what_was_measured_on_public_numbers_comes_first(samples: Samples) -> No
     assert lead < text.index("From released labels alone it is estimated to miss by 2,100,000")
     assert "with a 95% interval of 1,900,000 to 2,300,000" in text and "the model does better" in text
     assert "1,234,500" in text and "0.812" in text and "0.830" in text and "0.780 to 0.880 (95%)" in text
-    assert "2.2 × 10¹³" in text and "Labels outside of that range counted as its nearest end." in text
+    assert "2.2 × 10¹³" in text and "Labels outside of that range counted as its nearest end, also where" in text
     assert "Rise of the estimated mean squared error, in the square of the labels’ unit × 10¹²" in text
     assert "2.00 (1.50 to 2.50)" in text and not re.search("accura|classes|None", text[: text.index("Releases")])
 

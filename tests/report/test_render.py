@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from labeldp.report import render_report, write_report
-from labeldp.workflows.fit.summary import Cost, FitSummary, Importance
+from labeldp.workflows.fit.summary import ClassScore, Cost, Estimated, FitSummary, Importance
 
 Samples = dict[str, Callable[[], FitSummary]]
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "link", "img", "br", "wbr", "hr", "input"}
 
 
 class Page(HTMLParser):
@@ -103,6 +103,7 @@ def test_every_number_is_the_summary_s(samples: Samples) -> None:
 def test_no_number_appears_that_the_summary_does_not_have(samples: Samples) -> None:
     summary = dataclasses.replace(samples["plain"](), published=(), secret=(), certificate=())
     kept = {"86.4", "85.1", "87.7", "75.9", "74.7", "77.1", "95", "100", "0"}  # "times in 100", "from 0 to 100%"
+    kept |= {"9.1", "11.7"}  # the gain
     kept |= {"86", "2", "7", "48,842", "50", "1.5", "1", "4", "2.72", "0.1.0"}  # also "of 2 classes", "from 7 features"
     text = Page(render_report(summary)).text
     for given in (summary.title, summary.dataset, summary.sentence, summary.command, "2026-02-03 14:05 UTC"):
@@ -138,9 +139,10 @@ def test_the_order_is_the_reader_s(samples: Samples) -> None:
     text = render_report(samples["complete"]())
     headings = [html.unescape(heading) for heading in re.findall(r"<h2>(.*?)</h2>", text)]
     assert headings == [
+        "Evaluation",
+        "What would help",
         "Certificate",
         "Budget",
-        "Evaluation",
         "At other values of ε",
         "Which classes are confused",
         "Which features matter",
@@ -185,7 +187,7 @@ def test_what_was_measured_on_public_labels_comes_first(samples: Samples) -> Non
 def test_a_wide_interval_is_not_hidden(samples: Samples) -> None:
     text = Page(render_report(samples["unclear"]())).text
     assert "too wide to tell" in text and "79.0% to 100.0%" in text and "times in 100" not in text
-    assert "intervals overlap" in text and "outside 0 to 100%" in text
+    assert "do not settle whether the model does better" in text and "outside 0 to 100%" in text
 
 
 def test_a_share_is_shown_inside_its_interval_and_the_reader_is_told(samples: Samples) -> None:
@@ -200,10 +202,23 @@ def test_features_without_any_effect_are_one_line(samples: Samples) -> None:
     summary = samples["complete"]()
     idle = tuple(Importance(f"idle {number}", 0.0, 0.0, 0.0) for number in range(40))
     page = Page(render_report(dataclasses.replace(summary, importance=(*idle, *summary.importance))))
-    assert "40 features whose shuffling changes nothing" in page.text and "3 more features" in page.text
+    assert (
+        "40 features whose shuffling changes nothing" in page.text
+        and "features whose drop is smaller, or may be 0" in page.text
+    )
     assert "(0.0 to 0.0)" not in page.text
     text = Page(render_report(dataclasses.replace(summary, importance=idle[:1]))).text
     assert "1 feature whose shuffling changes nothing" in text and "when a feature’s values are shuffled" not in text
+
+
+def test_features_whose_interval_holds_0_are_folded(samples: Samples) -> None:
+    summary = samples["complete"]()
+    vague = (Importance("vague", 0.02, -0.01, 0.05), Importance("also vague", 0.001, -0.002, 0.004))
+    page = render_report(dataclasses.replace(summary, importance=(*vague, Importance("clear", 0.05, 0.01, 0.09))))
+    folded = page.index("2 features whose drop is smaller, or may be 0")
+    assert page.index(">clear</bdi>", page.index("Which features matter")) < folded < page.index(">also vague</bdi>")
+    text = Page(render_report(dataclasses.replace(summary, importance=vague))).text
+    assert "Of no feature does the noise let tell whether it matters" in text
 
 
 def test_two_sentences_do_not_run_together(samples: Samples) -> None:
@@ -239,3 +254,18 @@ def test_a_report_is_written_whole_or_not_at_all(
         write_report(samples["complete"](), path)
     assert path.read_text(encoding="utf-8") == render_report(samples["plain"]())
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_each_class_is_named_with_what_the_model_is_good_and_bad_at(samples: Samples) -> None:
+    found, right = (Estimated(value, value - 0.05, value + 0.05, 0.95, "Debiased.") for value in (0.912, 0.604))
+    scores = (ClassScore("no", 0.99, 0.8, found, right), ClassScore("<30", 0.01, 0.2, None, right))
+    summary = dataclasses.replace(samples["plain"](), class_scores=scores)
+    text = Page(render_report(summary)).text
+    assert "91.2% (86.2% to 96.2%)" in text and "60.4% (55.4% to 65.4%)" in text and "not known" in text
+    assert "Class <30 is almost never predicted: for 1.0% of the records, of which an estimated 20.0% are" in text
+    assert "Class no is almost never" not in text
+
+
+def test_what_is_left_of_the_budget_is_said_at_the_top(samples: Samples) -> None:
+    text = Page(render_report(samples["plain"]())).text
+    assert text.index("It cost ε = 1; of the budget of 4, 1.5 is left") < text.index("Certificate")

@@ -46,6 +46,11 @@ def test_percentages_have_a_true_minus_and_no_negative_zero() -> None:
     assert words.upward(140.0) == "140"
 
 
+def test_names_of_mechanisms_break_between_their_words() -> None:
+    assert words.breakable("RandomizedResponse, ε = 2") == "Randomized<wbr>Response, ε = 2"
+    assert words.breakable("<b>aB") == "&lt;b&gt;a<wbr>B"
+
+
 def test_names_lose_what_could_rewrite_the_line() -> None:
     assert words.visible("a\x00b\u202ec\ud800d\te") == "a\ufffdb\ufffdc\ufffdd\te"
     assert words.visible("naïve 日本 👩‍🔬") == "naïve 日本 👩‍🔬"
@@ -55,10 +60,13 @@ def test_letters_go_on_after_z() -> None:
     assert [words.letter(place) for place in (0, 25, 26, 27, 702)] == ["a", "z", "aa", "ab", "aaa"]
 
 
-@pytest.mark.parametrize(("low", "high", "says"), [(0.8, 0.9, "better"), (0.1, 0.2, "worse"), (0.4, 0.9, "settle")])
-def test_the_comparison_says_what_the_intervals_allow(low: float, high: float, says: str) -> None:
-    accuracy = Estimated((low + high) / 2, low, high, 0.95, "")
-    assert says in words.comparison(accuracy, Estimated(0.5, 0.45, 0.55, 0.95, ""))
+@pytest.mark.parametrize(
+    ("low", "high", "says"),
+    [(0.02, 0.3, "does better, by 2.0 to 30.0 points"), (-0.3, -0.1, "does worse"), (-0.1, 0.4, "do not settle")],
+)
+def test_the_comparison_says_what_the_interval_allows(low: float, high: float, says: str) -> None:
+    assert says in words.comparison(Estimated((low + high) / 2, low, high, 0.95, ""))
+    assert words.comparison(None) == ""
 
 
 @given(st.floats(0.0, 0.9), st.floats(1e-6, 1.0))

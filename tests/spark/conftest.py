@@ -45,6 +45,7 @@ def spark(logs: Path) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "4",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (logs / "events").as_uri(),
+        "spark.eventLog.compress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logs / 'log4j2.properties'}",
         "spark.sql.warehouse.dir": (logs / "warehouse").as_uri(),
         "spark.driver.host": "localhost",

@@ -14,7 +14,7 @@ from labeldp import spark as room
 from labeldp.cluster import Asked, ByColumn, Stream
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
-from labeldp.mechanisms import LaplaceSum
+from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
 from labeldp.spark.aggregates import ByCells, feature_table
 from spark.frames import frame
 
@@ -85,3 +85,36 @@ def test_feature_tables_are_numbers() -> None:
         feature_table(batch, ["c"])
     with pytest.raises(ldp.InputError, match="partition must put every record into one cell"):
         ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
+
+
+def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
+    """The same request gives the same value for one charge, whatever partitions and retries there are."""
+    source = table()
+    places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])
+    codes = DOMAIN.encode(np.array(source.column("bought").to_pylist()))
+    given = {"features": ["age", "height"], "clip": 60.0, "why": WHY, "delta": 1e-6}
+    found = [
+        room.moments(frame(spark, source, partitions, seed=partitions), **given, **asked(path))
+        for partitions in (1, 13)
+    ]
+    assert np.array_equal(found[0].value, found[1].value)
+    assert len(LedgerFile(path).dataset("people").charges) == 1
+    alone = GaussianMoment(
+        domain=DOMAIN, epsilon=1, delta=1e-6, features=ldp.Public(places, why=WHY), clip=60.0
+    )  # fmt: skip
+    assert found[0].mechanism.noise_stddev == alone.noise_stddev
+    noise = found[0].value - alone.sums(codes)
+    assert 0 < np.abs(noise).max() < 6 * alone.stddev
+    pure = asked(path.with_name("pure.db"), epsilon=1000) | given | {"delta": 0, "resolution": 8}
+    sure = room.moments(frame(spark, source), **pure)
+    alone = LaplaceMoment(domain=DOMAIN, epsilon=1000, features=ldp.Public(places, why=WHY), clip=60.0, resolution=8)
+    assert np.array_equal(sure.value, alone.sums(codes))
+    for more, message in (
+        ({"features": []}, "features must name a column"),
+        ({"features": ["bought"]}, "is private"),
+        ({"clip": 0}, "clip must be a positive"),
+        ({"delta": 2}, "delta"),
+    ):
+        with pytest.raises(ldp.InputError, match=message):
+            room.moments(frame(spark, source), **(asked(path) | given | more))
+    assert len(LedgerFile(path).dataset("people").charges) == 1

@@ -68,12 +68,16 @@ def test_bags_are_least_squares_of_sums(spark: Any, path: Path) -> None:
     mechanism = ldp.BagSum(50, epsilon=50, domain=RANGE, bags=ldp.Public(source.column("bag").to_numpy(), why="sorted"))
     same = ldp.Release(release.value, release.certificate, mechanism)
     assert np.allclose(ldp.fit_bags(rows(source), same).value.estimator.coefficients[:, 0], slopes)
+    gaps = frame(spark, source.append_column("gaps", pa.array([None, *[1.0] * 1999])), 3)
     for more, message in (
-        ({"features": ["bought"]}, "features must be finite numbers"),
+        ({"features": ["bought"]}, "the column 'bought' must hold numbers"),
+        ({"features": ["nobody"]}, "exactly one column 'nobody'"),
+        ({"features": ["gaps"]}, "features must be finite numbers"),
+        ({"bags": "nobody"}, "exactly one column 'nobody'"),
         ({"bags": "id"}, "must hold the records that were released, in their bags"),
     ):
         with pytest.raises(ldp.InputError, match=message):
-            room.fit_bags(whole, release, **({"bags": "bag", "features": ["age"]} | more))
+            room.fit_bags(gaps, release, **({"bags": "bag", "features": ["age"]} | more))
     with pytest.raises(ldp.InputError, match="release must be what bag_sum returned"):
         room.fit_bags(whole, None, bags="bag", features=["age"])
 

@@ -1,5 +1,6 @@
 """Whole or nothing."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -307,3 +308,16 @@ def test_a_full_disk_leaves_no_directory(tmp_path: Path) -> None:
 def test_an_older_name_still_works_and_warns(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"labeldp.tables.{old} is labeldp.tables.{new} now"):
         assert getattr(tables, old) is getattr(tables, new)
+
+
+def test_a_disk_for_reading_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def no_new(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & (os.O_CREAT | os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return real(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", no_new)
+    with pytest.raises(LabelDPError, match=r"reading only: .*out\.csv was not"), atomic_write(tmp_path / "out.csv"):
+        pytest.fail("the body must not run")

@@ -251,3 +251,12 @@ def test_dictionaries_may_differ_between_chunks() -> None:
     chunks = [pa.array(["a", "b"]).dictionary_encode(), pa.array(["b", "a", "b"]).dictionary_encode()]
     table = pa.table({"x": pa.chunked_array(chunks)})
     assert TableEncoder.fit(table).transform(table)[:, 0].tolist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["{},5", "1,{:03d}"])
+def test_numbers_with_commas_are_refused_where_they_would_be_categories(text: str) -> None:
+    table = pa.table({"age": [text.format(each) for each in range(30)], "x": list(range(30))})
+    with pytest.raises(InputError, match=r"column 'age' has numbers with commas: write 34\.5 for 34,5"):
+        TableEncoder.fit(table)
+    few = pa.table({"size": ["1,5", "2"] * 15})
+    assert TableEncoder.fit(few).categorical.tolist() == [True]

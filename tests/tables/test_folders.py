@@ -45,7 +45,7 @@ def test_parts_of_other_types_are_not_read_at_once(tmp_path: Path) -> None:
     write(tmp_path / "data" / "a.parquet")
     parquet.write_table(pa.table({"y": ["1"]}), tmp_path / "data" / "b.parquet")
     with pytest.raises(InputError, match="has other types of columns"):
-        open_parts(tmp_path / "data").read()
+        open_parts(tmp_path / "data").require_same_types()
 
 
 def fill(path: Path, *, fail: BaseException | None = None) -> None:

@@ -334,3 +334,26 @@ def test_arrow_files_and_sources_that_cannot_be_read_are_refused(tmp_path: Path)
         open_source(whole.slice(1))
     with pytest.raises(InputError, match="has more than one column named 'n'"):
         open_source(pa.table([[1], [2]], names=["n", "n"]))
+
+
+@pytest.mark.parametrize(("name", "asked"), [("id", "ID"), ("BOUGHT", "bought"), ("Age", "age")])
+def test_a_name_in_another_case_is_a_name_that_was_meant(tmp_path: Path, name: str, asked: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{name},other\n1,2\n")
+    with pytest.raises(InputError, match=rf"no column '{asked}'; did you mean '{name}'\?$"):
+        open_table(tmp_path / "t.csv").require(asked, "id")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.json", b"3", "a JSON file"),
+        ("t.csv", b'[{"age": 3}]', "a JSON file"),
+        ("t.csv", b'{"age": 3}\n{"age": 4}\n', "a JSON file"),
+        ("t.csv", b"PK\x03\x04rest", "an Excel file"),
+        ("t.xls", b"\xd0\xcf\x11\xe0rest", "an old Excel file"),
+    ],
+)
+def test_other_formats_are_named(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} is {words}.*: save it as CSV or Parquet first$"):
+        open_table(tmp_path / name)

@@ -138,7 +138,7 @@ def test_repeated_ids_are_found_and_no_others(ids: list[Any], held: int, size: i
                 seen.add(part if isinstance(part[0], bytes) else np.array(part, dtype=np.int64))
     except InputError as error:
         message = str(error)
-    repeated = "record ids must not be repeated: each id is one record's noise"
+    repeated = "ids: record ids must not be repeated: each id is one record's noise"
     assert message == (repeated if len(set(ids)) < len(ids) else None)
 
 

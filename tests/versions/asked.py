@@ -215,14 +215,16 @@ def of_numbers(folder: Path, dataset: str) -> ldp.Curator:
     return ldp.Curator(LABELS[SIX], domain=SIX, ledger=account(folder, dataset), run="learning")
 
 
-def multistage(folder: Path) -> ldp.Release[Any]:
+def multistage(folder: Path, **stages: int | None) -> ldp.Release[Any]:
     """Clusters, two stages and an evaluation: each a release of its own."""
     from sklearn.tree import DecisionTreeClassifier
 
     curator, noise = of_words(folder, "multistage"), {"rng": ldp.SystemRandomness()}
     prior = ldp.cluster_prior(FEATURES, curator, clusters=4, clusterings=2, epsilon=1, **noise)
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    return ldp.fit_multistage(FEATURES, curator, classifier=tree, epsilon=1, stages=2, prior=prior, **noise)
+    return ldp.fit_multistage(
+        FEATURES, curator, classifier=tree, epsilon=1, prior=prior, **({"stages": 2} | stages), **noise
+    )
 
 
 LEARNED: dict[str, Callable[[Path], ldp.Release[Any]]] = {

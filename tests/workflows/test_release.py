@@ -325,7 +325,7 @@ def test_a_curator_needs_no_tables() -> None:
 
 
 def test_the_labels_that_a_curator_released_are_published_at_no_cost(people: Path) -> None:
-    """What a fit learnt from can be published: the same request is the same release, held or streamed."""
+    """What a fit learned from can be published: the same request is the same release, held or streamed."""
     labels = pd.read_csv(people / "people.csv")["bought"].to_numpy(str)
     account = LedgerFile(people / "l.db").dataset("people", budget=ldp.Budget(1))
     domain = ldp.Classes(("no", "yes"))

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import labeldp as ldp
+from labeldp.tables import TableEncoder
+from labeldp.tables.reading import ParquetFile
 from labeldp.workflows import read_bags, release_bags, release_file
 
 MECHANISMS = "bag-sum", "noisy-weighted-llp", "weighted-lba"
@@ -74,6 +76,46 @@ def test_a_file_says_what_the_curator_said(data: Path) -> None:
     assert sums.sums.tolist() == [found[bag] for bag in range(100)]
     noise = ldp.BagSum(40, bags=bags, noise="gaussian", domain=ldp.Interval(0, 100), epsilon=8, delta=1e-5)
     assert set(sums.noise_stddev) == {noise.noise_stddev}
+
+
+@pytest.mark.parametrize(("bags", "read"), [("random", {"id", "y"}), ("a", {"id", "y", "a"}), ("median", None)])
+def test_no_more_than_a_column_is_read_at_a_time(
+    data: Path, bags: str, read: set[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of the features none where bags need none."""
+    asked: list[tuple[str, ...]] = []
+    stream = ParquetFile._stream
+
+    def spied(table: ParquetFile, columns: tuple[str, ...], *rest: Any) -> Any:
+        asked.append(columns)
+        return stream(table, columns, *rest)
+
+    people = pq.read_table(data / "people.parquet")
+    people = people.set_column(1, "a", pa.array(np.arange(4000) % 50))
+    pq.write_table(people, data / "people.parquet")
+    monkeypatch.setattr(ParquetFile, "_stream", spied)
+    released(data, "bag-sum", "sums.parquet", bags=bags)
+    columns = [each for each in asked if each not in (("id", "bag", "y_sum"), ("y_sum",))]
+    assert all(len(each) == 1 for each in columns)
+    assert {name for each in columns for name in each} == (read or {"id", "a", "b", "y"})
+
+
+def test_labels_that_change_while_features_are_read_are_not_charged(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = TableEncoder.of_columns.__func__  # type: ignore[attr-defined]
+
+    def late(cls: Any, columns: Any, *rest: Any) -> Any:
+        encoder = encode(cls, columns, *rest)
+        people = pq.read_table(data / "people.parquet")
+        pq.write_table(people.slice(0, 3999), data / "people.parquet")
+        return encoder
+
+    monkeypatch.setattr(TableEncoder, "of_columns", classmethod(late))
+    ldp.LedgerFile(data / "l.ledger").add("bag-sum", ldp.Budget(9, 1e-5))
+    with pytest.raises(ldp.LabelDPError, match="changed while it was being read: nothing was charged"):
+        released(data, "bag-sum", "sums.parquet", bags="median")
+    assert not ldp.LedgerFile(data / "l.ledger").dataset("bag-sum").charges and not (data / "sums.parquet").exists()
 
 
 def test_what_is_no_file_of_bags_is_refused(data: Path) -> None:

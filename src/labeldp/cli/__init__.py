@@ -14,13 +14,18 @@ COMMANDS = {
     "fit": "labeldp.cli.fit:fit",
     "predict": "labeldp.cli.fit:predict",
     "release": "labeldp.cli.release:release",
-    "certificate": "labeldp.cli.fit:certificate",
+    "certificate": "labeldp.cli.certificate:certificate",
+    "sign": "labeldp.cli.certificate:sign",
     "ledger": "labeldp.cli.ledger:ledger",
+    "choose": "labeldp.cli.choose:choose",
     "plan": "labeldp.cli.plan:plan",
     "account": "labeldp.cli.account:account",
     "online": "labeldp.cli.online:online",
+    "audit": "labeldp.cli.audit:audit",
     "reproduce": "labeldp.cli.reproduce:reproduce",
     "demo": "labeldp.cli.fit:demo",
+    "serve": "labeldp.cli.serve:serve",
+    "admin": "labeldp.cli.serve:admin",
 }
 """Where each command is defined, by name; its module is imported when the command is used."""
 
@@ -31,6 +36,17 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
         return sorted(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that was typed; a mistyped one is refused with the nearest name."""
+        if args[0] not in COMMANDS:
+            from labeldp.privacy import did_you_mean
+
+            near = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"there is no command {args[0]!r}{near and f'; {near}'}", ctx)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command, None if there is none of this name."""
@@ -59,8 +75,13 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         cli(standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else None
+        help_of = f" (see {path} --help)" if path else ""
+        click.echo(f"Error: {error.format_message().rstrip('.')}{help_of}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted: no output was published. Running the same command again finishes it.", err=True)

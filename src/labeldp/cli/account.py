@@ -111,7 +111,7 @@ _shared = add_options(
 
 @click.group()
 def account() -> None:
-    """What sums over bags of labels promise, before any data is touched."""
+    """Compute what sums over bags of labels promise; no data is read."""
 
 
 @account.command("llp", epilog=LLP_EXAMPLES)

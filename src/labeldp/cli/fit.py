@@ -1,15 +1,24 @@
-"""labeldp fit, predict, certificate, demo."""
+"""labeldp fit, predict, demo."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from labeldp.cli.ledger import describe_budget
-from labeldp.cli.options import FILE, PATH, domain_options, note, private_label_options, warn_if_weak
+from labeldp.cli.options import (
+    FILE,
+    PATH,
+    domain_options,
+    flags_in_errors,
+    note,
+    person_options,
+    private_label_options,
+    program,
+    warn_if_weak,
+)
 from labeldp.cli.options import progress as _progress
 from labeldp.workflows import METHODS, RECIPES, TRUSTS
 
@@ -26,7 +35,11 @@ def summary_lines(summary: FitSummary) -> Iterator[str]:
         yield f"Accuracy on {summary.test.file}: {summary.test.accuracy:.3f}."
     if summary.accuracy is not None:
         found = summary.accuracy
-        yield f"Accuracy, estimated from released labels: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})."
+        whose = ", of models that each learned from a part of the records" if summary.crossed else ""
+        if summary.held_out:
+            whose = f", of this model, on {summary.held_out:,} records that it did not learn from"
+        value = f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+        yield f"Accuracy, estimated from released labels: {value}{whose}."
     for warning in summary.warnings:
         yield f"Note: {warning}"
 
@@ -46,9 +59,9 @@ def _errors(numbers: Numbers) -> Iterator[str]:
         yield f"Error on {test.file}: {square} (root mean square), {absolute} (mean absolute){explained}."
     found = interval(error)
     if error.low <= 0:
-        found = f"below {format_number(error.high)}, too noisy to say how much"
+        found = f"at most {format_number(error.high)} (95 % confidence); too noisy for a better estimate"
     yield (
-        f"Error (root mean square), estimated from released labels: {found}; always answering the mean: "
+        f"Error (root mean square), estimated from what was released: {found}; always answering the mean: "
         f"{interval(numbers.constant)}."
     )
     yield f"Squared error below that of always answering the mean: {interval(numbers.gain)}."
@@ -112,48 +125,65 @@ Examples:
 @click.option(
     "--method",
     type=click.Choice(list(METHODS)),
-    help=" ".join(f"{each.name}, for images with --trust central: {each.help}." for each in METHODS.values()),
+    help=f"best, for images: {METHODS['best'].help}. auto, for tables: {METHODS['auto'].help}. --method auto chooses "
+    "what to release and learn before anything is charged, --model auto a learner by what was released.",
 )
-@click.option("--stages", type=click.IntRange(1, 5), help="Stages of training; one by default, which measured best.")
+@click.option(
+    "--stages", type=click.IntRange(1, 5), help="Stages of training; the default of one did best in our measurements."
+)
 @click.option(
     "--prior",
     type=click.Choice(["none", "clusters"]),
     default="none",
     show_default=True,
-    help="Spend a part of epsilon on class counts of feature clusters first, with --trust central; it seldom helps.",
+    help="With --trust central: first spend part of epsilon on class counts of feature clusters; seldom helps.",
 )
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Of each stage of a network.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Networks: epochs of each stage.")
 @click.option(
     "--init",
     type=click.Path(path_type=str),
     metavar="MODEL",
     help="A directory with a network of other labels to start from.",
 )
-@click.option("--cells", type=click.IntRange(1), metavar="N", help="How many cells, as labeldp plan says; chosen else.")
+@click.option(
+    "--cells", type=click.IntRange(1), metavar="N", help="How many cells (see labeldp plan); chosen by default."
+)
 @click.option("--neighbors", type=click.IntRange(1), metavar="K", help="How many neighbors; chosen by default.")
+@click.option(
+    "--evaluation",
+    metavar="SHARE",
+    help="Measure the model on this share of the records, such as 0.2, and learn from the others. It costs records "
+    "and no epsilon. By default 0.1; but where all labels are randomized at once the model learns from every record, "
+    "models of cross-validation are measured, and no interval is known for the model itself.",
+)
 @click.option(
     "--test",
     type=PATH,
     metavar="FILE",
-    help="Other records, whose labels are public, to measure the model on; of images the test part.",
+    help="Other records with public labels, to measure the model on; for images, the test part.",
 )
 @click.option(
     "--test-labels-are-public",
     is_flag=True,
-    help="Must stand beside --test: what the report says of FILE has no noise. A held-out part of DATA is not public.",
+    help="Required with --test: labels of FILE are used without noise. A held-out part of DATA is not public.",
 )
 @click.option(
-    "--id", "id_column", metavar="COLUMN", help="Distinct record ids, no feature: noise follows them, not the rows."
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
+@person_options
+@flags_in_errors(domain="--classes or --range")
 def fit(data: str, **options: Any) -> None:
     """Learn a classifier, or a regression with --range, from DATA whose labels are private.
 
     DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
     MNIST's or CIFAR's files or of a folder of pictures for each class.
 
-    Writes the model, certificate.json and report.html into a new directory. The same command again costs
-    nothing, and finishes one that was interrupted. Every column but the label and the index of pandas is a feature
-    unless --features or --id say otherwise.
+    Writes the model, certificate.json and report.html into a new directory. The same command again costs nothing: it
+    resumes an interrupted run and leaves a finished model unchanged. All columns are features but the label and the
+    index of pandas, unless --features, --id or --person say otherwise.
     """
     from labeldp.report import render_report
     from labeldp.workflows import FitSettings, fit_file
@@ -181,6 +211,7 @@ def fit(data: str, **options: Any) -> None:
 @click.argument("data", type=PATH)
 @click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--id", "id_column", metavar="COLUMN", help="A column to carry along.")
+@flags_in_errors(data="DATA")
 def predict(model: str, data: str, out: str, id_column: str | None) -> None:
     """Predict the classes or numbers of the rows or images of DATA with the model in directory MODEL.
 
@@ -194,35 +225,15 @@ def predict(model: str, data: str, out: str, id_column: str | None) -> None:
     click.echo(f"{rows} predictions in {out}")
 
 
-@click.command(epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n")
-@click.argument("path", type=click.Path(path_type=str))
-@click.option(
-    "--delta", metavar="NUMBER", help="The delta at which the guarantee is read; by default the one it was made for."
-)
-def certificate(path: str, delta: str | None) -> None:
-    """Print a certificate, and whether the thing still is what was certified.
-
-    PATH is a directory that fit wrote, or a file that release or online run wrote; of a file, the released column alone
-    is covered.
-    Ends with status 1 when it is not.
-    """
-    from labeldp.workflows import verify
-
-    verdict = verify(path)
-    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
-    click.echo(verdict.sentence)
-    if not verdict.holds:
-        sys.exit(1)
-
-
 @click.command(epilog="\b\nExample:\n  labeldp demo\n")
 @click.option("--out", default="demo-output", show_default=True, type=click.Path(path_type=str), help="A directory.")
 @click.option("--epsilon", default="1", show_default=True, type=str)
+@flags_in_errors()
 def demo(out: str, epsilon: str) -> None:
-    """The main job on data that scikit-learn brings: a table, a ledger, a model, a report."""
+    """Learn from a table that scikit-learn ships, with a ledger, a model and a report."""
     from labeldp.report import render_report
     from labeldp.workflows import run_demo
 
     with _progress("preparing", lines=True) as progress:
-        report = run_demo(out, epsilon, render=render_report, note=click.echo, progress=progress)
+        report = run_demo(out, epsilon, program=program(), render=render_report, note=click.echo, progress=progress)
     click.echo(f"Report: {report}")

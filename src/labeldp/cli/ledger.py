@@ -1,7 +1,8 @@
-"""labeldp ledger show, add: options and words."""
+"""labeldp ledger show, add, backup, restore, move, rotate: options and words."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,8 +10,13 @@ import click
 from labeldp.cli.options import FILE, PATH, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from labeldp.curator import DatasetLedger
     from labeldp.privacy import Charge
+
+KINDS = ("gaussian", "zcdp")
+"""The kinds of filters."""
 
 GRID = 2
 """The grid of a declared range; ranges that differ in the grid alone are the same domain."""
@@ -51,12 +57,15 @@ def _dataset(account: DatasetLedger) -> str:
     lines = [balance_line(account)]
     for domain in account.domains:
         refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
-        lines.append(f"  declared domain: {domain.words}, since {_when(domain.created)}{refused}")
+        of = f" of {domain.column}" if domain.column else ""
+        lines.append(f"  declared domain{of}: {domain.words}, since {_when(domain.created)}{refused}")
     for cohort in account.cohorts:
-        cost = rounded_up_text(account.spent_of(cohort.name).epsilon(account.budget.delta), 12)
-        lines.append(
-            f"  cohort {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; spent epsilon = {cost}"
-        )
+        if (used := account.used(cohort.number)) is not None:
+            spent = f"used {percent(used)}"
+        else:
+            cost = account.spent_of(cohort.name).epsilon(account.budget.delta)
+            spent = f"spent epsilon = {rounded_up_text(cost, 12)}"
+        lines.append(f"  cohort {cohort.name}: {cohort.records:,} records since {_when(cohort.created)}; {spent}")
     if account.differences:
         lines.append(f"  other labels were refused {times(account.differences)}")
     for change in account.changes:
@@ -68,6 +77,7 @@ def _dataset(account: DatasetLedger) -> str:
         words += [entry.step.rpartition(": ")[2]] if entry.step else []
         words += [_whose(entry.cohorts)] if entry.cohorts else []
         words += [f"part {part + 1} of split {split[:8]}" for split, part in entry.part]
+        words += [f"column {entry.column}"] if entry.column else []
         words += [f"revision {entry.revision}"] if entry.revision else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
@@ -104,11 +114,19 @@ def describe_budget(path: str, name: str) -> str:
 
 def balance_line(account: DatasetLedger) -> str:
     """Return a dataset's budget and what was spent of it, as a line."""
-    from labeldp.privacy import rounded_up_text
+    from labeldp.privacy import PROMISE, Filter, FixedList, rounded_up_text
 
-    budget = account.budget
+    budget, kept, used = account.budget, account.account, account.used()
+    if isinstance(kept, Filter) and used is not None:
+        return f"{account.name}: budget {budget}, kept by a {kept.kind} filter; used {percent(used)} of it. {PROMISE}"
+    listed = ", for releases that are declared before the first" if isinstance(kept, FixedList) or budget.fixed else ""
     cost = rounded_up_text(account.spent.epsilon(budget.delta), 12)
-    return f"{account.name}: budget {budget}; spent epsilon = {cost} at that delta"
+    return f"{account.name}: budget {budget}{listed}; spent epsilon = {cost} at that delta"
+
+
+def percent(share: Fraction) -> str:
+    """Return a share in percent, rounded up to a hundredth."""
+    return f"{math.ceil(share * 10_000) / 100:g} %"
 
 
 def add_dataset(
@@ -117,6 +135,8 @@ def add_dataset(
     epsilon: str | None,
     delta: str | None = None,
     *,
+    kind: str | None = None,
+    fixed: bool = False,
     classes: str | None = None,
     interval: str | None = None,
     change: bool = False,
@@ -128,6 +148,7 @@ def add_dataset(
         path: the ledger file.
         name: the dataset's name.
         epsilon, delta: the budget; with `change`, None leaves it as it is.
+        kind, fixed: what keeps a budget with a delta; see `Budget`.
         classes, interval: the domain of the labels, as on a command line, or None.
         change: whether to change an existing dataset.
         why: the reason for a change, which the ledger keeps.
@@ -143,14 +164,20 @@ def add_dataset(
 
     if epsilon is None and delta is not None:
         raise InputError("--delta goes with --epsilon: a budget has both")
+    if epsilon is None and (kind is not None or fixed):
+        raise InputError("--kind and --fixed go with --epsilon and --delta: they say what keeps a budget")
     if why is not None and not change:
         raise InputError("--reason goes with --change: it is the reason of a change")
-    domain = None if classes is None and interval is None else domain_of(classes, interval, GRID)
+    domain = (
+        None
+        if classes is None and interval is None
+        else domain_of(classes, interval, None if interval is None else GRID)
+    )
     ledger = LedgerFile(path)
     if epsilon is not None and delta is None:
         known = change and ledger.exists and name in ledger.datasets()
         delta = ledger.dataset(name).budget.delta if known else "0"
-    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta)
+    budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta, kind=kind, fixed=fixed)
     if not change:
         if budget is None:
             raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")
@@ -162,7 +189,9 @@ def add_dataset(
     account = ledger.dataset(name)
     declared = account.domains
     labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
-    return f"{name!r} in {path} has the budget {account.budget}{labels}. {SECRECY}"
+    kept = ", for releases that are declared before the first" if account.budget.fixed else ""
+    kept = f", kept by a {account.budget.kind} filter" if account.budget.kind else kept
+    return f"{name!r} in {path} has the budget {account.budget}{kept}{labels}. {SECRECY}"
 
 
 def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> str:
@@ -187,7 +216,7 @@ def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> 
 
 @click.group()
 def ledger() -> None:
-    """Look into a ledger file, or set a budget and what labels can be."""
+    """Show a ledger file, set a budget and the domain of labels, or keep the file itself."""
 
 
 @ledger.command("show", epilog="\b\nExample:\n  labeldp ledger show people.ledger\n")
@@ -203,6 +232,7 @@ def ledger_show(path: str) -> None:
 LEDGER_EXAMPLES = """\b
 Examples:
   labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
+  labeldp ledger add people.ledger --dataset clicks --epsilon 3 --delta 1e-6 --kind zcdp
   labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
   labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
   labeldp ledger add people.ledger --dataset bought --cohort january --ids people.parquet --id id
@@ -214,14 +244,18 @@ Examples:
 @click.option("--dataset", required=True, metavar="NAME", help="The dataset's name: one for each column of labels.")
 @click.option("--epsilon", metavar="NUMBER", help="The most that all its releases may cost together.")
 @click.option("--delta", metavar="NUMBER", help="The budget's delta; 0 by default.")
+@click.option("--kind", type=click.Choice(KINDS), help="With --delta: the filter that keeps it; gaussian by default.")
+@click.option("--fixed", is_flag=True, help="With --delta: only releases that are declared before the first.")
 @click.option("--classes", metavar="A,B,…|K", help="Declare what labels can be: class names, or K for codes 0 … K-1.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
 @click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
 @click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
-@click.option("--cohort", metavar="NAME", help="Add records under this name; the first one names those so far.")
+@click.option(
+    "--cohort", metavar="NAME", help="Add records under this name; the first cohort names the records so far."
+)
 @click.option("--ids", type=PATH, metavar="FILE", help="With --cohort: a table or folder with their ids.")
 @click.option("--id", "id_column", metavar="COLUMN", help="With --cohort: the column of distinct record ids.")
-@flags_in_errors(name="--dataset", cohort="--cohort", ids="--ids", id_column="--id")
+@flags_in_errors()
 def ledger_add(
     path: str,
     dataset: str,
@@ -232,13 +266,18 @@ def ledger_add(
     id_column: str | None,
     **others: Any,
 ) -> None:
-    """Add a dataset with the most that all its releases may ever cost together, or change it on record.
+    """Add a dataset with its budget, or change it on record.
 
     With --cohort NAME --ids FILE --id COLUMN, add records that came later, which then pay for their own releases and
     for those of all records from now on. Their ids must be new; labels in FILE are not read, and nothing is charged.
 
-    The first domain that labels are compared with is declared thereby. Another one is a change: whether labels fit may
-    tell one bit about all of them, so certificates of later releases count it. What was spent stays spent.
+    A budget with a delta is kept by a filter, so that the cost of a release may be chosen after looking at others: the
+    budget is promised of all of them, and no smaller epsilon of those so far. With --fixed the releases are declared
+    before the first, and may cost more together.
+
+    The budget is the most that all releases of the dataset may ever cost together. The first domain that labels are
+    compared with is the declared one. To declare another is a change: whether labels fit can tell one bit about all of
+    them, so certificates of later releases count it. What was spent stays spent.
     """
     warn_if_weak(epsilon)
     given = (cohort, ids, id_column)
@@ -248,3 +287,74 @@ def ledger_add(
         click.echo(add_dataset(path, dataset, epsilon, delta, **others))
     if cohort is not None and ids is not None and id_column is not None:
         click.echo(add_records(path, dataset, cohort, ids, id_column))
+
+
+OUT = click.option("--out", required=True, type=FILE, help="The new file.")
+
+
+@ledger.command("backup", epilog="\b\nExample:\n  labeldp ledger backup people.ledger --out safe/people.backup\n")
+@click.argument("path", type=FILE)
+@OUT
+@flags_in_errors(target="--out")
+def ledger_backup(path: str, out: str) -> None:
+    """Copy a ledger, which may be in use, into a backup that nothing can be charged to.
+
+    The backup is as secret as the ledger.
+    """
+    from labeldp.curator import back_up
+
+    back_up(path, out)
+    click.echo(f"{out} is a backup of {path}, as secret as the labels. Make one after each release.")
+
+
+@ledger.command("restore", epilog="\b\nExample:\n  labeldp ledger restore safe/people.backup --out people.ledger\n")
+@click.argument("backup", type=FILE)
+@OUT
+@flags_in_errors(target="--out")
+def ledger_restore(backup: str, out: str) -> None:
+    """Make a ledger of a backup where the ledger itself is lost.
+
+    What was charged after the backup is not in it. Earlier releases are found as before, and new ones are refused until
+    you set each budget again (labeldp ledger add --change --epsilon): to what it was if nothing was released since,
+    else to less by all that was. Certificates name this condition. Never use it beside the lost ledger, should that
+    turn up.
+    """
+    from labeldp.curator import restore
+
+    names = ", ".join(restore(backup, out).datasets())
+    click.echo(
+        f"{out} is a ledger again. Closed until their budgets are set: {names}. For each: labeldp ledger add {out} "
+        f"--dataset NAME --change --epsilon E. {SECRECY}"
+    )
+
+
+@ledger.command("move", epilog="\b\nExample:\n  labeldp ledger move people.ledger --out /safe/people.ledger\n")
+@click.argument("path", type=FILE)
+@OUT
+@flags_in_errors(target="--out")
+def ledger_move(path: str, out: str) -> None:
+    """Move a ledger, and leave word at its old place, so that nobody charges to two files.
+
+    Where a move was interrupted, the same command ends it. Between computers copy a backup and restore it there.
+    """
+    from labeldp.curator import move
+
+    move(path, out)
+    click.echo(f"The ledger {path} is {out} now; the old file says so, and holds nothing else. {SECRECY}")
+
+
+@ledger.command("rotate", epilog="\b\nExample:\n  labeldp ledger rotate people.ledger --dataset bought\n")
+@click.argument("path", type=FILE)
+@click.option("--dataset", required=True, metavar="NAME", help="The dataset's name.")
+@click.option("--reason", "why", metavar="TEXT", help="Why, for the record.")
+@flags_in_errors()
+def ledger_rotate(path: str, dataset: str, why: str | None) -> None:
+    """Give a dataset new keys, after an old copy of the ledger got out.
+
+    Noise that was drawn before stays as exposed as it was. Nothing that was released before is found again: the same
+    release is charged anew, with noise of its own. What was spent stays spent.
+    """
+    from labeldp.curator import rotate_keys
+
+    rotate_keys(path, dataset, why)
+    click.echo(f"{dataset!r} in {path} has new keys. Releases so far stay charged, and are not found again. {SECRECY}")

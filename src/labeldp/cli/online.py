@@ -39,7 +39,7 @@ Examples:
 
 @click.group(epilog=GROUP_EXAMPLES)
 def online() -> None:
-    """Decide every round, in private: which of several experts to follow, before their losses are seen."""
+    """Choose in each round which of several experts to follow, privately and before losses are seen."""
 
 
 class _PlanCommand(click.Command):
@@ -83,20 +83,20 @@ Examples:
 @online_options
 @click.option("--out", required=True, type=FILE, help="A new CSV or Parquet file.")
 @click.option("--experts", metavar="NAMES", help="The columns that are experts, such as a,b,c; by default all.")
-@click.option("--horizon", metavar="NUMBER", help="Charged for so many; by default for the rows.")
+@click.option("--horizon", metavar="NUMBER", help="How many rounds to charge for; by default the number of rows.")
 @click.option("--levels", is_flag=True, help="Losses are integers from 0 to 255 (or 65535), not numbers in [0, 1].")
 @click.option("--ledger", type=FILE, help="A ledger file to charge.")
 @click.option("--dataset", metavar="NAME", help="With --ledger: the name of the losses in it.")
 @click.option("--revision", metavar="NAME", help="Names another file of losses; charged in addition.")
-@flags_in_errors(name="--dataset")
+@flags_in_errors()
 def run(losses: str, out: str, ledger: str | None, dataset: str | None, loss_bits: str, **asked: Any) -> None:
     """Play the rounds of LOSSES, a CSV or Parquet file whose columns are experts and whose rows are rounds.
 
     Writes the name of the expert that is played in each round, chosen before its losses are looked at. The certificate
     goes into the Parquet metadata, or beside a CSV file. The names of the columns and the number of rows are public.
 
-    The same command goes on where it was interrupted. Until it is done OUT.unfinished holds its state, as secret as the
-    losses.
+    The same command resumes an interrupted run. Until it is finished, OUT.unfinished holds its state, which is as
+    secret as the losses.
     """
     from labeldp.cli.ledger import describe_budget
     from labeldp.workflows import OnlineRun, run_online

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
+from shutil import which
 from typing import Any, ParamSpec, TypeVar
 
 import click
@@ -16,6 +18,19 @@ R = TypeVar("R")
 
 FILE = click.Path(dir_okay=False, path_type=str)
 PATH = click.Path(path_type=str)
+
+
+def program() -> str:
+    """Return how labeldp is called from here: by its path, where the shell would not find it by its name."""
+    called = Path(sys.argv[0])
+    if which("labeldp") or called.name != "labeldp":
+        return "labeldp"
+    here = Path.cwd()
+    return str(called.relative_to(here) if called.is_relative_to(here) else called)
+
+
+_SAME = {"name": "dataset", "columns": "features", "ids": "id_column", "id": "id_column"}
+"""The option that a function's argument comes from, where the two have different names."""
 
 
 def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -35,7 +50,8 @@ def flags_in_errors(**others: str) -> Callable[[Callable[P, R]], Callable[P, R]]
             except InputError as error:
                 options = click.get_current_context().command.params
                 flags = {each.name: each.opts[0] for each in options if isinstance(each, click.Option) and each.name}
-                raise InputError(error.typed(flags | others)) from error
+                same = {name: flags[flag] for name, flag in _SAME.items() if flag in flags}
+                raise InputError(error.typed(same | flags | others)) from error
 
         return run
 
@@ -93,10 +109,10 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
         click.option(
             "--cohort",
             metavar="NAME",
-            help="DATA holds this cohort of the dataset alone (labeldp ledger add --cohort); else all of its records.",
+            help="DATA holds only this cohort of the dataset (labeldp ledger add --cohort); by default all records.",
         ),
         click.option(
-            "--revision", metavar="NAME", help="Names a new state of labels that changed; charged in addition."
+            "--revision", metavar="NAME", help="A new name for labels that have changed; charged in addition."
         ),
     )(run)
 
@@ -104,22 +120,40 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
 domain_options = add_options(
     click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1."),
     click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
-    click.option("--grid", type=int, default=1025, show_default=True, help="Points of the range."),
-    click.option("--clip", is_flag=True, help="Count numbers outside of the range as its nearest end."),
+    click.option("--grid", type=int, show_default="1025", help="With --range: how many grid points it has."),
+    click.option("--clip", is_flag=True, help="Replace numbers outside the range by its nearest end."),
 )
 """The options that declare the domain of the labels."""
 
+person_option = click.option(
+    "--person",
+    "person_column",
+    metavar="COLUMN",
+    help="The person behind each record, not a feature. All labels of a person are protected together.",
+)
+
+person_options = add_options(
+    person_option,
+    click.option(
+        "--per-person",
+        type=click.IntRange(1),
+        metavar="N",
+        help="With --person: use at most N records of a person; by default all for sums, chosen for randomized labels.",
+    ),
+)
+"""The options that protect all labels of a person."""
+
 bag_options = add_options(
-    click.option("--size", type=int, help="Bags: records in the smallest one."),
+    click.option("--size", type=int, help="Bags: how many records the smallest has."),
     click.option("--delta", metavar="NUMBER", help="Bags: the delta that this release costs; 0 for Laplace noise."),
     click.option(
         "--bags",
         metavar="median|random|COLUMN",
         help="Bags of similar records, at random, or a public column with a value for each bag.",
     ),
-    click.option("--noisy", type=int, help="noisy-weighted-llp: labels of each bag that count as noisy."),
+    click.option("--noisy", type=int, help="noisy-weighted-llp: how many labels of each bag get noise."),
     click.option("--weights", type=click.Choice(["rademacher", "gaussian"]), help="noisy-weighted-llp: its weights."),
-    click.option("--rows", type=int, help="weighted-lba: weighted sums of each bag."),
+    click.option("--rows", type=int, help="weighted-lba: how many weighted sums of each bag."),
 )
 """The options of mechanisms on bags."""
 
@@ -138,17 +172,23 @@ online_options = add_options(
     click.option(
         "--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that all rounds cost together."
     ),
-    click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that they cost."),
+    click.option(
+        "--delta", default="1e-6", show_default=True, metavar="NUMBER", help="The delta that all rounds cost together."
+    ),
     click.option("--method", default="auto", show_default=True, metavar="NAME", cls=_MethodOption),
     click.option(
         "--neighbors",
         type=click.Choice(["replace", "zero-out"]),
         default="replace",
         show_default=True,
-        help="What may become of a round's losses unnoticed: any others, or none.",
+        help="What is hidden: that the losses of a round were replaced by others, or set to zero.",
     ),
     click.option(
-        "--loss-bits", type=click.Choice(["8", "16"]), default="8", show_default=True, help="How fine losses are."
+        "--loss-bits",
+        type=click.Choice(["8", "16"]),
+        default="8",
+        show_default=True,
+        help="Precision of the losses, in bits.",
     ),
 )
 """The options of an online learner, whether it is planned or run."""

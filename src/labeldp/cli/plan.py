@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from labeldp.cli.options import align_columns, warn_if_weak
+from labeldp.cli.options import align_columns, flags_in_errors, warn_if_weak
 
 if TYPE_CHECKING:
     from labeldp.workflows import PlanRow, Question, RecordsPlan
@@ -34,23 +34,24 @@ Examples:
 )
 @click.option("--classes", metavar="A,B,…|K", help="Classification: the class names, or how many.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Regression: the range of the labels.")
-@click.option("--moments", metavar="P", help="Labels without a range: so many moments are bounded, at least 2.")
+@click.option("--moments", metavar="P", help="Labels without a range: how many moments are bounded, at least 2.")
 @click.option("--epsilon", required=True, metavar="NUMBERS", help="One or more, separated by commas.")
 @click.option("--trust", default="local,central", show_default=True, metavar="NAMES", help="local, central or both.")
 @click.option(
     "--protection", default="label", show_default=True, metavar="NAMES", help="label, full (features too) or both."
 )
-@click.option("--spread", metavar="NUMBER", help="Regression: how far labels of like records scatter, a guess.")
+@click.option("--spread", metavar="NUMBER", help="Regression: how far labels of similar records scatter (a guess).")
 @click.option("--beta", default="1", show_default=True, metavar="NUMBER", help="Smoothness of the truth, up to 1.")
 @click.option("--margin", default="0", show_default=True, metavar="NUMBER", help="How seldom classes are a close call.")
 @click.option("--label", metavar="COLUMN", help="With a FILE: the private column, which is never read.")
 @click.option("--features", metavar="COLUMNS", help="With a FILE: feature columns; all others by default.")
-@click.option("--id", "id_column", metavar="COLUMN", help="With a FILE: record ids, which are no feature.")
+@click.option("--id", "id_column", metavar="COLUMN", help="With a FILE: record ids, not a feature.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flags_in_errors()
 def plan(
     data: str | None, label: str | None, features: str | None, id_column: str | None, as_json: bool, **asked: Any
 ) -> None:
-    """Return what to expect for a number of records and an epsilon, before any data is read.
+    """Show what to expect for a number of records and an epsilon, before any data is read.
 
     For each promise: how many times more records it needs than no privacy, how noisy the answer of a cell is, which
     learner to take with which tuning, and what a weaker or stronger promise would need. FILE, a CSV or Parquet
@@ -85,15 +86,29 @@ def plan_lines(plan: RecordsPlan) -> list[str]:
     lines = [_about(asked), *_file_lines(plan), ""]
     numbers = asked.task != "classification"
     head = ["epsilon", "trust", "protects", "records needed", "risk falls as", "noise per cell"]
-    head += ["off by"] if numbers else ["tells apart"]
+    head += ["off by"] if numbers else ["detects"]
     head += ["clip at"] if asked.task == "heavy-tailed" else []
     lines += align_columns([[*head, "learner and tuning"], *(_cells(row) for row in plan.rows)])
     lines += ["", "What every promise would need, as multiples of the records that no privacy needs:", ""]
     names = list(next(iter(plan.alternatives.values())))
     spoken = [f"{trust}, {PROTECTED[what]}" for trust, what in (name.split() for name in names)]
     found = [[f"{each:g}", *(times(needed[name]) for name in names)] for each, needed in plan.alternatives.items()]
-    lines += [*align_columns([["epsilon", *spoken], *found]), "", *_notes(plan)]
+    lines += [*align_columns([["epsilon", *spoken], *found]), "", *_advice_lines(plan), *_notes(plan)]
     return lines
+
+
+def _advice_lines(plan: RecordsPlan) -> list[str]:
+    """Return the lines on what to fit, which are those of `labeldp choose`; none where it has no answer."""
+    if not plan.advice:
+        return []
+    rows = [["epsilon", "trust", "labeldp fit", "expect"]]
+    for (epsilon, trust), advice in plan.advice.items():
+        said = ["nothing better than a constant", ""]
+        if advice.options:
+            settings = " ".join(f"--{name} {value}" for name, value in advice.best.settings.items())
+            said = [settings, str(advice.best.expected)]
+        rows.append([f"{epsilon:g}", trust, *said])
+    return ["What to fit, and what to expect on a table like others (labeldp choose):", "", *align_columns(rows), ""]
 
 
 def times(multiple: float) -> str:
@@ -163,14 +178,21 @@ def _notes(plan: RecordsPlan) -> list[str]:
         "records needed: times those that learn as well without privacy. Sizes and errors assume that the truth moves "
         f"{moves} across the features; the ratios depend on it less.",
         f"noise per cell: the standard deviation that privacy adds {unit}.",
-        "tells apart: of two classes that differ by less, a cell takes the wrong one in at least one case of twenty."
+        "detects: the smallest difference between two classes that a cell detects reliably (error below 5 %)."
         if classes
         else "off by: the error of a prediction of the mean, root mean square, bias included.",
     ]
-    poor = [f"epsilon {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in plan.rows if not row.enough]
-    if poor:
-        lines.append(f"Too few records to learn more than an average: {'; '.join(poor)}.")
+    for better, words in ((False, "to learn"), (True, "for such cells or neighbors to learn")):
+        poor = [row for row in plan.rows if not row.enough and _fits(plan, row) == better]
+        said = "; ".join(f"epsilon {row.epsilon:g}, {row.trust}, {PROTECTED[row.protection]}" for row in poor)
+        lines += [f"Too few records {words} more than an average: {said}."] if said else []
     return [wrapped for line in lines for wrapped in wrap(line, WIDTH)]
+
+
+def _fits(plan: RecordsPlan, row: PlanRow) -> bool:
+    """Return whether some fit is expected to learn more than an average under the promise of a row."""
+    advice = plan.advice.get((row.epsilon, row.trust)) if row.protection == "label" else None
+    return advice is not None and bool(advice.options)
 
 
 def _counted(count: int, noun: str) -> str:

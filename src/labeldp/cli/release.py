@@ -13,6 +13,7 @@ from labeldp.cli.options import (
     domain_options,
     flags_in_errors,
     note,
+    person_option,
     private_label_options,
     warn_if_weak,
 )
@@ -49,7 +50,10 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
 @bag_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this release costs.")
 @click.option("--out", required=True, type=PATH, help="A new CSV or Parquet file; of a folder, a new folder.")
-@click.option("--id", "id_column", metavar="COLUMN", help="Distinct record ids: noise follows them, not the row order.")
+@click.option(
+    "--id", "id_column", metavar="COLUMN", help="Distinct record ids. Noise follows the ids, not the row order."
+)
+@person_option
 @click.option("--in-place", is_flag=True, help="Write the whole table, with noisy labels in place of the private ones.")
 @click.option(
     "--engine",
@@ -59,14 +63,14 @@ BAGS = ", ".join(each.name for each in RELEASE_MECHANISMS.values() if each.on_ba
     help="What reads DATA: labeldp itself, or Spark, where the records are; then OUT is a new folder.",
 )
 @click.option("--master", metavar="MASTER", help="Where Spark runs: local[4], yarn, spark://host:7077.  [local[*]]")
-@flags_in_errors(domain="--classes or --range", name="--dataset", id="--id")
+@flags_in_errors(domain="--classes or --range")
 def release(data: str, out: str, engine: str, master: str | None, **options: Any) -> None:
     """Release the label column of DATA, a file or a folder of files, with noise.
 
-    Writes the noisy column (and the ids), or with --in-place the whole table; of mechanisms on bags, who is in which
-    bag and the noisy sums, of weighted-lba a row for each weighted sum. The certificate goes into the Parquet
-    metadata, or beside a CSV file. A folder is one table and one release: OUT is a folder with the same parts, one
-    _certificate.json and _SUCCESS; the same command finishes a run that was killed.
+    Writes the noisy column and the ids; with --in-place the whole table. Of mechanisms on bags it writes the bag of
+    each record with the noisy sum, of weighted-lba a row for each weighted sum. The certificate is stored in the
+    Parquet metadata, or beside a CSV file. A folder is one table and one release: OUT is a folder with the same parts,
+    one _certificate.json and _SUCCESS. The same command resumes an interrupted run.
     """
     from labeldp.workflows import domain_of, release_bags, release_file
 
@@ -80,6 +84,8 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
         raise click.UsageError("--master is for --engine spark")
     if engine == "spark" and mechanism.on_bags:
         raise click.UsageError("--engine spark releases a label for each record: labeldp.spark.bag_sum has sums")
+    if engine == "spark" and options.pop("person_column") is not None:
+        raise click.UsageError("--person does not go with --engine spark, which protects single records only")
     if mechanism.on_bags:
         _check_bags(mechanism, bags, options.pop("in_place"))
         certificate = release_bags(data, out=out, domain=domain, note=note, **bags, **options)
@@ -88,6 +94,8 @@ def release(data: str, out: str, engine: str, master: str | None, **options: Any
     elif given["interval"] is not None and "range" not in mechanism.domains:
         numbers = [each.name for each in RELEASE_MECHANISMS.values() if "range" in each.domains and not each.on_bags]
         raise click.UsageError(f"--range goes with --mechanism {', '.join(numbers)}, or with bags: {BAGS}")
+    elif given["classes"] is not None and "classes" not in mechanism.domains:
+        raise click.UsageError(f"--mechanism {mechanism.name} is for numbers: it takes --range LOW,HIGH, not --classes")
     elif engine == "spark":
         from labeldp.spark import release_files
 

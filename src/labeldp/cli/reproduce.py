@@ -1,4 +1,4 @@
-"""labeldp reproduce multistage, rates, aggregation, online: options and words."""
+"""labeldp reproduce multistage, rates, aggregation, online, peers: options and words."""
 
 from __future__ import annotations
 
@@ -36,13 +36,38 @@ Examples:
   labeldp reproduce online --tables stocks,elec2 --data FOLDER --seeds 20 --out online
 """
 
+PEERS_EXAMPLES = """\b
+Examples:
+  labeldp reproduce peers --dataset fashion_mnist --data DIR --epsilon 0.5,1,2 --seeds 3 --out peers
+  labeldp reproduce peers --dataset mnist --data DIR --method rr,alibi,vlp,local --out peers
+  labeldp reproduce peers --dataset protein_structure --data FOLDER --out peers
+"""
+
 
 OUT = click.option(
     "--out", required=True, type=click.Path(path_type=str), help="A folder; it may collect several commands."
 )
 
 
+def _list_commands(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    """Print every table and figure with its command, and end."""
+    if wanted:
+        from labeldp.reproduce import listed_commands
+
+        for line in listed_commands():
+            click.echo(line)
+        context.exit()
+
+
 @click.group()
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_commands,
+    help="Print every table and figure of the four papers with the command that makes it.",
+)
 def reproduce() -> None:
     """Run published comparisons again, on your own copies of the data, and published rates on made-up ones."""
 
@@ -57,13 +82,13 @@ def reproduce() -> None:
 @click.option("--data", required=True, type=click.Path(path_type=str), help="Your files; nothing is downloaded.")
 @click.option("--classes", metavar="A,B,…|K", help="With --dataset npz: the class names, or K for codes 0 … K-1.")
 @click.option("--epsilon", required=True, metavar="NUMBERS", help="One or more, separated by commas.")
-@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="Spent by linear and best alone.")
+@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="Used by linear and best only.")
 @click.option(
     "--method",
     default="lp-1st,lp-2st,linear,best",
     show_default=True,
     metavar="NAMES",
-    help="One or more, separated by commas; all but linear need torch.",
+    help="Some of lp-1st, lp-2st, lp-3st, linear, best, best-local, separated by commas; all but linear need torch.",
 )
 @click.option(
     "--network",
@@ -75,19 +100,22 @@ def reproduce() -> None:
     metavar="NAME",
     help="How networks are trained; by default quick for cnn and mlp, else what the paper takes for the data set.",
 )
-@click.option("--seeds", default=3, show_default=True, type=int, help="So many noises of everything.")
+@click.option(
+    "--seeds", default=3, show_default=True, type=int, help="How often everything is repeated, with fresh noise."
+)
 @click.option(
     "--figure",
     metavar="NAME",
-    help="Runs a sweep instead of --method: split-temperature, mixup (of LP-2ST) or clusters.",
+    help="Runs a sweep instead of --method: split-temperature, mixup (of LP-2ST), clusters or ssl-clusters.",
 )
 @OUT
+@flags_in_errors()
 def multistage(data: str, out: str, **options: Any) -> None:
     """Multi-stage training and linear models on images or ratings, measured on the test part.
 
     Every run is a simulation, with noise from public seeds, and leaves a JSON file in OUT/runs. The same command again
-    finishes what was interrupted; a second one beside it shares the work. A table (Markdown) and figures (SVG) of all
-    runs in OUT are written anew after each.
+    resumes what was interrupted; a second one at the same time shares the work. A table (Markdown) and figures (SVG) of
+    all runs in OUT are written anew after each.
     """
     from labeldp.reproduce import Grid, reproduce_multistage, write_reproduced
 
@@ -102,13 +130,23 @@ def multistage(data: str, out: str, **options: Any) -> None:
 )
 @click.option("--epsilon", metavar="NUMBERS", help="For all rows; by default what each row needs to show its slope.")
 @click.option("--records", metavar="NUMBERS", help="Two or more, rising; by default seven from 1e6 to 1e9.")
-@click.option("--seeds", default=20, show_default=True, type=int, help="So many noises of everything.")
+@click.option(
+    "--seeds", default=20, show_default=True, type=int, help="How often everything is repeated, data and noise afresh."
+)
+@click.option(
+    "--family",
+    default="smooth",
+    show_default=True,
+    metavar="NAMES",
+    help="Of distributions: smooth (β = 1, γ = 0.5, p = 3), rough (β = 0.5, γ = 1, p = 2), or both.",
+)
 @OUT
+@flags_in_errors()
 def rates(out: str, **options: Any) -> None:
     """Exponents of Table I of Zhao et al., measured on hard instances, beside the predicted ones.
 
-    Every run is a simulation on made-up labels, and leaves a JSON file in OUT/runs. The same command again finishes
-    what was interrupted; a second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all
+    Every run is a simulation on made-up labels, and leaves a JSON file in OUT/runs. The same command again resumes what
+    was interrupted; a second one at the same time shares the work. Tables (Markdown) and figures (SVG) are made of all
     runs in OUT.
     """
     from labeldp.reproduce import RateGrid, reproduce_rates, write_rates
@@ -128,20 +166,23 @@ def rates(out: str, **options: Any) -> None:
     default="lba,llp",
     show_default=True,
     metavar="NAMES",
-    help="llp needs torch, and is left out without it.",
+    help="Some of lba, llp and adam (learning curves of lba); llp needs torch, and is left out without it.",
 )
 @click.option("--bag-size", metavar="NUMBERS", help="Records in a bag, k; by default what suits each table.")
 @click.option("--bags", metavar="NUMBERS", help="How many bags, m; by default what suits each table.")
 @click.option("--noisy-fraction", metavar="NUMBERS", help="Of labels in llp, ρ; by default 0,0.01,0.1,0.5,1.")
-@click.option("--seeds", default=2, show_default=True, type=int, help="So many of everything; the paper has 10.")
+@click.option(
+    "--seeds", default=2, show_default=True, type=int, help="How often everything is repeated; the paper has 10."
+)
 @OUT
+@flags_in_errors()
 def aggregation(data: str | None, out: str, **options: Any) -> None:
     """Tables 1 to 6 of Brahmbhatt et al. on learning from bags, each row with what it really promises.
 
     Without a file of the paper's they are run on made-up records, and on stand-ins where --data is a folder that holds
     NAME/NAME.csv.gz for hillstrom, census_income_kdd or protein_structure. Every run is a simulation and leaves a JSON
-    file in OUT/runs. The same command again finishes what was interrupted; a second one beside it shares the work. A
-    table (Markdown) and figures (SVG) are made of all runs in OUT.
+    file in OUT/runs. The same command again resumes what was interrupted; a second one at the same time shares the
+    work. A table (Markdown) and figures (SVG) are made of all runs in OUT.
     """
     from labeldp.reproduce import AggregationGrid, reproduce_aggregation, write_aggregation
 
@@ -152,7 +193,9 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
 
 @reproduce.command("online", epilog=ONLINE_EXAMPLES)
 @click.option(
-    "--tables", metavar="NAMES", help="Some of exponents, table1, excess, regret, hard, stocks, elec2; by default all."
+    "--tables",
+    metavar="NAMES",
+    help="Some of exponents, table1, excess, regret, hard, adversary, stocks, elec2; by default all.",
 )
 @click.option(
     "--losses",
@@ -168,19 +211,55 @@ def aggregation(data: str | None, out: str, **options: Any) -> None:
     type=click.Path(path_type=str),
     help="A folder with stock_experts/NAME.csv.gz and elec2/elec2.csv.gz for stocks and elec2; default LABELDP_DATA.",
 )
-@click.option("--seeds", default=5, show_default=True, type=int, help="So many of everything that is random.")
+@click.option("--seeds", default=5, show_default=True, type=int, help="How often everything random is repeated.")
 @OUT
 @flags_in_errors()
 def online(data: str | None, out: str, **options: Any) -> None:
     """Figure 1 and Table 1 of Asi et al., printed and corrected, and the regret of every learner with experts.
 
     Losses are made up, or public: stocks, and forecasts of electricity prices. Every run is a simulation, coins come
-    from public seeds, and leaves a JSON file in OUT/runs. The same command again finishes what was interrupted; a
+    from public seeds, and leaves a JSON file in OUT/runs. The same command again resumes what was interrupted; a
     second one beside it shares the work. Tables (Markdown) and figures (SVG) are made of all runs in OUT.
     """
     from labeldp.reproduce import OnlineGrid, reproduce_online, write_online
 
     _reproduced(partial(reproduce_online, data=data), OnlineGrid.parse(**options), write_online, out, "online")
+
+
+@reproduce.command("peers", epilog=PEERS_EXAMPLES)
+@click.option(
+    "--dataset",
+    required=True,
+    metavar="NAME",
+    help="mnist, fashion_mnist, kmnist, cifar10 or cifar100; of numbers generated, hillstrom, census_income_kdd, "
+    "protein_structure, criteo or census.",
+)
+@click.option(
+    "--data",
+    envvar="LABELDP_DATA",
+    type=click.Path(path_type=str),
+    help="Your files, or a folder that holds a folder with the name of the data set; default LABELDP_DATA.",
+)
+@click.option(
+    "--method", metavar="NAMES", help="One or more, separated by commas; by default all that fit the data set."
+)
+@click.option("--epsilon", default="0.5,1,2", show_default=True, metavar="NUMBERS", help="One or more.")
+@click.option("--delta", default="1e-6", show_default=True, metavar="NUMBER", help="Spent by methods that need one.")
+@click.option("--records", default=12_000, show_default=True, type=int, help="Training records, at most.")
+@click.option(
+    "--seeds", default=3, show_default=True, type=int, help="How often everything is repeated, with fresh noise."
+)
+@OUT
+def peers(data: str | None, out: str, **options: Any) -> None:
+    """Methods of other papers and ours on one footing, each beside its published figure.
+
+    All see the same public features and learn one linear layer where they leave the learner open. Every run is a
+    simulation, noise comes from public seeds, and leaves a JSON file in OUT/runs. The same command again resumes what
+    was interrupted; a second one at the same time shares the work. A table (Markdown) is made of all runs in OUT.
+    """
+    from labeldp.reproduce import PeerGrid, reproduce_peers, write_peers
+
+    _reproduced(partial(reproduce_peers, data=data), PeerGrid.parse(**options), write_peers, out, "peers")
 
 
 def _reproduced(run: Any, grid: Any, write: Any, out: str, word: str) -> None:

@@ -1,11 +1,14 @@
 """Many machines: charge once, and let workers draw the noise of that release where the records are."""
 
 from labeldp.cluster.grants import Grant, charge, open_account, randomize_batch
+from labeldp.cluster.moments import ROWS, RowMap, RowMeasure
 from labeldp.cluster.parts import check_new_folder, write_parts
-from labeldp.cluster.sums import AllRecords, Asked, ByColumn, Grouping, GroupMeasure
-from labeldp.cluster.survey import Join, Measure, Names, Stream, Table, Tally, Task, larger
+from labeldp.cluster.sums import AllRecords, Asked, ByColumn, Grouping, GroupMeasure, Surveyed
+from labeldp.cluster.survey import CHANGED, Join, Measure, Names, Stream, Table, Tally, Task, larger
 
 __all__ = [
+    "CHANGED",
+    "ROWS",
     "AllRecords",
     "Asked",
     "ByColumn",
@@ -15,7 +18,10 @@ __all__ = [
     "Join",
     "Measure",
     "Names",
+    "RowMap",
+    "RowMeasure",
     "Stream",
+    "Surveyed",
     "Table",
     "Tally",
     "Task",

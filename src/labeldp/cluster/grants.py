@@ -71,7 +71,7 @@ class Grant:
         raise LabelDPError(f"{CHANGED.format('released')}: these are not the labels that were charged")
 
     def answer(self, batch: pa.RecordBatch, names: Any, codes: NDArray[Any]) -> pa.RecordBatch:
-        """Return a block with noisy labels in the place of the private ones, which were read from it."""
+        """Return a block with noisy labels in place of the private ones, which were read from it."""
         place = batch.schema.get_field_index(self.label)
         columns, titles = list(batch.columns), list(batch.schema.names)
         columns[place], titles[place] = released_values(self.mechanism, self._drawn(codes, names)), self.released
@@ -117,6 +117,7 @@ def charge(
     released = released_column(mechanism, label)
     if released != label and released in table.schema.names:
         raise InputError(f"must not have a column {released!r} already: it is the name of the output", argument="table")
+    account.check_persons(None)
     account.afford(mechanism)
     names = Names(id, account.ids_key)
     ids, check_key = check_ids(table, names, account), secrets.token_bytes(32)
@@ -150,7 +151,7 @@ def open_account(
 
 
 def randomize_batch(grant: Grant, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a block with noisy labels in the place of the private ones; other columns stay as they are.
+    """Return a block with noisy labels in place of the private ones; other columns stay as they are.
 
     A pure function: the answer to a record depends on the grant, its id and its label alone. On labels that changed
     since they were charged the same noise would show what changed: do not publish what it answers then (`write_parts`

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, final
 
 import pyarrow as pa
-from pyarrow import parquet
 
 from labeldp.cluster.grants import Grant
 from labeldp.cluster.survey import CHANGED, Table, larger
 from labeldp.privacy import InputError, LabelDigest, LabelDPError, record_words
-from labeldp.tables import CERTIFICATE, SUCCESS, ColumnDigest, folder_document, sync, usual_mode
+from labeldp.tables import CERTIFICATE, SUCCESS, ColumnDigest, ParquetSink, folder_document, sync, usual_mode
 
 _ATTEMPTS, _PARTS = "attempts", "parts"
 
@@ -35,22 +34,21 @@ class PartTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
         grant, name = self.grant, f"{secrets.token_hex(16)}.parquet"
-        seen, column, writer = LabelDigest(grant.check_key), ColumnDigest(), None
+        seen, column, sink = LabelDigest(grant.check_key), ColumnDigest(), None
         try:
             for batch in larger(batches):
                 names, codes = grant.read(batch)
                 seen.update(record_words(names, len(codes), grant.check_key), codes)
                 answered = grant.answer(batch, names, codes)
                 column.add(answered.column(grant.released))
-                if writer is None:
-                    schema = answered.schema.remove_metadata()
-                    writer = parquet.ParquetWriter(os.path.join(self.folder, name), schema, compression="zstd")
-                writer.write_batch(answered)
+                if sink is None:
+                    sink = ParquetSink(Path(self.folder, name), grant.names.column)
+                sink.write(answered.replace_schema_metadata(None))
         except LabelDPError:  # these are not the labels that were charged
             return json.dumps({"changed": True}).encode()
         finally:
-            if writer is not None:
-                writer.close()
+            if sink is not None:
+                sink.finish(None)
         content = {"name": name, "rows": column.rows, "digest": column.value(), "labels": seen.state.hex()}
         return json.dumps(content).encode()
 

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from labeldp.cluster.grants import check_columns
-from labeldp.cluster.survey import LabelTask, Measure, Names, Table, check_ids, survey_labels
+from labeldp.cluster.survey import Found, LabelTask, Measure, Names, Table, check_ids, survey_labels
 from labeldp.curator import DatasetLedger
 from labeldp.mechanisms import CountMechanism, Domain, GroupSizes
 from labeldp.privacy import BLOCK, Ids, InputError, Public, RecordDigest, Release
@@ -186,6 +186,32 @@ class Asked:
     domain: Domain
     account: DatasetLedger
 
+    def survey(self, measure: Measure) -> "Surveyed":
+        """Add integers up over all records, in one pass; charge nothing.
+
+        Args:
+            measure: what is summed.
+
+        Raises:
+            InputError: a column is missing or wrong, an id is missing or repeated, or a label does not fit.
+            LedgerError: the ledger cannot be used, or holds other records.
+            LabelDPError: the table changed meanwhile.
+        """
+        in_file = domain_in_file(self.domain)
+        check_columns(self.table.schema, self.label, self.id, in_file)
+        for name in measure.columns:
+            if name == self.label:
+                raise InputError("must not be summed by: it is private", argument="label")
+            if self.table.schema.names.count(name) != 1:
+                raise InputError(f"the table needs exactly one column {name!r}")
+        self.account.check_persons(None)
+        names = Names(self.id, self.account.ids_key)
+        ids = check_ids(self.table, names, self.account)
+        account = self.account.of_records(ids)
+        key = account.digest_key
+        task = LabelTask(names, self.label, in_file, key, key, measure)
+        return Surveyed(account, account.compare(self.domain, lambda: survey_labels(self.table, task, ids)))
+
     def release(
         self, measure: Measure, mechanism: Callable[[Any], Any], sums: Callable[[Any, Any], Any]
     ) -> Release[Any]:
@@ -199,25 +225,8 @@ class Asked:
         Guarantee: nothing is drawn before its charge is committed, and it is drawn once; what is refused charges
             nothing.
         """
-        in_file = domain_in_file(self.domain)
-        check_columns(self.table.schema, self.label, self.id, in_file)
-        for name in measure.columns:
-            if name == self.label:
-                raise InputError("must not be summed by: it is private", argument="label")
-            if self.table.schema.names.count(name) != 1:
-                raise InputError(f"the table needs exactly one column {name!r}")
-        names = Names(self.id, self.account.ids_key)
-        ids = check_ids(self.table, names, self.account)
-        account = self.account.of_records(ids)
-        key = account.digest_key
-        task = LabelTask(names, self.label, in_file, key, key, measure)
-        found = account.compare(self.domain, lambda: survey_labels(self.table, task, ids))
-        made = mechanism(found.tally)
-        [scheme] = found.schemes
-        request = found.labels.request(account, made, scheme)
-        noise = made.bound(account.randomness.bind(request.context()))
-        drawn = account.draw(request, made, lambda: made.release_counts(sums(found.tally, made), rng=noise))
-        return Release(drawn.value, drawn.certificate, drawn.mechanism)
+        found = self.survey(measure)
+        return found.release(mechanism(found.tally), sums)
 
     def grouped(self, kind: type[CountMechanism], grouping: Grouping, why: str, **more: Any) -> Release[Any]:
         """Release what a mechanism on groups says of them.
@@ -233,3 +242,35 @@ class Asked:
             lambda tally: kind(domain=self.domain, groups=Public(tally.groups, why=why), **more),
             lambda tally, made: tally.sums,
         )
+
+
+@final
+@dataclass(frozen=True)
+class Surveyed:
+    """What was added up over a table, before anything is charged; get one from `Asked.survey`.
+
+    Args:
+        account: the ledger of these records.
+        found: what was found of their labels.
+    """
+
+    account: DatasetLedger
+    found: Found = field(repr=False)
+
+    @property
+    def tally(self) -> Any:
+        """The sums: what is public in them, and what is private."""
+        return self.found.tally
+
+    def release(self, made: Any, sums: Callable[[Any, Any], Any]) -> Release[Any]:
+        """Charge a mechanism on the sums, and release what it draws once.
+
+        Args:
+            made: the mechanism.
+            sums: returns the private sums of the tally and the mechanism, as its `release_counts` takes them.
+        """
+        [scheme] = self.found.schemes
+        request = self.found.labels.request(self.account, made, scheme)
+        noise = made.bound(self.account.randomness.bind(request.context()))
+        drawn = self.account.draw(request, made, lambda: made.release_counts(sums(self.tally, made), rng=noise))
+        return Release(drawn.value, drawn.certificate, drawn.mechanism)

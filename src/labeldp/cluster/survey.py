@@ -21,6 +21,7 @@ Join = Callable[[Iterable[bytes]], bytes]
 """Puts what several tasks returned together to one such result."""
 
 CHANGED = "the table changed while it was being {}"
+"""The beginning of what is said of a table that changed, with a gap for a verb."""
 
 
 class Table(Protocol):

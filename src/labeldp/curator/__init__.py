@@ -4,11 +4,27 @@ from labeldp.curator.cohorts import Cohort
 from labeldp.curator.curator import Curator, Fingerprint, kind_of_ids, records_digest
 from labeldp.curator.dataset_ledger import Change, Comparisons, DatasetLedger, Entry
 from labeldp.curator.declared import LOSSES, times
-from labeldp.curator.ledger_file import LedgerFile
-from labeldp.curator.observers import ObservedCurator, Seen, WatchedCurator
+from labeldp.curator.ledger_file import LedgerFile, copy_ledger
+from labeldp.curator.ledger_upkeep import back_up, move, restore, rotate_keys
+from labeldp.curator.observers import ObservedCurator, Recorded, RecordingCurator, Seen, WatchedCurator
+from labeldp.curator.persons import (
+    NO_PERSON,
+    ONE_PERSON,
+    PUBLIC_PERSONS,
+    WHOSE,
+    first_records,
+    numbered,
+    person_names,
+    persons_digest,
+)
+from labeldp.curator.shares import Share
 
 __all__ = [
     "LOSSES",
+    "NO_PERSON",
+    "ONE_PERSON",
+    "PUBLIC_PERSONS",
+    "WHOSE",
     "Change",
     "Cohort",
     "Comparisons",
@@ -18,9 +34,21 @@ __all__ = [
     "Fingerprint",
     "LedgerFile",
     "ObservedCurator",
+    "Recorded",
+    "RecordingCurator",
     "Seen",
+    "Share",
     "WatchedCurator",
+    "back_up",
+    "copy_ledger",
+    "first_records",
     "kind_of_ids",
+    "move",
+    "numbered",
+    "person_names",
+    "persons_digest",
     "records_digest",
+    "restore",
+    "rotate_keys",
     "times",
 ]

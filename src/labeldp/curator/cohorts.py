@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, final
 
 import numpy as np
 
-from labeldp.curator.datasets import Dataset, add_command, now
-from labeldp.curator.ledger_totals import Span
+from labeldp.curator.datasets import Dataset, add_command, now, pinned_of
 from labeldp.curator.traces import first_records
 from labeldp.privacy import (
     Buckets,
@@ -18,9 +16,11 @@ from labeldp.privacy import (
     InputError,
     LedgerError,
     RecordIds,
+    Span,
     Words,
     add_digests,
     derive_key,
+    did_you_mean,
     has_repeats,
     hidden_ids,
 )
@@ -43,6 +43,8 @@ CONDITION = (
 NO_COHORTS = "the dataset {name!r} takes no cohorts: {why}. Records that came later are a dataset of their own"
 
 WITHOUT_IDS = "some of its releases were made without record ids, so nobody can tell which records they were about"
+
+OF_PERSONS = "it was charged for persons, who may have records in several"
 
 OTHER_REVISIONS = "its revisions were of different records"
 
@@ -106,6 +108,11 @@ def split_name(secret: bytes) -> str:
     return derive_key(secret, b"cohorts").hex()[:16]
 
 
+def without_cohort(path: ChargePath, secret: bytes) -> ChargePath:
+    """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
+    return path[1:] if path and path[0][0] == split_name(secret) else path
+
+
 def cohorts_from(rows: Sequence[tuple[Any, ...]]) -> tuple[Cohort, ...]:
     """Return cohorts from rows of the table, in order."""
     return tuple(Cohort(*row) for row in rows)
@@ -163,9 +170,7 @@ def scope_of(cohorts: Sequence[Cohort], cohort: str | None, records: str | None,
 def unknown_cohort(path: Path, name: str, cohort: str, cohorts: Sequence[Cohort]) -> LedgerError:
     """Return the error for a name that no cohort has, with a similar name if there is one."""
     names = [each.name for each in cohorts]
-    near = get_close_matches(cohort.casefold(), {each.casefold(): each for each in names}, n=1)
-    close = [each for each in names if each.casefold() in near]
-    known = f"did you mean {close[0]!r}?" if close else f"it has {named(names) or 'none'}."
+    known = did_you_mean(cohort, names) or f"it has {named(names) or 'none'}."
     return LedgerError(
         f"the dataset {name!r} has no cohort {cohort!r}; {known} Add records that came later with their ids: "
         f"{cohort_command(path, name)}"
@@ -261,7 +266,7 @@ def insert_cohort(
 ) -> None:
     """Add a cohort in an open transaction. Adding it again changes nothing.
 
-    One that nothing was released of is replaced, so that a wrong file is no misfortune.
+    One that nothing was released of is replaced, so that a wrong file can be corrected.
 
     Args:
         connection: an open transaction.
@@ -274,6 +279,8 @@ def insert_cohort(
     Raises:
         LedgerError: an id is known already, or the first cohort is not what was released; nothing was added.
     """
+    if pinned_of(connection, dataset.id).persons is not None:
+        raise LedgerError(NO_COHORTS.format(name=dataset.name, why=OF_PERSONS))
     cohorts = cohorts_of(connection, dataset.id)
     own = next((each for each in cohorts if each.name == name), None)
     same = next((each for each in cohorts if each.digest == found.digest), None)

@@ -10,8 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.declared import classes_form
+from labeldp.curator.persons import (
+    ONE_PERSON,
+    PUBLIC_PERSONS,
+    WHOSE,
+    first_records,
+    numbered,
+    person_names,
+    persons_digest,
+)
 from labeldp.curator.traces import ANY_KIND
-from labeldp.mechanisms import Classes, Domain, Mechanism
+from labeldp.mechanisms import Classes, Domain, Groups, Mechanism
 from labeldp.privacy import (
     Budget,
     IdDigest,
@@ -125,6 +134,8 @@ class Fingerprint:
             randomness=ledger.randomness.kind,
             source=ledger.randomness.identity,
             conditions=conditions,
+            records=int(self._counts.sum()),
+            analyst=ledger.analyst,
         )
 
     def _histogram(self) -> str:
@@ -152,13 +163,17 @@ class Curator(NotCopyable):
         ledger: a ledger to charge instead, such as `LedgerFile(path).dataset(name)`.
         ids: distinct record ids, integers or texts, shape (n,); row numbers by default. Only keyed noise needs them.
         run: the name of a run of several releases, so that a durable ledger finds its stages again.
+        persons: whose each record is, integers or texts, shape (n,), public: all labels of a person are protected
+            together. What answers each record by itself then costs a person as much for each; `limited` keeps fewer.
+            By default each record is protected by itself.
 
     Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing; a fork, a copy or a pickle
-        of it has no budget.
+        of it has no budget. With persons, what is charged holds for all labels of a person together.
 
     Raises:
         DomainError: a label is missing or outside of the domain.
-        InputError: not exactly one of budget and ledger is given, or ids are repeated.
+        InputError: not exactly one of budget and ledger is given, ids are repeated, or a record has no person.
+        LedgerError: the ledger was charged for other persons, or for persons while these labels have none.
 
     Examples:
         >>> import labeldp as ldp
@@ -183,50 +198,74 @@ class Curator(NotCopyable):
         ledger: LedgerLike | None = None,
         ids: Any = None,
         run: str | None = None,
+        persons: Any = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise InputError('domain must be declared, such as Classes(("no", "yes")) or Interval(0, 100)')
         if (budget is None) == (ledger is None):
             raise InputError("give either a budget or a ledger: every release must be charged to one")
+        if ledger is not None and not callable(getattr(ledger, "of_records", None)):
+            raise InputError("must be one, such as LedgerFile(path).dataset(name)", argument="ledger")
         account = ledger if ledger is not None else Ledger(budget)  # type: ignore[arg-type]
         names, count = None if ids is None else _distinct(ids, account.ids_key), _count(labels)
         if names is not None and count is not None and len(names) != count:
             raise InputError("ids must be one integer, or one text, for each record")
         # A copy: labels that the caller changes later must not meet the noise of the first ones.
-        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run)
+        self._begin(lambda: np.array(domain.encode(labels)), domain, account, names, run, persons)
 
     @classmethod
     def of_codes(
-        cls, codes: Callable[[], NDArray[Any]], *, domain: Domain, ledger: LedgerLike, ids: Any, run: str | None = None
+        cls,
+        codes: Callable[[], NDArray[Any]],
+        *,
+        domain: Domain,
+        ledger: LedgerLike,
+        ids: Any,
+        run: str | None = None,
+        persons: Any = None,
     ) -> "Curator":
         """Return a curator of labels that are given as codes of a domain.
 
         Args:
             codes: returns the codes, shape (n,), and refuses labels outside of the domain; called once it is declared.
-            domain, ledger, ids, run: see `Curator`.
+            domain, ledger, ids, run, persons: see `Curator`.
         """
         curator = object.__new__(cls)
         names = None if ids is None else _distinct(ids, ledger.ids_key)
-        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run)
+        curator._begin(lambda: np.array(domain.check_codes(codes())), domain, ledger, names, run, persons)
         return curator
 
     def _begin(
-        self, read: Callable[[], NDArray[Any]], domain: Domain, account: LedgerLike, names: Any, run: str | None
+        self,
+        read: Callable[[], NDArray[Any]],
+        domain: Domain,
+        account: LedgerLike,
+        names: Any,
+        run: str | None,
+        persons: Any,
     ) -> None:
         """Read the codes through the ledger, which first records the domain if it is durable, and set all fields."""
         account = account.of_records(records_digest(names, account))
+        key = account.ids_key or account.digest_key or b""
+        whose = None if persons is None else person_names(persons, key)
+        if whose is not None and names is not None and len(names) != len(whose):
+            raise InputError(ONE_PERSON, argument="persons")
+        self._map = None if whose is None else persons_digest(names, whose, key)
+        account.check_persons(self._map)
         codes = account.compare(domain, read)
         if not len(codes):
             raise InputError("labels must hold at least one record")
         if names is not None and len(names) != len(codes):
             raise InputError("ids must be one integer, or one text, for each record")
+        if whose is not None and len(whose) != len(codes):
+            raise InputError(ONE_PERSON, argument="persons")
         self._population = json.dumps([account.enroll(), kind_of_ids(names), domain.to_json()])
         self._domain, self._ledger, self._run, self._whole = domain, account, run, self
-        self._set(codes, names, (), ())
+        self._set(codes, names, None if whose is None else numbered(whose), (), ())
 
-    def _set(self, codes: NDArray[Any], ids: Any, path: Path, reasons: tuple[str, ...]) -> None:
+    def _set(self, codes: NDArray[Any], ids: Any, persons: Any, path: Path, reasons: tuple[str, ...]) -> None:
         """Set the fields that differ between the parts of a split; they share all others."""
-        self._codes, self._ids, self._path, self._reasons = codes, ids, path, reasons
+        self._codes, self._ids, self._persons, self._path, self._reasons = codes, ids, persons, path, reasons
         self._fingerprints: dict[bytes, Fingerprint] = {}
 
     @property
@@ -240,6 +279,11 @@ class Curator(NotCopyable):
         return self._domain
 
     @property
+    def persons(self) -> Public[NDArray[np.int64]] | None:
+        """Whose each record is, numbers of persons, shape (n,); None where each record is protected by itself."""
+        return None if self._persons is None else Public(self._persons, why=WHOSE)
+
+    @property
     def ledger(self) -> Any:
         """The ledger that is charged."""
         return self._ledger
@@ -250,7 +294,7 @@ class Curator(NotCopyable):
         return self._path
 
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
-        """Charge a mechanism to the ledger, then draw from it.
+        """Charge a mechanism to the ledger, then draw from it; with persons, what it costs one of them.
 
         Args:
             mechanism: a mechanism on this curator's domain.
@@ -291,10 +335,31 @@ class Curator(NotCopyable):
         the curator has no `run`, any release without a name and with the same loss.
 
         Args:
-            steps: the privacy loss of each step, by name.
+            steps: the privacy loss of each step, by name: what `cost` returns.
         """
         requests = [Request({}, loss, self._path, step=self._step_name(step)) for step, loss in steps.items()]
         self._ledger.require(requests)
+
+    def cost(self, mechanism: Mechanism) -> PrivacyLoss:
+        """Return what a release would cost a label or, with persons, all labels of a person; charge nothing.
+
+        Args:
+            mechanism: a mechanism on this curator's domain.
+
+        Raises:
+            InputError: with persons, a mechanism that protects single records only.
+        """
+        return mechanism.privacy_loss() if self._persons is None else mechanism.person_loss(self._groups())
+
+    def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
+        """Return whether a durable ledger holds a release of these records that cost as much; nothing is charged.
+
+        Args:
+            mechanism: what would be released.
+            step: its name; without a `run` of the curator, which names steps, any release with this cost counts.
+        """
+        asked = Request({}, self.cost(mechanism), self._path, step=self._step_name(step))
+        return bool(self._ledger.has_charged(asked))
 
     def check_labels(self) -> None:
         """Raise LedgerError if the labels are not those of earlier releases; charge nothing.
@@ -306,7 +371,8 @@ class Curator(NotCopyable):
             traces = self._whole._fingerprint(key).traces(scheme)
             labels = self._fingerprint(key).labels
             zero = PrivacyLoss.zero()
-            self._ledger.check_labels(Request({}, zero, self._path, labels=labels, scheme=scheme, traces=traces))
+            asked = Request({}, zero, self._path, labels=labels, scheme=scheme, traces=traces, persons=self._map)
+            self._ledger.check_labels(asked)
 
     def split(self, parts: Public[Any]) -> list["Curator"]:
         """Return one curator for each part of the records; the ledger charges the largest loss of the parts.
@@ -315,7 +381,8 @@ class Curator(NotCopyable):
             parts: `Public(array, why="…")`, the part 0, 1, … of each record, shape (n,).
 
         Raises:
-            InputError: `parts` is not `Public`, or does not have one part for each record.
+            InputError: `parts` is not `Public`, does not have one part for each record, or has records of one person
+                in several parts, whose losses would add up.
         """
         self._ledger.check_process()
         if not isinstance(parts, Public):
@@ -323,12 +390,34 @@ class Curator(NotCopyable):
         numbers = np.asarray(parts.value)
         if numbers.shape != (self.records,) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise InputError("parts must be one non-negative integer for each record")
+        if self._persons is not None:
+            first = np.full(int(self._persons.max()) + 1, -1, dtype=np.int64)
+            first[self._persons] = numbers
+            if (first[self._persons] != numbers).any():
+                raise InputError("must keep all records of a person in one part", argument="parts")
         name = _split_name(self._population, self._ids, numbers)
         reasons = (*self._reasons, f"the split of the records does not depend on the private labels ({parts.why})")
         count = int(numbers.max(initial=-1)) + 1
-        return [self._part(np.flatnonzero(numbers == part), (name, part), reasons) for part in range(count)]
+        return [self._part(np.flatnonzero(numbers == part), ((name, part),), reasons) for part in range(count)]
 
-    def _part(self, rows: NDArray[np.intp], place: tuple[str, int], reasons: tuple[str, ...]) -> "Curator":
+    def limited(self, most: int) -> tuple["Curator", NDArray[np.intp]]:
+        """Return a curator of at most `most` records of each person, and the row numbers of those that it holds.
+
+        Which ones depends on ids and persons alone: those whose ids have the smallest digests. Take the features of
+        these rows. What the other records' labels are is not released by it.
+
+        Args:
+            most: how many records of a person are kept, at least 1.
+
+        Raises:
+            InputError: not such a number, or a curator without persons.
+        """
+        if self._persons is None:
+            raise InputError("a curator without persons has one record of each: there is nothing to limit")
+        rows = first_records(self._persons, self._ids, most)
+        return self._part(rows, (), self._reasons), rows
+
+    def _part(self, rows: NDArray[np.intp], place: Path, reasons: tuple[str, ...]) -> "Curator":
         """Return a curator of some of the rows, which keep their ids."""
         if self._ids is None:
             ids: Any = rows.astype(np.uint64)
@@ -338,14 +427,19 @@ class Curator(NotCopyable):
             ids = [self._ids[row] for row in rows.tolist()]
         part = object.__new__(Curator)
         part.__dict__.update(self.__dict__)
-        part._set(self._codes[rows], ids, (*self._path, place), reasons)
+        persons = None if self._persons is None else self._persons[rows]
+        part._set(self._codes[rows], ids, persons, (*self._path, *place), reasons)
         return part
+
+    def _groups(self) -> Groups:
+        """Return whose each record is, as mechanisms take it."""
+        return Groups.of_persons(self.persons)
 
     def _request(self, mechanism: Mechanism, randomness: Randomness, step: str | None) -> Request:
         key, scheme = self._ledger.digest_key, kind_of_ids(self._whole._ids)
         return Request(
             mechanism=mechanism.specification(),
-            loss=mechanism.privacy_loss(),
+            loss=self.cost(mechanism),
             path=self._path,
             labels="" if key is None else self._fingerprint(key).labels,
             step=self._step_name(step),
@@ -353,8 +447,11 @@ class Curator(NotCopyable):
             randomness=randomness.kind,
             source=randomness.identity,
             traces=() if key is None else self._whole._fingerprint(key).traces(scheme),
-            conditions=self._reasons,
+            conditions=self._reasons if self._map is None else (*self._reasons, PUBLIC_PERSONS),
             order=self._order,
+            persons=self._map,
+            records=self.records,
+            analyst=self._ledger.analyst,
         )
 
     def _admitted(self, rng: RandomSource) -> Randomness:

@@ -1,15 +1,18 @@
 """The ledger of one dataset in a ledger file."""
 
+import hashlib
 import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from sqlite3 import Connection
 from typing import Any, TypeVar, final
 
+from labeldp._version import __version__
 from labeldp.curator.cohorts import (
     COHORTS,
     Cohort,
@@ -17,53 +20,85 @@ from labeldp.curator.cohorts import (
     cohorts_from,
     cohorts_of,
     scope_of,
-    split_name,
     unknown_cohort,
+    without_cohort,
 )
+from labeldp.curator.columns import column_name, marked, unmarked
 from labeldp.curator.datasets import (
     IDS,
+    OPENS,
+    PERSONS,
     Dataset,
+    account_of,
     add_command,
     as_declared,
     budget_from,
     charge_from,
+    closed_by,
     dataset_names,
     declare_first,
     find_dataset,
     insert_dataset,
+    is_closed,
+    now,
+    pin_persons,
+    pinned_from,
+    pinned_of,
+    refuse_closed,
     text_of,
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared
+from labeldp.curator.ledger_accounts import check_account, has_account, keep_account, paid_from, pay, read_paid
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_totals import (
     CohortTotals,
-    Span,
     bounds_from,
     check_cohorts,
     cost_digest,
     made_digest,
+    paid_in_all,
     read_bounds,
     read_totals,
 )
 from labeldp.curator.ledger_transaction import LedgerTransaction
+from labeldp.curator.shares import (
+    SHARES,
+    Share,
+    paid_by,
+    paid_from_texts,
+    pay_share,
+    row_of,
+    share_of,
+    shares_from,
+    shares_of,
+)
+from labeldp.curator.stored import stored
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
-from labeldp.mechanisms import Domain, Interval, Located
+from labeldp.mechanisms import GAPS, Domain, Interval, Located
 from labeldp.privacy import (
+    Account,
     Budget,
     Certificate,
     Charge,
     DomainError,
     Drawn,
+    Filter,
+    FixedList,
     InputError,
     KeyedRandomness,
     LabelDPError,
     LedgerError,
     NotCopyable,
     Path,
+    Pinned,
     PrivacyLoss,
     Request,
+    Row,
+    Span,
+    declared,
     derive_key,
+    joint_costs,
 )
 
 Encoded = TypeVar("Encoded")
@@ -82,6 +117,21 @@ _OTHER_RECORDS = (
 )
 
 
+def commitment(secret: bytes, charge: str, labels: str) -> str:
+    """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
+
+    It is the SHA-256 of a nonce, which follows from the dataset's secret and the charge, and of the keyed digest of the
+    labels: two charges of the same labels have unlike commitments.
+
+    Args:
+        secret: of the dataset.
+        charge: the id of the charge.
+        labels: the keyed digest of the labels.
+    """
+    nonce = derive_key(secret, b"commitment " + charge.encode())
+    return hashlib.sha256(nonce + labels.encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Entry:
     """The public record of one release in a ledger, without its value and keys.
@@ -95,6 +145,8 @@ class Entry:
         span: numbers of the first and the last cohort that it was about, (0, 0) without cohorts.
         cohorts: their names, as far as they have some now.
         part: the part of these records that it used, empty for all of them.
+        column: whose labels it used, empty in a dataset without columns.
+        analyst: whose share it was charged to, empty where nobody was named.
     """
 
     revision: str
@@ -105,14 +157,16 @@ class Entry:
     span: Span = (0, 0)
     cohorts: tuple[str, ...] = ()
     part: Path = ()
+    column: str = ""
+    analyst: str = ""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The public record of a change of a dataset's budget or declared domain.
+    """The public record of a change of a dataset's budget, declared domain, keys or file.
 
     Args:
-        what: "budget" or "declared domain".
+        what: "budget", "declared domain", "keys", or "ledger" where it was restored from a backup.
         before, after: the old and the new one, in words.
         why: the reason, or None.
         created: time of the change, UTC, ISO 8601.
@@ -133,12 +187,18 @@ class Comparisons:
         words: the domain in words, which is public.
         passed, refused: how often labels lay in it, or did not.
         created: time of the declaration, UTC, ISO 8601.
+        column: whose labels they were, empty in a dataset without columns.
     """
 
     words: str
     passed: int
     refused: int
     created: str
+    column: str = ""
+
+
+def _rows(span: Span, costs: Iterable[tuple[Path, PrivacyLoss]]) -> list[Row]:
+    return [Row(span, path, loss) for path, loss in costs]
 
 
 @final
@@ -165,26 +225,56 @@ class DatasetLedger(NotCopyable):
         ids: int = IDS,
         cohort: Cohort | None = None,
         records: str | None = None,
+        column: str = "",
+        analyst: str = "",
     ) -> None:
-        self.name = name
-        self.revision = revision
+        self.name, self._dataset, self._column = column_name(name, column), name, column
+        self.analyst = analyst
+        self.revision, self._state = revision, marked(revision, column)
         self._store, self._secret, self._proposed, self._ids = store, secret, budget, ids
         self._cohort, self._records = cohort, records
+        self._plan: list[Row] = []
+        self._lists: list[tuple[str, Counter[tuple[Path, PrivacyLoss]]]] = []
+        self._is_list_open = False
 
     @property
     def is_new(self) -> bool:
         """Whether the dataset is not in the file yet; it is added before its labels are read."""
-        return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self.name,))
+        return not self._store.rows("SELECT 1 FROM dataset WHERE name = ?", (self._dataset,))
 
     @property
     def budget(self) -> Budget:
         """Budget of the dataset; for a new one, the budget with which it will be added."""
-        rows = self._store.rows("SELECT epsilon, delta FROM dataset WHERE name = ?", (self.name,))
+        kept = "epsilon, delta, kind" if self._store.version >= 6 else "epsilon, delta"
+        rows = self._store.rows(f"SELECT {kept} FROM dataset WHERE name = ?", (self._dataset,))
         if rows:
             return budget_from(*rows[0])
         if self._proposed is None:
-            raise LedgerError(f"the ledger {self._store.path} has no dataset {self.name!r} any more")
+            raise LedgerError(f"the ledger {self._store.path} has no dataset {self._dataset!r} any more")
         return self._proposed
+
+    @property
+    def account(self) -> Account | None:
+        """What keeps the budget of a dataset with delta > 0: a `Filter` or a `FixedList`; None before the first charge.
+
+        Of a filter the budget is promised, and no smaller epsilon of what was spent so far.
+        """
+        rows = self._store.rows("SELECT account FROM dataset WHERE name = ?", (self._dataset,), since=6)
+        return account_of(rows[0][0]) if rows and has_account(self.budget) else None
+
+    def used(self, cohort: int | None = None, *, without: Collection[str] = ()) -> Fraction | None:
+        """Return the share of its filter that was used up; None without a filter.
+
+        Args:
+            cohort: the number of a cohort; by default the one where it is most.
+            without: ids of charges that are left out.
+        """
+        rule = self.account
+        if not isinstance(rule, Filter):
+            return None
+        rows = self._totals(without).rows
+        cohorts = range(max(1, len(self.cohorts))) if cohort is None else [cohort]
+        return max(rule.used(joint_costs(rule, rows, each)) for each in cohorts)
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -193,7 +283,11 @@ class DatasetLedger(NotCopyable):
 
     @property
     def spent(self) -> PrivacyLoss:
-        """Privacy loss of all charges together: the most that a record of any cohort pays."""
+        """Privacy loss of all charges together: the most that a record of any cohort pays.
+
+        With delta > 0 its curve is that of a list that was fixed in advance. Where releases were chosen after looking
+        at others, the promise is the budget; see `account`.
+        """
         return self._totals().loss(range(max(1, len(self.cohorts))))
 
     def spent_of(self, cohort: str) -> PrivacyLoss:
@@ -211,20 +305,19 @@ class DatasetLedger(NotCopyable):
             without: ids of charges that are left out.
         """
         low, high = self._scope().span
-        totals = self._totals()
-        if without:
-            kept = ((each, each.certificate.entries[0]) for each in self.entries)
-            totals = CohortTotals.of(
-                (each.span, each.part, charge.loss) for each, charge in kept if charge.id not in without
-            )
-        return totals.loss(range(low, high + 1), more)
+        return self._totals(without).loss(range(low, high + 1), more)
 
     def part(self, path: Path) -> Path:
         """Return the part of a cohort, or of all records, that a charge used: without the step to the cohort."""
-        return path[1:] if path and path[0][0] == split_name(self._secret) else path
+        return without_cohort(path, self._secret)
 
-    def _totals(self) -> CohortTotals:
-        """Read what was charged, equal charges counted."""
+    def _totals(self, without: Collection[str] = ()) -> CohortTotals:
+        """Read what was charged, equal charges counted, but for charges with some ids."""
+        if without:
+            kept = ((each, each.certificate.entries[0]) for each in self.entries)
+            return CohortTotals.of(
+                (each.span, each.part, charge.loss) for each, charge in kept if charge.id not in without
+            )
         if self._store.version < 4:
             return CohortTotals.of(((0, 0), charge.path, charge.loss) for charge in self.charges)
         return CohortTotals(self._rows("SELECT low, high, path, loss, times FROM total", order="rowid"))
@@ -238,20 +331,52 @@ class DatasetLedger(NotCopyable):
     def entries(self) -> tuple[Entry, ...]:
         """Every release of all revisions, oldest first."""
         span = "low, high" if self._store.version >= 4 else "0, 0"
-        rows = self._rows(f"SELECT revision, form, step, certificate, created, {span} FROM release")
+        whose = "analyst" if self._store.version >= 7 else "''"
+        rows = self._rows(f"SELECT revision, form, step, certificate, created, {span}, {whose} FROM release")
         names = [each.name for each in self.cohorts]
         found = []
-        for revision, form, step, text, created, low, high in rows:
-            certificate = Certificate.from_json(json.loads(text))
+        for revision, form, step, text, created, low, high, analyst in rows:
+            certificate = stored(text, Certificate.from_json)
             part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
-            found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part))
+            column, state = unmarked(revision)
+            found.append(Entry(state, form, step, certificate, created, (low, high), cohorts, part, column, analyst))
         return tuple(found)
 
     @property
     def own_entries(self) -> tuple[Entry, ...]:
-        """Every release of these records and this revision, oldest first."""
-        span = self._scope().span
-        return tuple(each for each in self.entries if (each.revision, each.span) == (self.revision, span))
+        """Every release to this analyst of these records, this column and this revision, oldest first."""
+        own = (self._column, self.revision, self._scope().span, self.analyst)
+        return tuple(each for each in self.entries if (each.column, each.revision, each.span, each.analyst) == own)
+
+    @property
+    def charged_to(self) -> dict[str, str]:
+        """The id of every charge of all revisions, and the analyst whose share it was charged to."""
+        whose = "analyst" if self._store.version >= 7 else "''"
+        return dict(self._rows(f"SELECT json_extract(charge, '$.id'), {whose} FROM release"))
+
+    @property
+    def share(self) -> Share | None:
+        """The share of the budget that is the analyst's; None where nothing is reserved and nobody is named.
+
+        Raises:
+            LedgerError: nothing is reserved for the analyst.
+        """
+        parts = shares_from(self._rows(SHARES, order="analyst", since=7))
+        return share_of(parts, self.analyst, self.budget, self.account, self.name)
+
+    @property
+    def share_used(self) -> Fraction:
+        """How much of the share is used up, from 0 to 1: it depends on the analyst's own charges alone."""
+        if (share := self.share) is None:
+            raise LedgerError(f"nothing of the budget of {self.name!r} is reserved: LedgerFile.reserve")
+        known = self._charged()
+        cohorts = range(max(1, len(self.cohorts)))
+        return max(share.own.used(joint_costs(share.rule, known, each)) for each in cohorts)
+
+    def _charged(self) -> list[Row]:
+        """The charges of this analyst."""
+        rows = self._rows("SELECT low, high, charge FROM release", "AND analyst = ?", self.analyst, since=7)
+        return [row_of(*row, secret=self._secret) for row in rows]
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -261,9 +386,15 @@ class DatasetLedger(NotCopyable):
 
     @property
     def domains(self) -> tuple[Comparisons, ...]:
-        """Every declared domain, oldest first."""
-        rows = self._rows("SELECT words, passed, refused, created FROM domain", since=2)
-        return tuple(Comparisons(*row) for row in rows)
+        """Every declared domain of all columns, oldest first."""
+        rows = self._rows("SELECT form, words, passed, refused, created FROM domain", since=2)
+        found = ((unmarked(form)[0], Comparisons(*row)) for form, *row in rows)
+        return tuple(replace(each, column=column) for column, each in found)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that labels were declared for, in that order; none for a dataset of one column without a name."""
+        return tuple(dict.fromkeys(each.column for each in self.domains if each.column))
 
     @property
     def differences(self) -> int:
@@ -275,7 +406,7 @@ class DatasetLedger(NotCopyable):
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a query on this dataset; none if the ledger is of a version before `since`."""
         place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
-        return self._store.rows(f"{query} {place}", (self.name, *values), since=since)
+        return self._store.rows(f"{query} {place}", (self._dataset, *values), since=since)
 
     @property
     def randomness(self) -> KeyedRandomness:
@@ -284,7 +415,7 @@ class DatasetLedger(NotCopyable):
         What a dataset released before it got cohorts is about its first one, which keeps that noise.
         """
         own = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
-        return KeyedRandomness(self._secret, json.dumps(["noise", self.name, self.revision, *own]).encode())
+        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self._state, *own]).encode())
 
     @property
     def digest_key(self) -> bytes:
@@ -299,13 +430,17 @@ class DatasetLedger(NotCopyable):
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
 
+    def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
+        """Return the same ledger, of some records."""
+        given = (self._store, self._dataset, self.revision, self._secret, self._proposed, self._ids)
+        return DatasetLedger(*given, cohort, records, self._column, self.analyst)
+
     def of_cohort(self, cohort: str) -> "DatasetLedger":
         """Return the ledger of the records of one cohort; raise LedgerError if there is none of that name."""
         cohorts = self.cohorts
         for each in cohorts:
             if each.name == cohort:
-                given = (self._store, self.name, self.revision, self._secret, self._proposed, self._ids)
-                return DatasetLedger(*given, each)
+                return self._of(each, None)
         raise unknown_cohort(self._store.path, self.name, cohort, cohorts)
 
     def of_records(self, records: str | None) -> "DatasetLedger":
@@ -318,15 +453,30 @@ class DatasetLedger(NotCopyable):
             LedgerError: they are not the records of the dataset or of the cohort; no label was looked at, and nothing
                 was charged.
         """
-        given = (self._store, self.name, self.revision, self._secret, self._proposed, self._ids, self._cohort)
-        own = DatasetLedger(*given, records)
+        own = self._of(self._cohort, records)
         if not own._scope().names and records is not None:
             rows = self._rows(
-                "SELECT digest FROM labels", "AND revision = ? AND domain = ?", self.revision, IDS_KIND,
+                "SELECT digest FROM labels", "AND revision = ? AND domain = ?", self._state, IDS_KIND,
                 order="rowid", since=4,
             )  # fmt: skip
             own._refuse_others({digest for (digest,) in rows})
         return own
+
+    def check_persons(self, persons: str | None) -> None:
+        """Raise LedgerError if charges were made for other persons, or for persons and this is for single records.
+
+        Args:
+            persons: digest of the map from records to persons; None where each record is protected by itself.
+        """
+        self._check_persons(pinned_from(self._rows(PERSONS, order="digest", since=5)), persons, self.cohorts)
+
+    def _check_persons(self, pinned: Pinned, persons: str | None, cohorts: Sequence[Cohort]) -> None:
+        if persons is not None and cohorts:
+            raise LedgerError(
+                f"persons do not go with cohorts, and {self.name!r} has some: a person may have records in several, "
+                "which nobody counts; nothing was charged. It protects single records"
+            )
+        pinned.check(persons, self.name)
 
     def _refuse_others(self, known: set[str]) -> None:
         """Raise LedgerError if these records are not those on record; an empty digest stands for unknown ones."""
@@ -360,7 +510,7 @@ class DatasetLedger(NotCopyable):
                 the refusal is counted.
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
-        declared = domain if isinstance(domain, Declared) else as_declared(domain)
+        declared = (domain if isinstance(domain, Declared) else as_declared(domain)).of_column(self._column)
         if (declared.form,) not in self._rows("SELECT form FROM domain", since=2):
             with self._open() as (connection, dataset):
                 declare_first(connection, dataset, declared, self._store.path)
@@ -390,13 +540,13 @@ class DatasetLedger(NotCopyable):
         return (
             f"{what} must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
             "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
-            f"certificates say so. Clean the labels, {ends}or declare another domain, chosen without looking at them: "
-            f"{add_command(self._store.path, self.name)} --change --classes … or --range …"
+            f"certificates say so. {GAPS}. Else clean the labels, {ends}or declare another domain, chosen without "
+            f"looking at them: {add_command(self._store.path, self.name)} --change --classes … or --range …"
         )
 
     def enroll(self) -> str:
         """Return a name for the revision of the dataset, within which ids identify records and labels do not change."""
-        return derive_key(self._secret, b"population", self.revision.encode()).hex()[:16]
+        return derive_key(self._secret, b"population", self._state.encode()).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
@@ -406,40 +556,81 @@ class DatasetLedger(NotCopyable):
         for (step, path, loss), times in asked.items():
             more += [(path, loss)] * max(0, times - self._known(span, step, path, loss))
         self._check(span, more)
+        self._plan = list(declared(self._plan, _rows(span, more)))
+        if not self._is_list_open:
+            self._lists.append((secrets.token_hex(8), Counter()))
+            self._is_list_open = True
+        name, listed = self._lists[-1]
+        self._lists[-1] = (name, listed | Counter(more))
+
+    def has_charged(self, request: Request) -> bool:
+        """Return whether these records and this revision have a release with the same step, part and loss."""
+        return self._known(self._scope().span, request.step, request.path, request.loss) > 0
 
     def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss) -> int:
         """Return how many releases of these records and this revision have the same step and cost."""
         if self._store.version < 4:
-            known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self.revision)
+            known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self._state)
             held = ((name, charge_from(text)) for name, text in known)
             return sum((name, charge.path, charge.loss) == (step, path, loss) for name, charge in held)
         where = "AND revision = ? AND cost = ? AND low = ? AND high = ? AND step IS ?"
-        values = (self.revision, cost_digest(path, loss), *span, step)
+        values: tuple[Any, ...] = (self._state, cost_digest(path, loss), *span, step)
+        if self._store.version >= 7:
+            where, values = f"{where} AND analyst = ?", (*values, self.analyst)
         return len(self._rows("SELECT 1 FROM release", where, *values))
 
     def _check(self, span: Span, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
-        """Raise BudgetExceeded unless the budget admits more charges of some cohorts."""
+        """Raise BudgetExceeded unless the budget admits more charges of some cohorts, LedgerError if it is closed."""
+        budget, more = self.budget, list(more)
+        if more:
+            changes = self._rows("SELECT what, before FROM change", OPENS, since=2)
+            refuse_closed(closed_by(changes), self._store.path, self._dataset)
+        if (share := self.share) is not None:
+            texts = self._rows("SELECT cohort, cost FROM share_paid", "AND analyst = ?", self.analyst, order="cohort")
+            asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
+            share.check(paid_from_texts(texts, span), self._charged, asked)
+            return
+        if has_account(budget):
+            paid = self._rows("SELECT cohort, pure, rate, failure, tail FROM paid", order="cohort", since=6)
+            asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
+            if asked:
+                given = (self.account, paid_from(paid, span), self._totals, asked, self._plan, self.name)
+                check_account(budget, *given)
+            return
         if self._store.version < 4:
             bounds = {0: self._totals().of_cohort(0).bound}
         else:
             bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
-        check_cohorts(self.budget, bounds, self._totals, more, self.name)
+        check_cohorts(budget, bounds, self._totals, more, self.name)
+
+    def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
+        """Raise BudgetExceeded if the budget cannot admit more charges of these records, known up to their splits.
+
+        Args:
+            more: parts of these records, and the most that each charge costs.
+        """
+        if not isinstance(self.account, FixedList):  # which says it of each charge as it is asked for
+            self._check(self._scope().span, more)
 
     def check_labels(self, request: Request) -> None:
         """Raise LedgerError if the labels are not those of earlier requests, and record it; charge nothing."""
         with self._transaction(request, keep=False):
             pass
 
-    def afford(self, mechanism: Any) -> None:
+    def afford(self, mechanism: Any, times: int = 1) -> None:
         """Raise BudgetExceeded if the budget does not admit a mechanism on all records, before any label is read.
 
         A mechanism that was charged before is admitted, since its release may be found again. As long as it is not
         known which records they are (`of_records`), the cohort that is in all of them counts.
+
+        Args:
+            mechanism: what would be released.
+            times: how many of its answers somebody pays for.
         """
         first = 0 if self._cohort is None else self._cohort.number
         span = (first, first) if self._records is None else self._scope().span
         if not self._has_made(span, mechanism.specification()):
-            self._check(span, [((), mechanism.privacy_loss())])
+            self._check(span, [((), mechanism.privacy_loss() * times)])
 
     def _has_made(self, span: Span, specification: Any) -> bool:
         """Return whether this revision has a release of all of some records by such a mechanism.
@@ -447,12 +638,14 @@ class DatasetLedger(NotCopyable):
         Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
         """
         if self._store.version < 4:
-            rows = self._rows("SELECT charge FROM release", "AND revision = ?", self.revision)
+            rows = self._rows("SELECT charge FROM release", "AND revision = ?", self._state)
             here = [charge_from(text) for (text,) in rows]
             public = text_of(specification)
             return any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here)
-        place = (self.revision, made_digest(specification), span[0])
-        found = self._rows("SELECT high FROM release", "AND revision = ? AND made = ? AND low = ?", *place)
+        place, where = [self._state, made_digest(specification), span[0]], "AND revision = ? AND made = ? AND low = ?"
+        if self._store.version >= 7:
+            place, where = [*place, self.analyst], f"{where} AND analyst = ?"
+        found = self._rows("SELECT high FROM release", where, *place)
         return any(self._records is None or high == span[1] for (high,) in found)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
@@ -498,11 +691,11 @@ class DatasetLedger(NotCopyable):
 
         If the labels changed, that is counted before it is disclosed.
         """
-        same = (self.revision, text_of(request.identity()))
+        same = (self._state, text_of(request.identity()))
         if rows := self._rows("SELECT charge FROM release", "AND revision = ? AND identity = ?", *same):
             return charge_from(rows[0][0])
         with self._open() as (connection, dataset):
-            transaction = self._begin(connection, dataset)
+            transaction = self._begin(connection, dataset, request)
             if not transaction.has_same_labels(request):
                 transaction.count_difference()
         return None
@@ -512,8 +705,10 @@ class DatasetLedger(NotCopyable):
         """Open a transaction on the dataset; refuse labels that changed, and store the traces of others if `keep`."""
         if not request.labels or not request.traces:
             raise InputError("request must hold digests of the labels: a durable ledger tells by them what is the same")
+        if keep and request.analyst != self.analyst:
+            raise LedgerError("this way of releasing knows no shares: take the ledger without an analyst")
         with self._open() as (connection, dataset):
-            transaction = self._begin(connection, dataset)
+            transaction = self._begin(connection, dataset, request)
             same = transaction.has_same_labels(request)
             if same:
                 if keep:
@@ -524,37 +719,116 @@ class DatasetLedger(NotCopyable):
         if not same:
             raise LedgerError(_OTHER_LABELS.format(self._called))
 
-    def _begin(self, connection: Connection, dataset: Dataset) -> LedgerTransaction:
+    def _begin(self, connection: Connection, dataset: Dataset, request: Request) -> LedgerTransaction:
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
-        scope = self._scope(cohorts_of(connection, dataset.id))
+        cohorts = cohorts_of(connection, dataset.id)
+        self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
+        scope = self._scope(cohorts)
         if not scope.names:
-            known = traces_of(connection, dataset.id, self.revision).get((ANY_KIND, IDS_KIND), {})
+            known = traces_of(connection, dataset.id, self._state).get((ANY_KIND, IDS_KIND), {})
             self._refuse_others(set(known.values()))
-        return LedgerTransaction(connection, dataset, self.revision, scope, self._records)
+        return LedgerTransaction(connection, dataset, self._state, scope, self._records)
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:
         """Open a transaction on the dataset, which is added if it is the first of a new file."""
         with self._store.writing(create=self._proposed is not None) as connection:
-            known = find_dataset(connection, self.name)
+            known = find_dataset(connection, self._dataset)
             if known is None and self._proposed is not None:
                 if others := dataset_names(connection):
-                    raise unknown_dataset(self._store.path, self.name, others)  # the file appeared meanwhile
-                insert_dataset(connection, self.name, self._proposed, self._secret)
-                known = find_dataset(connection, self.name)
+                    raise unknown_dataset(self._store.path, self._dataset, others)  # the file appeared meanwhile
+                insert_dataset(connection, self._dataset, self._proposed, self._secret)
+                known = find_dataset(connection, self._dataset)
             if known is None or known.secret != self._secret:
-                raise LedgerError(f"the dataset {self.name!r} was added or replaced meanwhile: run again")
-            yield connection, known
+                raise LedgerError(f"the dataset {self._dataset!r} was added or replaced meanwhile: run again")
+            yield connection, replace(known, name=self.name)
 
     def _charge(self, transaction: LedgerTransaction, request: Request) -> Charge:
-        """Return a new charge; raise BudgetExceeded if the budget does not admit it."""
+        """Return a new charge; raise BudgetExceeded if the budget does not admit it, LedgerError if it is closed."""
         dataset, connection, scope = transaction.dataset, transaction.connection, transaction.scope
+        refuse_closed(is_closed(connection, dataset.id), self._store.path, self._dataset)
+        parts = shares_of(connection, dataset.id)
+        share = share_of(parts, self.analyst, dataset.budget, dataset.account, self.name)
+        if share is not None:
+            self._take(transaction, request, share)
+        account = dataset.account if share else self._settled(transaction, request)
         bounds, totals = read_bounds(connection, dataset.id, scope.span), partial(read_totals, connection, dataset.id)
-        check_cohorts(dataset.budget, bounds, totals, [(request.path, request.loss)], self.name)
-        path = (*scope.path(dataset.secret), *request.path)
-        return Charge(secrets.token_hex(8), path, request.loss, request.mechanism)
+        if account is None and share is None:
+            check_cohorts(dataset.budget, bounds, totals, [(request.path, request.loss)], self.name)
+        if request.persons is not None:
+            pin_persons(connection, dataset.id, request.persons)
+        path, name = (*scope.path(dataset.secret), *request.path), secrets.token_hex(8)
+        if request.loss == PrivacyLoss.zero():  # a note, no release
+            return Charge(name, path, request.loss, request.mechanism)
+        total = ""
+        if not self.analyst and (account is None or isinstance(account, FixedList)):
+            total = paid_in_all(dataset.budget, bounds, totals(), request.path, request.loss)
+        facts = {
+            "charged": now(),
+            "version": __version__,
+            "records": str(request.records or ""),
+            "total": total,
+            "commitment": commitment(dataset.secret, name, request.labels),
+            **(self._filter_facts(account, request) if isinstance(account, Filter) else {}),
+        }
+        kept = {fact: text for fact, text in facts.items() if text}
+        return Charge(name, path, request.loss, request.mechanism, kept)
+
+    def _take(self, transaction: LedgerTransaction, request: Request, share: Share) -> None:
+        """Pay a new charge to a share, and to the account of the dataset; raise BudgetExceeded if it does not fit."""
+        if request.loss == PrivacyLoss.zero():
+            return
+        dataset, connection, span = transaction.dataset, transaction.connection, transaction.scope.span
+        asked = Row(span, request.path, request.loss)
+        share.check(paid_by(connection, dataset.id, self.analyst, span), self._charged, [asked])
+        pay_share(connection, dataset.id, self.analyst, share.rule, asked)
+        if isinstance(dataset.account, Filter):
+            pay(connection, dataset.id, dataset.account, asked)
+
+    def _settled(self, transaction: LedgerTransaction, request: Request) -> Account | None:
+        """Pay a new charge to the account of the dataset, and return it; None at delta = 0 and where nothing is paid.
+
+        The first charge chooses the account, and writes it down.
+        """
+        dataset, connection, span = transaction.dataset, transaction.connection, transaction.scope.span
+        if not has_account(dataset.budget) or request.loss == PrivacyLoss.zero():
+            return None
+        asked = Row(span, request.path, request.loss)
+        totals = partial(read_totals, connection, dataset.id)
+        given = (dataset.account, read_paid(connection, dataset.id, span), totals, [asked], self._plan, self.name)
+        account = check_account(dataset.budget, *given)
+        if account != dataset.account:
+            keep_account(connection, dataset, account, totals())
+        if isinstance(account, Filter):
+            pay(connection, dataset.id, account, asked)
+        return account
+
+    def _filter_facts(self, rule: Filter, request: Request) -> dict[str, str]:
+        """What a certificate must know of a charge that a filter admitted, to say what several of them promise."""
+        self._is_list_open, cost = False, (request.path, request.loss)
+        on = next((each for each in reversed(self._lists) if each[1][cost]), None)
+        if on is not None:
+            on[1][cost] -= 1
+        return {
+            "filter": rule.kind,
+            "of": f"{self._dataset}, epsilon = {rule.epsilon}, delta = {rule.delta}",
+            **({} if on is None else {"list": on[0]}),
+        }
+
+    def holds(self, charge: Charge) -> bool:
+        """Return whether a charge is in this ledger as it is in a certificate, and its commitment is to the labels.
+
+        The labels are those that were charged, of which the ledger has a keyed digest.
+        """
+        for text, identity in self._rows("SELECT charge, identity FROM release"):
+            if (known := charge_from(text)).id == charge.id:
+                labels = stored(identity, lambda asked: asked["labels"])
+                opened = known.facts.get("commitment") in (None, commitment(self._secret, charge.id, labels))
+                return opened and known == charge
+        return False
 
     def __repr__(self) -> str:
         revision = f", revision={self.revision!r}" if self.revision else ""
         cohort = f", cohort={self._cohort.name!r}" if self._cohort else ""
-        return f"DatasetLedger(name={self.name!r}{revision}{cohort}, file={str(self._store.path)!r})"
+        analyst = f", analyst={self.analyst!r}" if self.analyst else ""
+        return f"DatasetLedger(name={self.name!r}{revision}{cohort}{analyst}, file={str(self._store.path)!r})"

@@ -6,15 +6,27 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
+from labeldp.curator.columns import unmarked
 from labeldp.curator.declared import Declared, declare, declared_domains
+from labeldp.curator.stored import as_written, stored
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, Charge, InputError, LedgerError, decimal
+from labeldp.privacy import (
+    Account,
+    Budget,
+    Charge,
+    InputError,
+    LedgerError,
+    Pinned,
+    account_from,
+    decimal,
+    did_you_mean,
+    stored_fraction,
+)
 
 SECRET_BYTES = 32
 
@@ -31,12 +43,38 @@ class Dataset:
     name: str
     budget: Budget
     secret: bytes = field(repr=False)
+    account: Account | None = None
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
     """Return the dataset of a name, or None."""
-    row = connection.execute("SELECT id, epsilon, delta, secret FROM dataset WHERE name = ?", (name,)).fetchone()
-    return None if row is None else Dataset(row[0], name, budget_from(row[1], row[2]), row[3])
+    query = "SELECT id, epsilon, delta, kind, secret, account FROM dataset WHERE name = ?"
+    row = connection.execute(query, (name,)).fetchone()
+    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]))
+
+
+def account_of(text: str | None) -> Account | None:
+    """Return the account in the row of a dataset; None before its first charge."""
+    return None if text is None else stored(text, account_from)
+
+
+def pinned_from(rows: Sequence[tuple[Any, ...]]) -> Pinned:
+    """Return whom the charges of a dataset protect, from the rows of `PERSONS`."""
+    return Pinned(rows[0][0], bool(rows[0][1])) if rows else Pinned()
+
+
+PERSONS = "SELECT digest, whole FROM person"
+
+
+def pinned_of(connection: Connection, dataset: int) -> Pinned:
+    """Return whom the charges of a dataset protect."""
+    return pinned_from(connection.execute(f"{PERSONS} WHERE dataset = ?", (dataset,)).fetchall())
+
+
+def pin_persons(connection: Connection, dataset: int, persons: str) -> None:
+    """Write down the map from records to persons of a dataset with the first charge that is made for it."""
+    charged = connection.execute("SELECT 1 FROM release WHERE dataset = ? LIMIT 1", (dataset,)).fetchall()
+    connection.execute("INSERT OR IGNORE INTO person VALUES (?, ?, ?)", (dataset, persons, not charged))
 
 
 def dataset_names(connection: Connection) -> list[str]:
@@ -54,13 +92,12 @@ def known_dataset(connection: Connection, path: Path, name: str) -> Dataset:
 
 def unknown_dataset(path: Path, name: str, others: Sequence[str]) -> LedgerError:
     """Return the error for a name that no dataset has, with a similar name if there is one."""
-    spelled = {other.casefold(): other for other in others}
-    near = get_close_matches(name.casefold(), spelled, n=1)
     listed = ", ".join(repr(other) for other in others) or "none"
-    known = f"did you mean {spelled[near[0]]!r}?" if near else f"it has {listed}."
+    known = did_you_mean(name, others) or f"it has {listed}."
     return LedgerError(
         f"the ledger {path} has no dataset {name!r}; {known} A column of labels has one name and one budget; "
-        f"for another column: {add_command(path, name)} --epsilon …"
+        f"for another column: {add_command(path, name)} --epsilon …. Columns that share a budget are called "
+        "DATASET/COLUMN"
     )
 
 
@@ -72,7 +109,7 @@ def add_command(path: Path, name: str) -> str:
 def insert_dataset(connection: Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
     """Insert a dataset with a given secret, or a new one."""
     connection.execute(
-        "INSERT INTO dataset (name, epsilon, delta, secret, created, ids) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO dataset (name, epsilon, delta, kind, secret, created, ids) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now(), IDS),
     )
 
@@ -87,24 +124,71 @@ def record_change(
     )
 
 
+RESTORED = "ledger"
+"""What changed where a ledger file was restored from a backup."""
+
+OPENS = f"AND what IN ('{RESTORED}', 'budget')"
+"""The last of these changes of a dataset says whether it was restored and its budget was not set since."""
+
+
+def record_restored(connection: Connection, dataset: Dataset, since: str) -> None:
+    """Record that a dataset was restored from a backup of some time, which closes it."""
+    record_change(connection, dataset, RESTORED, f"its backup of {since}", "closed until its budget is set", None)
+
+
+def closed_by(rows: Sequence[tuple[Any, ...]]) -> str:
+    """Return what a dataset was restored from if that closed it, from its changes that `OPENS` names; else ""."""
+    return str(rows[-1][1]) if rows and rows[-1][0] == RESTORED else ""
+
+
+def is_closed(connection: Connection, dataset: int) -> str:
+    """Return what a dataset was restored from if its budget was not set since; "" where it takes charges."""
+    query = f"SELECT what, before FROM change WHERE dataset = ? {OPENS} ORDER BY id"
+    return closed_by(connection.execute(query, (dataset,)).fetchall())
+
+
+def refuse_closed(restored: str, path: Path, name: str) -> None:
+    """Raise LedgerError if a dataset was restored, and nobody said what was released since its backup."""
+    if restored:
+        raise LedgerError(
+            f"{name!r} was restored from {restored}, and takes no new release until its budget is set again, by "
+            f"somebody who knows what was released since and leaves room for that: {add_command(path, name)} --change "
+            "--epsilon …; nothing was charged. What is in the backup is found as before"
+        )
+
+
+def restorations(connection: Connection, dataset: int) -> tuple[str, ...]:
+    """Return the condition under which certificates of a dataset hold that was restored from backups."""
+    query = "SELECT before FROM change WHERE dataset = ? AND what = ? ORDER BY id"
+    backups = [before for (before,) in connection.execute(query, (dataset, RESTORED))]
+    if not backups:
+        return ()
+    return (
+        f"the ledger was restored from {' and '.join(backups)}, and the budget that was set then leaves room for all "
+        "that was released in between",
+    )
+
+
 def charge_from(text: str) -> Charge:
     """Parse a stored charge."""
-    return Charge.from_json(json.loads(text))
+    return stored(text, Charge.from_json)
 
 
-def budget_texts(budget: Budget) -> tuple[str, str]:
-    """Return epsilon and delta as exact texts: integers or fractions of integers."""
-    return str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
+def budget_texts(budget: Budget) -> tuple[str, str, str | None]:
+    """Return epsilon and delta as exact texts, integers or fractions of integers, and what is to keep them."""
+    epsilon, delta = str(decimal(budget.epsilon, "epsilon")), str(decimal(budget.delta, "delta"))
+    return epsilon, delta, "fixed" if budget.fixed else budget.kind
 
 
-def budget_from(epsilon: str, delta: str) -> Budget:
+def budget_from(epsilon: str, delta: str, kind: str | None = None) -> Budget:
     """Return the inverse of `budget_texts`."""
-    return Budget(epsilon=_number(epsilon), delta=_number(delta))
+    fixed = kind == "fixed"
+    return as_written(lambda: Budget(_number(epsilon), _number(delta), None if fixed else kind, fixed))
 
 
 def _number(text: str) -> float | Fraction:
     """Return the float that prints as the stored number if there is one, else a fraction."""
-    exact = Fraction(text)
+    exact = stored_fraction(text)
     return float(exact) if Fraction(repr(float(exact))) == exact else exact
 
 
@@ -127,7 +211,7 @@ def as_declared(domain: Any) -> Declared:
 
 def declare_first(connection: Connection, dataset: Dataset, declared: Declared, path: Path) -> None:
     """Declare the first domain of a dataset; raise LedgerError if others were declared and this one was not."""
-    known = declared_domains(connection, dataset.id)
+    known = declared_domains(connection, dataset.id, unmarked(declared.form)[0])
     if not known:
         declare(connection, dataset.id, declared, now())
     elif declared.form not in known:

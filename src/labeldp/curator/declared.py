@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from labeldp.curator.columns import marked, unmarked
 from labeldp.mechanisms import Classes, Domain, Interval, Located
-from labeldp.privacy import decimal_text
+from labeldp.privacy import decimal_text, stored_fraction
 
 SHOWN_CLASSES = 10
 """The most classes that a sentence names; of more it names the first and the last."""
@@ -43,6 +44,10 @@ class Declared:
             return replace(cls._named(list(domain.names)), options=_classes_option(domain))
         return cls(json.dumps(domain.to_json(), sort_keys=True), repr(domain))
 
+    def of_column(self, column: str) -> "Declared":
+        """Return the same set, declared for a column of a dataset; see `marked`."""
+        return replace(self, form=marked(self.form, column))
+
     @classmethod
     def _named(cls, names: list[Any]) -> "Declared":
         """Return the set of classes with some names, even with names that `Classes` refuses today."""
@@ -71,7 +76,7 @@ class Declared:
             return cls._named(content["classes"])
         if not {"low", "high"} <= content.keys():
             return None
-        low, high = (float(Fraction(content[end])) for end in ("low", "high"))
+        low, high = (float(stored_fraction(content[end])) for end in ("low", "high"))
         return cls(_range_form(content), f"numbers from {decimal_text(low)} to {decimal_text(high)}")
 
 
@@ -84,10 +89,11 @@ def classes_form(names: list[str]) -> str:
     return f"classes {hashlib.sha256(json.dumps(sorted(names)).encode()).hexdigest()}"
 
 
-def declared_domains(connection: sqlite3.Connection, dataset: int) -> dict[str, str]:
-    """Return the declared domains of a dataset, words by form, oldest first."""
+def declared_domains(connection: sqlite3.Connection, dataset: int, column: str = "") -> dict[str, str]:
+    """Return the declared domains of a dataset, or of a column of it, words by form, oldest first."""
     query = "SELECT form, words FROM domain WHERE dataset = ? ORDER BY id"
-    return dict(connection.execute(query, (dataset,)).fetchall())
+    rows = connection.execute(query, (dataset,)).fetchall()
+    return {form: words for form, words in rows if unmarked(form)[0] == column}
 
 
 def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, created: str) -> None:
@@ -100,16 +106,16 @@ def declare(connection: sqlite3.Connection, dataset: int, domain: Declared, crea
 
 def disclosures(connection: sqlite3.Connection, dataset: int) -> tuple[str, ...]:
     """Return the sentence of a certificate on the bits that domain changes and refusals may have disclosed so far."""
-    [(domains, refused)] = connection.execute(
-        "SELECT count(*), coalesce(sum(refused), 0) FROM domain WHERE dataset = ?", (dataset,)
-    ).fetchall()
+    rows = connection.execute("SELECT form, refused FROM domain WHERE dataset = ?", (dataset,)).fetchall()
+    changes = len(rows) - len({unmarked(form)[0] for form, _ in rows})
+    refused = sum(count for _, count in rows)
     query = "SELECT coalesce(sum(times), 0) FROM difference WHERE dataset = ?"
     refused += connection.execute(query, (dataset,)).fetchone()[0]
-    if domains <= 1 and not refused:
+    if changes <= 0 and not refused:
         return ()
     return (
         "one bit about all labels together, which no epsilon covers, may have been told each time that the declared "
-        f"domain was changed ({times(domains - 1)} before this release) or that labels were refused ({times(refused)})",
+        f"domain was changed ({times(changes)} before this release) or that labels were refused ({times(refused)})",
     )
 
 

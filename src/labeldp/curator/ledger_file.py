@@ -2,13 +2,15 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, connect
 from typing import Any, final
 
 from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
+from labeldp.curator.columns import dataset_and_column, unmarked
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
     IDS,
@@ -19,16 +21,19 @@ from labeldp.curator.datasets import (
     declare_first,
     find_dataset,
     insert_dataset,
+    is_closed,
     known_dataset,
     now,
     record_change,
     unknown_dataset,
 )
 from labeldp.curator.declared import Declared, declare, declared_domains
+from labeldp.curator.ledger_accounts import change_account, has_account
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_totals import read_totals
+from labeldp.curator.shares import OWNER, SHARES, check_shares, reserve, shares_from
 from labeldp.mechanisms import Domain
-from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable, derive_key
+from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable, decimal, derive_key
 
 
 @final
@@ -94,12 +99,19 @@ class LedgerFile(NotCopyable):
             LedgerError: the dataset has another budget or domain; `set_budget` and `set_domain` change it.
         """
         _require_text(name, "name")
+        if not isinstance(budget, Budget):
+            raise InputError("must be a Budget, such as Budget(epsilon=1.0)", argument="budget")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing(create=True) as connection:
-            known = find_dataset(connection, name)
+            known, (whole, column) = find_dataset(connection, name), dataset_and_column(name)
+            if known is None and column and find_dataset(connection, whole) is not None:
+                raise LedgerError(
+                    f"{name!r} is a column of the dataset {whole!r} and shares its budget: it need not be added. To "
+                    "declare its domain, compare labels with it"
+                )
             if known is None:
                 insert_dataset(connection, name, budget)
-            elif budget_texts(known.budget) != budget_texts(budget):
+            elif not _is_same(known.budget, budget):
                 raise LedgerError(
                     f"the dataset {name!r} has a budget already ({known.budget}); "
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
@@ -116,7 +128,7 @@ class LedgerFile(NotCopyable):
             why: the reason, in words.
 
         Raises:
-            BudgetExceeded: more was spent already.
+            BudgetExceeded: more was spent already; or releases were admitted with a delta, and it has none.
             LedgerError: the dataset does not exist.
         """
         self.change(name, budget, None, why)
@@ -144,11 +156,14 @@ class LedgerFile(NotCopyable):
             _require_text(why, "why", "the questionnaire has a new answer")
         declared = None if domain is None else as_declared(domain)
         with self._store.writing() as connection:
-            known = known_dataset(connection, self.path, name)
+            whole, column = dataset_and_column(name) if find_dataset(connection, name) is None else (name, "")
+            known = known_dataset(connection, self.path, name if find_dataset(connection, whole) is None else whole)
+            if budget is not None and column:
+                raise LedgerError(f"{name!r} is a column of the dataset {whole!r}: change the budget of that")
             if budget is not None:
                 _change_budget(connection, known, budget, why)
             if declared is not None:
-                _change_domain(connection, known, declared, why)
+                _change_domain(connection, known, declared.of_column(column), why)
 
     def add_cohort(self, name: str, cohort: str, ids: Any) -> None:
         """Add records to a dataset as a cohort, or name those that it has; nothing is charged.
@@ -173,6 +188,8 @@ class LedgerFile(NotCopyable):
                 was released without ids; nothing was added.
         """
         _require_text(cohort, "cohort", "people of May")
+        if name not in self.datasets() and dataset_and_column(name)[0] in self.datasets():
+            raise LedgerError(f"cohorts are of a whole dataset, {dataset_and_column(name)[0]!r}, and not of a column")
         account = self.dataset(name)
         key = account.digest_key
         with closing(SortedIds(account.ids_key or key, key)) as found:
@@ -191,19 +208,73 @@ class LedgerFile(NotCopyable):
                     raise LedgerError(f"the dataset {name!r} was replaced meanwhile: run again")
                 insert_cohort(connection, known, self.path, cohort, found, compared)
 
+    def reserve(self, name: str, shares: Mapping[str, Any]) -> None:
+        """Reserve a share of a dataset's budget to each analyst, in place of what was reserved before.
+
+        With shares whether a release is admitted depends on what the same analyst was charged, and on nobody else: at
+        delta = 0 a share is of epsilon, else of the rates and the failures of the filter. What nobody has stays with
+        whoever opens the ledger without naming an analyst.
+
+        Args:
+            name: name of the dataset.
+            shares: for each analyst a share from 0 to 1, a decimal or a fraction; at most 1 together.
+
+        Guarantee: analysts who show each other everything never learn more than the budget of the dataset promises.
+
+        Raises:
+            InputError: not such shares.
+            BudgetExceeded: somebody was charged more than their share; nothing was changed.
+            LedgerError: the dataset does not exist, or a list of releases keeps its budget.
+
+        Examples:
+            >>> import tempfile, labeldp as ldp
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> ledger = LedgerFile(folder.name + "/ledger.db")
+            >>> ledger.add("people", ldp.Budget(epsilon=2))
+            >>> ledger.reserve("people", {"ana": "0.5", "ben": "0.25"})
+            >>> str(ledger.dataset("people", analyst="ana").share.part)
+            '1/2'
+            >>> folder.cleanup()
+        """
+        parts = {}
+        for analyst, share in shares.items():
+            _require_text(analyst, "shares", "ana")
+            parts[analyst] = decimal(share, "shares")
+        with self._store.writing() as connection:
+            reserve(connection, known_dataset(connection, self.path, name), parts)
+
+    def shares(self, name: str) -> dict[str, Fraction]:
+        """Return the share of the budget of a dataset that is reserved to each analyst; empty where nothing is.
+
+        Args:
+            name: name of the dataset.
+        """
+        whose = "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY analyst"
+        parts = shares_from(self._store.rows(f"{SHARES} {whose}", (name,), since=7))
+        return {analyst: part for analyst, part in parts.items() if analyst != OWNER}
+
     def dataset(
-        self, name: str, *, cohort: str | None = None, revision: str | None = None, budget: Budget | None = None
+        self,
+        name: str,
+        *,
+        cohort: str | None = None,
+        revision: str | None = None,
+        budget: Budget | None = None,
+        analyst: str = "",
     ) -> "DatasetLedger":
         """Return the ledger of one dataset, for a curator.
 
         Args:
-            name: name of the dataset.
+            name: name of the dataset; or "DATASET/COLUMN" for one of several private columns, each with labels and a
+                domain of its own, which pay from the budget of the dataset together.
             cohort: name of a cohort, whose records alone are released; by default all records, as they are now or as
                 they were before a cohort was added: their ids tell.
             revision: names another state of its labels. Labels that changed are refused without one, since two
                 releases of nearly the same labels reveal what changed; under a revision they are charged in addition.
             budget: if the file does not exist yet, the budget with which its first dataset is added before labels are
                 read. A known dataset keeps its own.
+            analyst: who releases: their share is charged (`reserve`), their noise is of their own, and they are
+                answered from their own releases alone.
 
         Raises:
             LedgerError: the dataset or the cohort does not exist: it must be added first, since a typing error would be
@@ -212,37 +283,83 @@ class LedgerFile(NotCopyable):
         _require_text(name, "name")
         if revision is not None:
             _require_text(revision, "revision")
-        rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
+        place, rows = (name, ""), self._store.rows("SELECT secret FROM dataset WHERE name = ?", (name,))
+        if not rows:
+            place = dataset_and_column(name)
+            rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (place[0],))
         if rows:
-            scheme = self._store.rows("SELECT ids FROM dataset WHERE name = ?", (name,), since=3)
-            found = DatasetLedger(self._store, name, revision or "", rows[0][0], None, scheme[0][0] if scheme else 1)
+            whole, column = place
+            scheme = self._store.rows("SELECT ids FROM dataset WHERE name = ?", (whole,), since=3)
+            ids = scheme[0][0] if scheme else 1
+            given = (self._store, whole, revision or "", rows[0][0], None, ids)
+            found = DatasetLedger(*given, column=column, analyst=analyst)
             return found if cohort is None else found.of_cohort(cohort)
         others = self.datasets()
         if budget is None or others:
             raise unknown_dataset(self.path, name, others)
         if cohort is not None:
             raise unknown_cohort(self.path, name, cohort, ())
+        if analyst:
+            raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
         return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget, IDS)
 
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
 
 
+def copy_ledger(path: str | os.PathLike[str], target: Path, *, values: bool) -> LedgerFile:
+    """Copy a ledger file for an audit, which may try on the copy what must not be charged; return the copy.
+
+    The copy is as secret as the ledger, and its charges bind nobody: remove it before anything that was drawn under a
+    new charge of it leaves.
+
+    Args:
+        path: of the ledger.
+        target: of the copy, in a folder that only its owner may read.
+        values: whether the copy keeps released values; without them, keyed noise is drawn again from its keys.
+
+    Raises:
+        LedgerError: not a ledger.
+    """
+    LedgerFile(path).datasets()
+    place = f"{Path(path).absolute().as_uri()}?mode=ro"
+    with closing(connect(place, uri=True)) as source, closing(connect(target)) as copy:
+        source.backup(copy)
+        if not values:
+            copy.execute("UPDATE release SET form = 'stream', value = NULL")
+            copy.commit()
+    target.chmod(0o600)
+    return LedgerFile(target)
+
+
 def _change_budget(connection: Connection, dataset: Dataset, budget: Budget, why: str | None) -> None:
     cohorts = range(max(1, len(cohorts_of(connection, dataset.id))))
     spent, texts = read_totals(connection, dataset.id).loss(cohorts), budget_texts(budget)
-    if not budget.admits(spent):
+    if not (has_account(budget) and dataset.account) and not budget.admits(spent):
         raise BudgetExceeded(
             f"the budget of {dataset.name!r} cannot be {budget}: "
             f"epsilon = {spent.epsilon(budget.delta):.6g} at that delta was spent already"
         )
-    if texts != budget_texts(dataset.budget):
-        connection.execute("UPDATE dataset SET epsilon = ?, delta = ? WHERE id = ?", (*texts, dataset.id))
+    same = _is_same(dataset.budget, budget)
+    if not same:
+        change_account(connection, dataset, budget, read_totals(connection, dataset.id))
+        kind = texts[2] or (budget_texts(dataset.budget)[2] if has_account(budget) else None)
+        place = (*texts[:2], kind, dataset.id)
+        connection.execute("UPDATE dataset SET epsilon = ?, delta = ?, kind = ? WHERE id = ?", place)
+        if (changed := find_dataset(connection, dataset.name)) is not None:
+            check_shares(connection, changed)
+    if not same or is_closed(connection, dataset.id):
         record_change(connection, dataset, "budget", str(dataset.budget), str(budget), why)
 
 
+def _is_same(known: Budget, asked: Budget) -> bool:
+    """Return whether a budget asks for no more than is known: one that names no account takes that of the dataset."""
+    (*had, kind), (*numbers, wanted) = budget_texts(known), budget_texts(asked)
+    return had == numbers and wanted in (None, kind)
+
+
 def _change_domain(connection: Connection, dataset: Dataset, declared: Declared, why: str | None) -> None:
-    before = declared_domains(connection, dataset.id)
+    before = declared_domains(connection, dataset.id, unmarked(declared.form)[0])
     if declared.form not in before:
         declare(connection, dataset.id, declared, now())
         if before:

@@ -3,6 +3,7 @@
 import io
 import os
 import secrets
+import shlex
 import sqlite3
 import stat
 import zlib
@@ -16,13 +17,20 @@ from numpy.typing import NDArray
 
 from labeldp.curator.declared import migrate_domains
 from labeldp.curator.ledger_totals import migrate_totals
-from labeldp.privacy import LedgerError
+from labeldp.curator.stored import as_written
+from labeldp.privacy import LedgerError, most_bytes
 
-VERSION = 4
+VERSION = 7
 """Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
 that it lacks; a file of a later version is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
+
+BACKUP = int.from_bytes(b"ldpB", "big")
+"""A copy that nothing may be charged to; see `labeldp.curator.ledger_upkeep`."""
+
+MOVED = int.from_bytes(b"ldpM", "big")
+"""What stands where a ledger was: the table `moved` says where it is."""
 
 SYNC = "EXTRA"
 """When SQLite waits for the disk: before and after each transaction, the journal's removal included."""
@@ -99,9 +107,45 @@ SINCE_4 = (
 )""",
     "INSERT INTO bound SELECT dataset, 0, pure, rho, failures FROM bound_3",
     "DROP TABLE bound_3",
-    f"PRAGMA user_version = {VERSION}",
+    "PRAGMA user_version = 4",
 )
 """The statements that turn version 3 into version 4: cohorts, and for each of them what was charged."""
+
+SINCE_5 = (
+    """CREATE TABLE person (
+    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
+)""",
+    "PRAGMA user_version = 5",
+)
+"""The statements that turn version 4 into version 5: whose records are whose, so that earlier labeldp, which would
+charge single records to a dataset of persons, refuses the file."""
+
+SINCE_6 = (
+    "ALTER TABLE dataset ADD COLUMN kind TEXT",
+    "ALTER TABLE dataset ADD COLUMN account TEXT",
+    """CREATE TABLE paid (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rate TEXT,
+    failure TEXT NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
+)""",
+    "PRAGMA user_version = 6",
+)
+"""The statements that turn version 5 into version 6: which account keeps the budget of a dataset, so that earlier
+labeldp, which would charge what a filter refuses, refuses the file."""
+
+SINCE_7 = (
+    "ALTER TABLE release ADD COLUMN analyst TEXT NOT NULL DEFAULT ''",
+    """CREATE TABLE share (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, part TEXT NOT NULL,
+    PRIMARY KEY (dataset, analyst)
+)""",
+    """CREATE TABLE share_paid (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, cohort INTEGER NOT NULL,
+    cost TEXT NOT NULL, PRIMARY KEY (dataset, analyst, cohort)
+)""",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""The statements that turn version 6 into version 7: shares of the budget that are reserved to analysts, so that
+earlier labeldp, which would answer one from the releases of another, refuses the file."""
 
 SCHEMA = f"""
 BEGIN;
@@ -121,7 +165,7 @@ CREATE TABLE release (
 );
 CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
 PRAGMA application_id = {APPLICATION};
-{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4))};
+{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4, *SINCE_5, *SINCE_6, *SINCE_7))};
 COMMIT;
 """
 
@@ -204,12 +248,28 @@ class Store:
     @contextmanager
     def connected(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for several queries, each of which sees what is on disk by then."""
-        if not self.exists:
-            raise LedgerError(f"there is no ledger {self.path}")
-        _check_file(self.path)
-        with _explained(self.path), closing(_connect(self.path)) as connection:
+        with opened(self.path) as connection:
             _check_content(self.path, connection)
             yield connection
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a connection to a file that may be no ledger: `application_of` tells.
+
+    Raises:
+        LedgerError: there is no file, or it cannot be used.
+    """
+    if not os.path.lexists(path):
+        raise LedgerError(f"there is no ledger {path}")
+    _check_file(path)
+    with _explained(path), closing(_connect(path)) as connection:
+        yield connection
+
+
+def application_of(connection: sqlite3.Connection) -> int:
+    """Return what a file is: `APPLICATION`, `BACKUP`, `MOVED` or something else."""
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
 
 
 def pack(array: NDArray[Any]) -> bytes:
@@ -223,15 +283,31 @@ def pack(array: NDArray[Any]) -> bytes:
 
 
 def unpack(packed: bytes) -> NDArray[Any]:
-    """Return the inverse of `pack`."""
-    array: NDArray[Any] = np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False)
-    return array
+    """Return the inverse of `pack`.
+
+    Raises:
+        LedgerError: a text or bytes that `pack` did not write.
+    """
+
+    def read() -> NDArray[Any]:
+        grown = zlib.decompressobj()
+        content = grown.decompress(packed, most_bytes(len(packed)))
+        if not grown.eof:
+            raise ValueError
+        array: NDArray[Any] = np.load(io.BytesIO(content), allow_pickle=False)
+        return array
+
+    return as_written(read)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", timeout=PATIENCE, isolation_level=None, uri=True)
-    for setting in (f"synchronous = {SYNC}", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
-        connection.execute(f"PRAGMA {setting}")
+    try:
+        for setting in (f"synchronous = {SYNC}", "fullfsync = ON", "foreign_keys = ON", "trusted_schema = OFF"):
+            connection.execute(f"PRAGMA {setting}")
+    except BaseException:  # the file is no database
+        connection.close()
+        raise
     return connection
 
 
@@ -247,7 +323,12 @@ def _check_file(path: Path) -> None:
 
 def _check_content(path: Path, connection: sqlite3.Connection) -> None:
     """Raise LedgerError if a file is not a ledger of a known version that only its owner may open; write nothing."""
-    [application], version = connection.execute("PRAGMA application_id").fetchone(), _version(connection)
+    application, version = application_of(connection), _version(connection)
+    if application == BACKUP:
+        raise LedgerError(f"{path} is a backup of a ledger, and no ledger: {restore_command(path)}")
+    if application == MOVED:
+        [place] = connection.execute("SELECT path FROM moved").fetchone()
+        raise LedgerError(f"the ledger {path} was moved: it is {place} now; nothing was charged")
     if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
     if not 1 <= version <= VERSION:
@@ -269,7 +350,7 @@ def _version(connection: sqlite3.Connection) -> int:
 def _migrate(connection: sqlite3.Connection) -> None:
     """Add to an earlier ledger what later versions have, in the open transaction."""
     version = _version(connection)
-    for statements, since in ((SINCE_2, 2), (SINCE_3, 3), (SINCE_4, 4)):
+    for statements, since in ((SINCE_2, 2), (SINCE_3, 3), (SINCE_4, 4), (SINCE_5, 5), (SINCE_6, 6), (SINCE_7, 7)):
         for statement in statements if version < since else ():
             connection.execute(statement)
     if version < 2:
@@ -285,19 +366,50 @@ def _keep_complete(connection: sqlite3.Connection) -> None:
 
 
 def _create(path: Path) -> None:
-    """Create an empty ledger under a hidden name, then give it its own unless another process did so first."""
+    """Create an empty ledger, unless another process did so first."""
+    with appearing(path) as hidden, closing(_connect(hidden)) as connection:
+        connection.executescript(SCHEMA)
+
+
+@contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """Yield a new file of a hidden name, which only its owner may open, and give it its own name when it is whole.
+
+    A file that stands at the path by then stays, and the new one is removed.
+
+    Raises:
+        LedgerError: the file cannot be made.
+    """
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives -journal the same mode
-        with closing(_connect(hidden)) as connection:
-            connection.executescript(SCHEMA)
+        yield hidden
         _appear(hidden, path)
         _sync(path.parent)
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be made: {error.strerror}") from error
     finally:
         for suffix in ("", "-journal"):
-            hidden.with_name(hidden.name + suffix).unlink(missing_ok=True)
+            with suppress(OSError):  # there is none, or the disk is for reading only
+                hidden.with_name(hidden.name + suffix).unlink()
+
+
+def copy_database(connection: sqlite3.Connection, target: Path, application: int) -> None:
+    """Copy what a connection sees into an empty file, as a file of an application.
+
+    Raises:
+        LedgerError: the copy is damaged, and so is what it was made from.
+    """
+    with _explained(target), closing(_connect(target)) as copy:
+        connection.backup(copy)
+        copy.execute(f"PRAGMA application_id = {application}")
+        if copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+            raise LedgerError(f"the ledger that {target.name} was copied from {_REASONS[sqlite3.SQLITE_CORRUPT]}")
+
+
+def restore_command(path: Path) -> str:
+    """Return the command that makes a ledger of a backup."""
+    return f"labeldp ledger restore {shlex.quote(str(path))} --out …"
 
 
 def _appear(hidden: Path, path: Path) -> None:

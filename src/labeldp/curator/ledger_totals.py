@@ -3,13 +3,25 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from sqlite3 import Connection
 from typing import Any, final
 
-from labeldp.privacy import Bound, Budget, Charge, Path, PrivacyLoss, Totals, check_budget
-
-Span = tuple[int, int]
-"""The numbers of the first and the last cohort that a release is about; (0, 0) in a dataset without cohorts."""
+from labeldp.curator.stored import stored
+from labeldp.privacy import (
+    Bound,
+    Budget,
+    Charge,
+    Path,
+    PrivacyLoss,
+    Row,
+    Span,
+    Totals,
+    check_budget,
+    decimal_text,
+    float_below,
+    rounded_up_text,
+)
 
 TotalRow = tuple[int, int, str, str, int]
 """Equal charges: the span, the part of its records, the loss, and how many there are."""
@@ -58,7 +70,7 @@ class CohortTotals:
 
     def __init__(self, rows: Iterable[TotalRow]) -> None:
         self._rows = [
-            ((low, high), (_path(path), PrivacyLoss.from_json(json.loads(loss))), times)
+            ((low, high), (_path(path), stored(loss, PrivacyLoss.from_json)), times)
             for low, high, path, loss, times in rows
         ]
 
@@ -66,6 +78,14 @@ class CohortTotals:
     def of(cls, charges: Iterable[tuple[Span, Path, PrivacyLoss]]) -> "CohortTotals":
         """Return the totals of charges: their cohorts, the part of these, and the loss."""
         return cls((*span, *_texts(path, loss), 1) for span, path, loss in charges)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The charges, equal ones counted."""
+        return [Row(span, path, loss, times) for span, (path, loss), times in self._rows]
 
     def of_cohort(self, cohort: int) -> Totals:
         """Return what the records of a cohort were charged."""
@@ -110,6 +130,34 @@ def check_cohorts(
         check_budget(budget, bound, lambda cohort=cohort: totals().of_cohort(cohort), asked, name)  # type: ignore[misc]
 
 
+COMPOSED = 4
+"""Up to this number of unlike charges, what all cost together is computed as exactly as it can be."""
+
+
+def paid_in_all(
+    budget: Budget, bounds: Mapping[int, Bound], totals: "CohortTotals", path: Path, loss: PrivacyLoss
+) -> str:
+    """Return the most that a record has paid with one more charge, as a budget is written; "" if it is not known.
+
+    Args:
+        budget: of the dataset: epsilon is that at its delta.
+        bounds: sums that bound what was charged before to each cohort that pays.
+        totals: what was charged before.
+        path: the part of the records of the charge.
+        loss: of the charge.
+    """
+    if exact := len(totals) <= COMPOSED:
+        epsilon: Any = totals.loss(bounds, [(path, loss)]).epsilon(budget.delta)
+    else:
+        sums = [bound + Bound.of(loss) for bound in bounds.values()]
+        known = all(each.pure is not None and each.failures <= budget.delta for each in sums)
+        epsilon = -float_below(-max(each.pure or Fraction(0) for each in sums)) if known else float("inf")
+    if epsilon == float("inf"):
+        return ""
+    words = f"epsilon = {rounded_up_text(epsilon)}, delta = {decimal_text(budget.delta)}"
+    return words if exact else f"at most {words}"
+
+
 def cost_digest(path: Path, loss: PrivacyLoss) -> str:
     """Return a digest of where a charge belongs and what it costs, the same for the same costs."""
     return _digest(*_texts(path, loss))
@@ -123,7 +171,7 @@ def made_digest(specification: Any) -> str:
 def migrate_totals(connection: Connection) -> None:
     """Fill the totals of a ledger of a version before 3 from its releases."""
     for place, dataset, text in connection.execute("SELECT id, dataset, charge FROM release ORDER BY id").fetchall():
-        charge = Charge.from_json(json.loads(text))
+        charge = stored(text, Charge.from_json)
         made = None if charge.path else made_digest(dict(charge.mechanism))
         digests = cost_digest(charge.path, charge.loss), made
         connection.execute("UPDATE release SET cost = ?, made = ? WHERE id = ?", (*digests, place))
@@ -135,7 +183,7 @@ def _texts(path: Path, loss: PrivacyLoss) -> tuple[str, str]:
 
 
 def _path(text: str) -> Path:
-    return tuple((str(split), int(part)) for split, part in json.loads(text))
+    return stored(text, lambda path: tuple((str(split), int(part)) for split, part in path))
 
 
 def _digest(*texts: str) -> str:

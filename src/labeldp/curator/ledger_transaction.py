@@ -1,6 +1,5 @@
 """Releases of a ledger file in an open transaction: compared with earlier ones, found again, or written."""
 
-import json
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any
@@ -9,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.cohorts import Scope
-from labeldp.curator.datasets import Dataset, charge_from, now, text_of
+from labeldp.curator.datasets import Dataset, charge_from, now, restorations, text_of
 from labeldp.curator.declared import disclosures
+from labeldp.curator.ledger_accounts import conditions_of
 from labeldp.curator.ledger_store import pack, unpack
 from labeldp.curator.ledger_totals import add_charge, cost_digest, made_digest
+from labeldp.curator.stored import stored
 from labeldp.curator.traces import Traces, are_expected, new_traces, traces_of
 from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request, Trust
 
@@ -69,7 +70,7 @@ class LedgerTransaction:
         if row is None:
             return None
         value = unpack(row[0])
-        certificate = Certificate.from_json(json.loads(row[1]))
+        certificate = stored(row[1], Certificate.from_json)
         return Drawn(by_row(value, request) if per_record(mechanism) else value, mechanism, certificate)
 
     def find_recomputable(self, request: Request) -> tuple[Charge, Certificate] | None:
@@ -80,11 +81,13 @@ class LedgerTransaction:
             "SELECT charge, certificate FROM release WHERE dataset = ? AND revision = ? AND identity = ?",
             (self.dataset.id, self.revision, text_of(request.identity())),
         ).fetchone()
-        return None if row is None else (charge_from(row[0]), Certificate.from_json(json.loads(row[1])))
+        return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
     def write(self, request: Request, mechanism: Any, charge: Charge, value: Any = None) -> Certificate:
         """Store a release and return its certificate; a stream has no value."""
-        more = (*disclosures(self.connection, self.dataset.id), *self.scope.conditions)
+        own = conditions_of(self.connection, self.dataset.id)
+        restored = restorations(self.connection, self.dataset.id)
+        more = (*disclosures(self.connection, self.dataset.id), *restored, *own, *self.scope.conditions)
         request = replace(request, conditions=(*request.conditions, *more))
         certificate = request.certificate(charge, mechanism, self.dataset.name, self.scope.names)
         arrays = None if value is None else mechanism.arrays()
@@ -106,6 +109,7 @@ class LedgerTransaction:
             "made": None if request.path else made_digest(dict(charge.mechanism)),
             "low": self.scope.span[0],
             "high": self.scope.span[1],
+            "analyst": request.analyst,
         }
         places = ", ".join(f":{column}" for column in row)
         self.connection.execute(f"INSERT INTO release ({', '.join(row)}) VALUES ({places})", row)

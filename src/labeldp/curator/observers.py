@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
@@ -34,13 +34,26 @@ class CuratorProxy(ABC):
         return self._curator.domain
 
     @property
+    def persons(self) -> Public[NDArray[np.int64]] | None:
+        """See `Curator.persons`."""
+        return self._curator.persons
+
+    @property
     def ledger(self) -> Any:
         """The ledger that is charged."""
         return self._curator.ledger
 
+    def cost(self, mechanism: Mechanism) -> PrivacyLoss:
+        """See `Curator.cost`."""
+        return self._curator.cost(mechanism)
+
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
         """See `Curator.require`."""
         self._curator.require(steps)
+
+    def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
+        """See `Curator.has_released`."""
+        return self._curator.has_released(mechanism, step=step)
 
     @abstractmethod
     def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
@@ -49,6 +62,10 @@ class CuratorProxy(ABC):
     @abstractmethod
     def split(self, parts: Public[Any]) -> Sequence[CuratorLike]:
         """See `Curator.split`."""
+
+    @abstractmethod
+    def limited(self, most: int) -> tuple[CuratorLike, NDArray[np.intp]]:
+        """See `Curator.limited`."""
 
     def __repr__(self) -> str:
         return repr(self._curator)
@@ -91,6 +108,11 @@ class WatchedCurator(CuratorProxy):
     def split(self, parts: Public[Any]) -> list["WatchedCurator"]:
         """See `Curator.split`."""
         return [WatchedCurator(part, self._told, self._charged) for part in self._curator.split(parts)]
+
+    def limited(self, most: int) -> tuple["WatchedCurator", NDArray[np.intp]]:
+        """See `Curator.limited`."""
+        part, rows = self._curator.limited(most)
+        return WatchedCurator(part, self._told, self._charged), rows
 
 
 @dataclass(frozen=True)
@@ -143,3 +165,57 @@ class ObservedCurator(CuratorProxy):
         """See `Curator.split`."""
         places = enumerate(self._curator.split(parts))
         return [ObservedCurator(part, self._codes[parts.value == number], self._seen) for number, part in places]
+
+    def limited(self, most: int) -> tuple["ObservedCurator", NDArray[np.intp]]:
+        """See `Curator.limited`."""
+        part, rows = self._curator.limited(most)
+        return ObservedCurator(part, self._codes[rows], self._seen), rows
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A release as an audit sees it.
+
+    Args:
+        step: name of the step, or "release".
+        release: the value with its certificate and its mechanism.
+        rows: which records it is about, shape (n,).
+    """
+
+    step: str
+    release: Release[Any]
+    rows: NDArray[np.intp] = field(repr=False)
+
+
+@final
+class RecordingCurator(CuratorProxy):
+    """Wraps a curator, and calls `told` with each release and the rows that it is about; for audits.
+
+    Args:
+        curator: the wrapped curator.
+        told: called after each release.
+        rows: which records it holds, shape (n,); by default all.
+    """
+
+    def __init__(
+        self, curator: Curator, told: Callable[[Recorded], None], rows: NDArray[np.intp] | None = None
+    ) -> None:
+        super().__init__(curator)
+        self._told = told
+        self._rows = np.arange(curator.records) if rows is None else rows
+
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
+        """See `Curator.release`."""
+        release = self._curator.release(mechanism, rng=rng, step=step)
+        self._told(Recorded(step or "release", release, self._rows))
+        return release
+
+    def split(self, parts: Public[Any]) -> list["RecordingCurator"]:
+        """See `Curator.split`."""
+        places = enumerate(self._curator.split(parts))
+        return [RecordingCurator(part, self._told, self._rows[parts.value == number]) for number, part in places]
+
+    def limited(self, most: int) -> tuple["RecordingCurator", NDArray[np.intp]]:
+        """See `Curator.limited`."""
+        part, rows = self._curator.limited(most)
+        return RecordingCurator(part, self._told, self._rows[rows]), rows

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from sqlite3 import Connection
 
-from labeldp.curator.ledger_totals import Span
-from labeldp.privacy import Request, add_digests
+from labeldp.privacy import Request, Span, add_digests
 
 ANY_KIND = "any"
 """The kind of a trace that can be compared whatever the ids, or the labels, are."""

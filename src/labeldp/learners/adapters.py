@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from labeldp.learners.cells.local import domain_of, unbiased
 from labeldp.learners.classifiers import as_candidates, boosted_regression
-from labeldp.learners.evaluation import auc_estimate, debiased_accuracy, log_losses
+from labeldp.learners.evaluation import Score, auc_estimate, debiased_accuracy, log_losses, ratio_terms
 from labeldp.learners.evidence import Evidence, Probabilities, are_sets, inverse_table, released_codes
 from labeldp.learners.features import check_columns, check_numbers, check_rows, row_table, rows_of
 from labeldp.learners.training import Training, cross_fit, learn
@@ -197,10 +197,25 @@ class NoisyNumberRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-Metric = Literal["accuracy", "neg_log_loss", "roc_auc", "log_loss", "auc"]
+Metric = Literal[
+    "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "precision", "precision_macro", "recall",
+    "recall_macro", "roc_auc", "log_loss", "auc",
+]  # fmt: skip
+
+RATIOS: dict[str, Score] = {
+    "recall": "recall",
+    "recall_macro": "recall",
+    "balanced_accuracy": "recall",
+    "precision": "precision",
+    "precision_macro": "precision",
+    "f1": "f1",
+    "f1_macro": "f1",
+}
+"""Scores of classes: of the second of two, or the mean over all."""
 
 RESPONSES: dict[str, Any] = {
     "accuracy": "predict",
+    **dict.fromkeys(RATIOS, "predict"),
     "neg_log_loss": "predict_proba",
     "roc_auc": ("decision_function", "predict_proba"),
 }
@@ -218,7 +233,9 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
 
     Args:
         metric: scikit-learn's name of a metric, larger is better: "accuracy"; "neg_log_loss", the negative log loss in
-            nats; "roc_auc", for two classes. "log_loss" and "auc" are other names of the last two.
+            nats; "roc_auc", for two classes. "log_loss" and "auc" are other names of the last two. "recall",
+            "precision" and "f1", of the second of two classes; "balanced_accuracy", "recall_macro", "precision_macro"
+            and "f1_macro", the mean over all: ratios of unbiased estimates, NaN where a class seems not to occur.
         mechanism: the mechanism that made the scored labels, which are class names, codes, or sets as it packs them.
         domain: the declared classes, if `indicators` are passed.
 
@@ -233,6 +250,8 @@ def debiased_scorer(metric: Metric = "accuracy", *, mechanism: Any = None, domai
     names = mechanism.domain if mechanism is not None else domain
     if not isinstance(names, Classes):
         raise InputError("the domain must be Classes")
+    if measure in ("recall", "precision", "f1") and names.size != 2:
+        raise InputError(f"must be {measure}_macro for more than two classes", argument="metric")
     if mechanism is not None:
         inverse_table(mechanism)  # refuses noise without an inverse
     function = partial(_score, metric=measure, domain=names, mechanism=mechanism)
@@ -262,6 +281,11 @@ def _score(
         raise InputError("indicators must have one row for each label and one column for each class")
     if metric == "accuracy":
         return float(values[np.arange(len(values)), released_codes(domain, answers)].mean())
+    if metric in RATIOS:
+        hits = np.eye(domain.size, dtype=np.bool_)[released_codes(domain, answers)]
+        part, whole = (terms.sum(axis=0) for terms in ratio_terms(RATIOS[metric], values, hits))
+        shares = np.divide(part, whole, out=np.full(domain.size, np.nan), where=whole > 0)
+        return float(shares[1] if metric in ("recall", "precision", "f1") else shares.mean())
     answers = np.asarray(answers, dtype=np.float64)
     if metric == "roc_auc":
         return auc_estimate(values, answers if answers.ndim == 1 else answers[:, 1])

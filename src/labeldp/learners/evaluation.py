@@ -1,15 +1,25 @@
 """Debiased scores of predicted classes and numbers, from released labels alone."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from labeldp.learners.evidence import MIN_PROBABILITY, Probabilities, inverse_table, normalized
-from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, debias
-from labeldp.privacy import Floats, InputError, NotInvertibleError, Release
+from labeldp.mechanisms import Classes, DiscreteLaplace, Interval, RandomizedResponse, SquaredErrors, debias
+from labeldp.privacy import (
+    CuratorLike,
+    Floats,
+    InputError,
+    NotInvertibleError,
+    RandomSource,
+    Release,
+    check_integer,
+    float_below,
+    positive_epsilon,
+)
 
 LEVEL = 0.95
 
@@ -28,6 +38,10 @@ class Estimate:
     low: Any
     high: Any
     level: float = LEVEL
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InputError("must lie between 0 and 1, such as 0.95", argument="level")
 
     def __str__(self) -> str:
         if np.ndim(self.value):
@@ -80,6 +94,22 @@ class Evaluation:
         """See `debiased_confusion`."""
         return debiased_confusion(self.release, self.predictions, level=level)
 
+    def recall(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_recall`."""
+        return debiased_recall(self.release, self.predictions, level=level)
+
+    def precision(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_precision`."""
+        return debiased_precision(self.release, self.predictions, level=level)
+
+    def f1(self, level: float = LEVEL) -> Estimate:
+        """See `debiased_f1`."""
+        return debiased_f1(self.release, self.predictions, level=level)
+
+    def calibration(self, bins: int = 10, level: float = LEVEL) -> "Calibration":
+        """See `debiased_calibration`."""
+        return debiased_calibration(self.release, self.probabilities, bins=bins, level=level)
+
     def auc(self, level: float = LEVEL) -> Estimate:
         """See `debiased_auc`."""
         return debiased_auc(self.release, self.probabilities[:, 1], level=level)
@@ -90,7 +120,7 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
 
     Args:
         release: answers for n records that may name any class, or bits for all classes.
-        predictions: predicted codes, shape (n,), made without these labels.
+        predictions: predicted codes or class names, shape (n,), made without these labels.
         level: coverage of the interval.
 
     Returns:
@@ -100,8 +130,8 @@ def debiased_accuracy(release: Release[Any], predictions: Any, *, level: float =
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = _Answers.of(release)
-    predicted = _predicted(predictions, *found.answers.shape)
+    found = Answers.of(release)
+    predicted = predicted_codes(predictions, release)
     agreements = int(found.answers[np.arange(len(predicted)), predicted].sum())
     return accuracy_of_agreements(release.mechanism, agreements, len(predicted), level=level)
 
@@ -133,7 +163,7 @@ def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = _Answers.of(release)
+    found = Answers.of(release)
     losses = log_losses(_rows(probabilities, *found.answers.shape))
     return mean_estimate((found.indicators * losses).sum(axis=1), level)
 
@@ -141,23 +171,188 @@ def debiased_log_loss(release: Release[Any], probabilities: Any, *, level: float
 def debiased_confusion(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
     """Estimate the share of records with true class i (row) and predicted class j (column), shape (K, K), sum 1.
 
-    Each entry is unbiased and may be negative. Intervals are exact for each entry given the predictions, clipped
-    to what is possible.
+    Each entry is unbiased and may be negative. Its interval holds the share on all records of the same kind: it adds
+    up, as independent, the exact intervals of how often the class is predicted and of which part of these records is of
+    the true class, within what is possible.
 
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    found = _Answers.of(release)
+    found = Answers.of(release)
     records, classes = found.answers.shape
-    predicted = _predicted(predictions, records, classes)
+    predicted = predicted_codes(predictions, release)
     hit, miss = _hit_and_miss(found.inverse)
     counts = np.array([np.bincount(predicted[column], minlength=classes) for column in found.answers.T], dtype=float)
     totals = np.bincount(predicted, minlength=classes)
     shares = totals / records
-    low, high = clopper_pearson(counts, totals[None, :], level)
     value = miss * shares + (hit - miss) * counts / records
-    bounds = [np.clip(miss + (hit - miss) * rate, 0, 1) * shares for rate in (low, high)]
-    return Estimate(value, bounds[0], bounds[1], level)
+    middle = np.clip(value, 0, shares)
+    part = middle / np.maximum(shares, 1 / records)
+    ends = zip(clopper_pearson(counts, totals[None, :], level), clopper_pearson(totals, records, level), strict=True)
+    below, above = (
+        np.hypot(np.clip(miss + (hit - miss) * rate, 0, 1) * shares - middle, part * (share - shares))
+        for rate, share in ends
+    )
+    return Estimate(value, np.clip(middle - below, 0, 1), np.clip(middle + above, 0, 1), level)
+
+
+Score = Literal["recall", "precision", "f1"]
+
+
+def ratio_terms(score: Score, indicators: NDArray[np.float64], hits: NDArray[np.bool_]) -> Any:
+    """Return terms of each record and class whose sums have the score of the class as their ratio, each (n, K).
+
+    Args:
+        score: what is estimated.
+        indicators: unbiased class indicators, shape (n, K).
+        hits: whether the class was predicted, shape (n, K).
+    """
+    found = indicators * hits
+    if score == "recall":
+        return found, indicators
+    return (found, hits.astype(np.float64)) if score == "precision" else (2 * found, indicators + hits)
+
+
+def debiased_recall(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """Estimate for each class the share of its records that predictions would find, shape (K,).
+
+    Args:
+        release: answers for n records that may name any class, or bits for all classes.
+        predictions: predicted codes or class names, shape (n,), made without these labels.
+        level: coverage of each interval.
+
+    Returns:
+        A ratio of two unbiased estimates. Its interval is Fieller's, within [0, 1]: all of it where the released labels
+        do not show that the class occurs; the estimate is NaN where there seem to be none.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    return _of_classes("recall", release, predictions, level)
+
+
+def debiased_f1(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """Estimate for each class the harmonic mean of precision and recall, shape (K,).
+
+    Args:
+        release, predictions, level: see `debiased_recall`.
+
+    Returns:
+        See `debiased_recall`.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    return _of_classes("f1", release, predictions, level)
+
+
+def debiased_precision(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
+    """Estimate for each class the share of records for which it is predicted that are of this class, shape (K,).
+
+    Args:
+        release, predictions, level: see `debiased_recall`.
+
+    Returns:
+        `debiased_accuracy` of these records, with its exact interval; NaN and [0, 1] where there are none.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    classes = Answers.of(release).answers.shape[1]
+    predicted = predicted_codes(predictions, release)
+    return _stacked([_accuracy_of(release, predicted, predicted == code, level) for code in range(classes)], level)
+
+
+def _of_classes(score: Score, release: Release[Any], predictions: Any, level: float) -> Estimate:
+    """Return the ratio of each class with its interval, within [0, 1]."""
+    indicators = Answers.of(release).indicators
+    hits = predicted_codes(predictions, release)[:, None] == np.arange(indicators.shape[1])
+    parts, wholes = ratio_terms(score, indicators, hits)
+    found = [debiased_share(*terms, level=level) for terms in zip(parts.T, wholes.T, strict=True)]
+    return _stacked([replace(each, low=max(each.low, 0.0), high=max(each.high, 0.0)) for each in found], level)
+
+
+def _accuracy_of(release: Release[Any], predicted: NDArray[np.intp], rows: NDArray[np.bool_], level: float) -> Estimate:
+    """Return the debiased accuracy of some records; NaN where there are none."""
+    if not rows.any():
+        return Estimate(float("nan"), 0.0, 1.0, level)
+    return debiased_accuracy(replace(release, value=release.value[rows]), predicted[rows], level=level)
+
+
+def _stacked(found: list[Estimate], level: float) -> Estimate:
+    """Return several estimates as one of arrays."""
+    value, low, high = np.array([(each.value, each.low, each.high) for each in found]).T
+    return Estimate(value, low, high, level)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How sure a model was of its answers, and how often they were right, in bins of records.
+
+    Args:
+        confidence: mean probability of the predicted class in each bin, shape (B,), rising.
+        records: how many records each bin holds, shape (B,).
+        accuracy: the debiased share of right answers in each bin.
+        gap: by how much the model is too sure of itself over all records: mean confidence less accuracy.
+    """
+
+    confidence: NDArray[np.float64] = field(repr=False)
+    records: NDArray[np.intp] = field(repr=False)
+    accuracy: Estimate = field(repr=False)
+    gap: Estimate
+
+
+def debiased_calibration(
+    release: Release[Any], probabilities: Probabilities, *, bins: int = 10, level: float = LEVEL
+) -> Calibration:
+    """Estimate how often predictions are right where a model is so and so sure of them.
+
+    Args:
+        release: answers for n records that may name any class, or bits for all classes.
+        probabilities: class probabilities, shape (n, K), made without these labels.
+        bins: the largest number of bins of about equally many records; equal confidences stay together.
+        level: coverage of each interval, which are those of `debiased_accuracy`.
+
+    Raises:
+        InputError: there is not one row of K probabilities for each released label.
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    count, rows = check_integer(bins, "bins"), np.asarray(probabilities, dtype=np.float64)
+    if rows.shape != Answers.of(release).answers.shape or not np.all(np.isfinite(rows)):
+        raise InputError("must have one row for each released label and one column for each class",
+                         argument="probabilities")  # fmt: skip
+    predicted, sure = rows.argmax(axis=1), rows.max(axis=1)
+    order = np.sort(sure)
+    edges = np.unique(order[np.arange(1, count) * len(order) // count])
+    bin_of = np.unique(np.searchsorted(edges, sure, side="right"), return_inverse=True)[1]
+    inside = [bin_of == each for each in range(int(bin_of.max()) + 1)]
+    whole, mean = debiased_accuracy(release, predicted, level=level), float(sure.mean())
+    return Calibration(
+        np.array([sure[each].mean() for each in inside]),
+        np.array([each.sum() for each in inside]),
+        _stacked([_accuracy_of(release, predicted, each, level) for each in inside], level),
+        Estimate(mean - whole.value, mean - whole.high, mean - whole.low, level),
+    )
+
+
+def debiased_difference(release: Release[Any], predictions: Any, others: Any, *, level: float = LEVEL) -> Estimate:
+    """Estimate by how much predictions are right more often than others of the same records, on the true labels.
+
+    Records on which both agree cancel, noise included, so that the interval is narrower than those of two accuracies.
+    It is the normal one.
+
+    Args:
+        release: n released codes, or packed bits.
+        predictions, others: predicted codes or class names, shape (n,), made without these labels.
+        level: coverage of the interval.
+
+    Raises:
+        NotInvertibleError: some record had fewer candidates than classes.
+    """
+    indicators = Answers.of(release).indicators
+    records = np.arange(len(indicators))
+    one, other = (predicted_codes(each, release) for each in (predictions, others))
+    return mean_estimate(indicators[records, one] - indicators[records, other], level)
 
 
 def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) -> Estimate:
@@ -174,7 +369,7 @@ def debiased_auc(release: Release[Any], scores: Any, *, level: float = LEVEL) ->
     Raises:
         NotInvertibleError: some record had fewer candidates than classes.
     """
-    weights = _Answers.of(release).indicators
+    weights = Answers.of(release).indicators
     if weights.shape[1] != 2:
         raise InputError("the area under the ROC curve needs two classes")
     values = np.asarray(scores, dtype=np.float64)
@@ -237,7 +432,7 @@ def _masses(
 
 
 @dataclass(frozen=True)
-class _Answers:
+class Answers:
     """Released answers, each one class or a bit for each class.
 
     Args:
@@ -251,7 +446,7 @@ class _Answers:
     indicators: NDArray[np.float64]
 
     @classmethod
-    def of(cls, release: Release[Any]) -> "_Answers":
+    def of(cls, release: Release[Any]) -> "Answers":
         mechanism = release.mechanism if isinstance(release, Release) else None
         if mechanism is None or not isinstance(mechanism.domain, Classes):
             raise InputError("release must be what Curator.release returned for a mechanism on Classes")
@@ -269,13 +464,23 @@ def _hit_and_miss(inverse: NDArray[np.float64]) -> tuple[float, float]:
     return hit, miss
 
 
-def _predicted(predictions: Any, count: int, classes: int) -> NDArray[np.intp]:
-    array = np.asarray(predictions)
-    if array.shape != (count,) or array.dtype.kind not in "iu":
-        raise InputError("predictions must be one integer code for each released label")
-    if np.any(array < 0) or np.any(array >= classes):
-        raise InputError(f"predictions must be codes from 0 to {classes - 1}")
-    return array.astype(np.intp)
+def predicted_codes(predictions: Any, release: Release[Any]) -> NDArray[np.intp]:
+    """Return predictions for released labels as codes, shape (n,): integers are codes, everything else is names.
+
+    Raises:
+        InputError: there is not one for each label, or one is neither a code nor the name of a class.
+    """
+    domain, given = release.mechanism.domain, np.asarray(predictions)
+    if given.shape != (len(release.value),):
+        raise InputError("predictions must be one code, or one class name, for each released label")
+    if given.dtype.kind not in "iu":
+        try:
+            given = domain.encode(predictions)
+        except InputError:
+            raise InputError(f"predictions must be names of {domain!r}, or their codes") from None
+    if np.any(given < 0) or np.any(given >= domain.size):
+        raise InputError(f"predictions must be codes from 0 to {domain.size - 1}, or names of classes")
+    return given.astype(np.intp)
 
 
 def _rows(probabilities: Any, count: int, classes: int) -> Probabilities:
@@ -286,6 +491,7 @@ def _rows(probabilities: Any, count: int, classes: int) -> Probabilities:
 
 
 HELD_OUT = "the model, on records that it was not trained on"
+"""What is evaluated where a part of the records is kept for it."""
 
 
 @dataclass(frozen=True)
@@ -299,12 +505,14 @@ class NumberEvaluation:
         predictions: predictions of a model that never saw these labels, in their unit, shape (n,).
         source: what was evaluated, in words.
         rows: places of these records in the training table, shape (n,).
+        fold: as in `Evaluation`.
     """
 
     release: Release[Any] = field(repr=False)
     predictions: Floats = field(repr=False)
     source: str
     rows: NDArray[np.intp] | None = field(default=None, repr=False)
+    fold: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
         found = self.error()
@@ -357,10 +565,148 @@ class NumberEvaluation:
         """Return the evaluation on some of its records."""
         release, own = replace(self.release, value=self.release.value[rows]), self.rows
         kept = None if own is None else own[rows]
-        return replace(self, release=release, predictions=self.predictions[rows], rows=kept)
+        return replace(self, release=release, predictions=self.predictions[rows], rows=kept, fold=None)
 
     def _gains(self) -> Floats:
         return _squares(self.release, self.constant()) - _squares(self.release, self.predictions)
+
+
+@dataclass(frozen=True)
+class SummedErrors:
+    """A regressor's predictions for records whose squared errors a trusted curator summed, and its errors.
+
+    Nothing is known of single records.
+
+    Args:
+        errors: what `SquaredErrors` released of the predictions.
+        constant_errors: the same of a constant: the mean prediction.
+        predictions: predictions of a model that never saw these labels, in their unit, shape (n,).
+        constant: the mean prediction.
+        source: what was evaluated, in words.
+        rows: places of these records in the training table, shape (n,).
+    """
+
+    errors: Release[Any] = field(repr=False)
+    constant_errors: Release[Any] = field(repr=False)
+    predictions: Floats = field(repr=False)
+    constant: float
+    source: str
+    rows: NDArray[np.intp] = field(repr=False)
+
+    def __str__(self) -> str:
+        found = self.error()
+        return (
+            f"estimated root mean squared error {found.value:.4g}, {100 * found.level:g} % interval {found.low:.4g} to "
+            f"{found.high:.4g}, from a noisy sum over {len(self.rows):,} records; what was evaluated: {self.source}"
+        )
+
+    def squared_error(self, level: float = LEVEL) -> Estimate:
+        """See `summed_error`."""
+        return summed_error(self.errors, level=level)
+
+    def error(self, level: float = LEVEL) -> Estimate:
+        """Estimate the root mean squared error, in the unit of the labels, at least 0."""
+        return _root(self.squared_error(level))
+
+    def constant_error(self, level: float = LEVEL) -> Estimate:
+        """Estimate the root mean squared error of the constant."""
+        return _root(summed_error(self.constant_errors, level=level))
+
+    def gain(self, level: float = LEVEL) -> Estimate:
+        """Estimate by how much the mean squared error is below that of the constant.
+
+        The interval takes errors of predictions that are far from the constant to be as large as others.
+        """
+        value = _mean(self.constant_errors) - _mean(self.errors)
+        noise = np.hypot(_noise_quantile(self.errors, level), _noise_quantile(self.constant_errors, level))
+        error = max(_mean(self.errors), 0.0) + _noise_quantile(self.errors, level)
+        # A record's gain is twice the distance of both predictions times that of the label from their middle.
+        away = (self.predictions - self.constant) ** 2
+        spread = np.sqrt(np.mean(4 * away * error + away**2) / len(away))
+        half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
+        return Estimate(value, value - half, value + half, level)
+
+    def explained(self, level: float = LEVEL) -> Estimate:
+        """Estimate R squared, the gain as a share of the squared error of the constant, at most 1.
+
+        The interval holds both estimates at half the risk each.
+        """
+        half = (1 + level) / 2
+        gain, whole = self.gain(half), summed_error(self.constant_errors, level=half)
+        if whole.low <= 0 or whole.value <= 0:
+            return Estimate(float("nan"), -np.inf, 1.0, level)
+        low = gain.low / (whole.high if gain.low > 0 else whole.low)
+        high = gain.high / (whole.low if gain.high > 0 else whole.high)
+        return Estimate(min(gain.value / whole.value, 1.0), low, min(high, 1.0), level)
+
+
+def summed_error(release: Release[Any], *, level: float = LEVEL) -> Estimate:
+    """Estimate the mean squared error of predictions from a noisy sum over records, in the square of their unit.
+
+    Args:
+        release: what `SquaredErrors` released.
+        level: coverage of the interval.
+
+    Returns:
+        An unbiased estimate, which may be negative. The interval holds the error on other records of the same kind: it
+        adds up, as independent, the quantile of the noise and that of the sampling at the largest variance of errors
+        with this mean and this range.
+
+    Source: BhatiaDavis for that variance.
+    """
+    mechanism = release.mechanism
+    value, noise = _mean(release), _noise_quantile(release, level)
+    likely = float(np.clip(max(value, mechanism.noise_stddev), 0, mechanism.largest))
+    spread = np.sqrt(likely * (mechanism.largest - likely) / mechanism.records)
+    half = float(np.hypot(noise, ndtri((1 + level) / 2) * spread))
+    return Estimate(value, value - half, value + half, level)
+
+
+def _mean(release: Release[Any]) -> float:
+    return float(release.mechanism.mean(release.value))
+
+
+def _noise_quantile(release: Release[Any], level: float) -> float:
+    """Return what the noise on a mean squared error exceeds with probability 1 - level, of a continuous Laplace law."""
+    return float(-np.log(1 - level) * release.mechanism.noise_stddev / np.sqrt(2))
+
+
+CONSTANT_SHARE = 0.25
+"""The share of epsilon of a sum of squared errors that goes to those of the constant, in an evaluation of numbers."""
+
+
+def release_errors(
+    curator: CuratorLike, predicted: Any, *, epsilon: float, source: str, rows: NDArray[np.intp], rng: RandomSource
+) -> SummedErrors:
+    """Release the noisy sums of squared errors of predictions and of their mean, from a trusted curator.
+
+    Args:
+        curator: holds the labels of the records that the model did not see.
+        predicted: predictions as they were released, in the unit of the labels, `Release`, shape (n,).
+        epsilon: cost of both sums together; `CONSTANT_SHARE` of it is for the constant.
+        source: what is evaluated, in words.
+        rows: places of the records, shape (n,).
+        rng: randomness of the noise.
+    """
+    domain = curator.domain
+    predictions = np.clip(predicted.value, domain.low, domain.high)
+    codes = np.rint((predictions - domain.low) / domain.step).astype(np.int64)
+    level = int(np.rint(codes.mean()))
+    shares = error_shares(epsilon)
+    found = {}
+    for step, places in (("errors", codes), ("errors of the mean", np.full_like(codes, level))):
+        given = predicted.map(lambda _, places=places: places)
+        mechanism = SquaredErrors(domain=domain, epsilon=shares[step], predictions=given)
+        found[step] = curator.release(mechanism, rng=rng, step=step)
+    constant = float(domain.low + level * domain.step)
+    return SummedErrors(found["errors"], found["errors of the mean"], predictions, constant, source, rows)
+
+
+def error_shares(epsilon: float) -> dict[str, float]:
+    """Return the epsilon of each step of `release_errors`."""
+    whole = positive_epsilon(epsilon)
+    constant = positive_epsilon(float_below(whole * positive_epsilon(CONSTANT_SHARE)))
+    return {"errors": float_below(whole - constant), "errors of the mean": float(constant)}
 
 
 def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | DiscreteLaplace:
@@ -371,13 +717,13 @@ def evaluation_mechanism(domain: Any, epsilon: float) -> RandomizedResponse | Di
 
 
 def evaluate(
-    release: Release[Any], predicted: Any, source: str, rows: NDArray[np.intp]
+    release: Release[Any], predicted: Any, source: str, rows: NDArray[np.intp], fold: Any = None
 ) -> Evaluation | NumberEvaluation:
     """Return the evaluation of class probabilities, or of predictions, clipped to the range, on released labels."""
     domain = release.mechanism.domain
     if isinstance(domain, Interval):
-        return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), source, rows)
-    return Evaluation(release, predicted, source, rows)
+        return NumberEvaluation(release, np.clip(predicted, domain.low, domain.high), source, rows, fold)
+    return Evaluation(release, predicted, source, rows, fold)
 
 
 def debiased_squared_error(release: Release[Any], predictions: Any, *, level: float = LEVEL) -> Estimate:
@@ -440,6 +786,7 @@ def _squares(release: Release[Any], predictions: Any) -> Floats:
 
 
 def _root(square: Estimate) -> Estimate:
-    """Return the root of an estimate of a number that cannot be negative."""
-    value, low, high = (float(np.sqrt(max(each, 0.0))) for each in (square.value, square.low, square.high))
+    """Return the root of an estimate of a number that cannot be negative; one below 0 counts as 0, with its margin."""
+    moved = max(-square.value, 0.0)
+    value, low, high = (float(np.sqrt(max(each + moved, 0.0))) for each in (square.value, square.low, square.high))
     return Estimate(value, low, high, square.level)

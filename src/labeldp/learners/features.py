@@ -50,7 +50,7 @@ Table = NDArray[np.floating[Any]]
 def rows_of(features: Any) -> int:
     """Return the number of records in a table or an array."""
     shape = getattr(features, "shape", None)
-    if not shape and not hasattr(features, "__len__"):
+    if shape == () or (shape is None and (isinstance(features, str) or not hasattr(features, "__len__"))):
         raise InputError("features must be a table with one row for each record")
     return int(shape[0]) if shape else len(features)
 

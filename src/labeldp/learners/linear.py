@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,22 @@ from labeldp.learners.whitening import (
     Space,
     best_clip,
     best_linear,
+    best_person_clip,
     blockwise,
+    clipped,
     equal_noise,
     shared_noise,
 )
-from labeldp.mechanisms import Classes, CrossMoment, GaussianMoment, GridRows, Interval, LaplaceMoment
+from labeldp.mechanisms import (
+    MAX_RESOLUTION,
+    Classes,
+    CrossMoment,
+    GaussianMoment,
+    GridRows,
+    GridTotals,
+    Interval,
+    LaplaceMoment,
+)
 from labeldp.privacy import (
     AnyFloats,
     CuratorLike,
@@ -37,6 +48,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     check_choice,
+    check_curator,
     check_integer,
     check_positive,
     decimal,
@@ -213,9 +225,9 @@ class GridValues:
         self.shape = steps.shape
 
     @classmethod
-    def of(cls, grid: GridRows, blocks: Iterable[AnyFloats]) -> "GridValues":
-        """Return rows in blocks as a grid rounds its own."""
-        return cls(np.concatenate([grid.rounded(block) for block in blocks]), grid.unit)
+    def of(cls, rounded: Callable[[Any], NDArray[np.int16]], blocks: Iterable[Any], unit: float) -> "GridValues":
+        """Return rows in blocks as a function rounds them."""
+        return cls(np.concatenate([rounded(block) for block in blocks]), unit)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -258,6 +270,7 @@ def fit_linear(
     ridge: float | None = None,
     link: Literal["softmax", "identity"] | None = None,
     evaluation: float = 0.0,
+    errors: Literal["summed", "labels"] = "summed",
     partition_seed: int = 0,
 ) -> Release[Model]:
     """Learn a linear model of public features from one noisy sum of rows times labels, released by a trusted curator.
@@ -266,7 +279,8 @@ def fit_linear(
     Directions, their number, the noise on each, weights of rows and shrinkage follow from the features, epsilon and the
     number of records, under a fixed prior of what features explain, and not from labels. It is a regression if the
     curator's domain is an `Interval`. With several rounds, each model chooses the features of the next round, and the
-    sums of all rounds make the last model.
+    sums of all rounds make the last model. If the curator has persons, epsilon is what a person pays: rows of a person
+    who has many are scaled down together to a public bound.
 
     Args:
         features: public numbers, one row for each record, NaN where a value is missing. Or a `Release` of such rows,
@@ -287,14 +301,17 @@ def fit_linear(
             likeliest, with a Gaussian prior; it is the default for classes, and costs no privacy beside "identity",
             least squares, which is the only one for numbers.
         evaluation: share of the records, in [0, 1), that is kept from the model and answered by plain randomized
-            response (numbers by `DiscreteLaplace`) at the same epsilon, for its `evaluation`; 0 if features are a
-            `Release`, which may hold these labels.
+            response at the same epsilon, for its `evaluation`; of numbers, squared errors are summed. 0 if features are
+            a `Release`, which may hold these labels. Of persons, so many are kept, and one label of each is answered.
+        errors: "summed", or "labels" to have numbers of the evaluation answered one by one, by `DiscreteLaplace`, as
+            those of persons always are.
         partition_seed: public seed of the random split.
 
     Returns:
         The model; probabilities are calibrated on the released sums.
 
-    Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly.
+    Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly. If the
+        curator has persons, for all labels of each person.
 
     Raises:
         InputError: an argument is wrong; nothing was charged. Or `refine` returned something else than it should: the
@@ -305,12 +322,13 @@ def fit_linear(
     """
     if not isinstance(refine, Sequence) or not all(callable(each) for each in refine):
         raise InputError("refine must be a sequence of functions, one for each round after the first")
-    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, _link(link, curator.domain))
+    check_curator(curator)
+    task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, chosen_link(link, curator.domain))
     task = task.shared(1 + len(refine))
     check_evaluation(evaluation)
     if evaluation and isinstance(features, Release):
         raise InputError("evaluation must be 0 where features are a Release: they may hold the labels that it held out")
-    mapped, features = _mapped(features, curator, representation, sampled=True)
+    mapped, features = _mapped(features, curator, representation, sampled=curator.persons is None)
     if not evaluation:
         return task.rounds(mapped, features, slice(None), curator, rng, refine)[0].model()
 
@@ -320,7 +338,7 @@ def fit_linear(
         blocks = (kept.block(*ends) for ends in _ends(kept.records))
         return model, np.concatenate([model.value.estimator.of_table(block) for block in blocks])
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng, errors=errors)
 
 
 def fit_linear_head(
@@ -348,6 +366,7 @@ def fit_linear_head(
     Raises:
         InputError, BudgetExceeded: as `fit_linear`.
     """
+    check_curator(curator)
     if not isinstance(curator.domain, Classes):
         raise InputError("curator must hold classes: its domain is not Classes")
     task = LinearTask.of(curator.domain, epsilon, delta, dimension, ridge, "softmax")
@@ -386,7 +405,12 @@ def round_loss(domain: Any, *, epsilon: float, delta: float = 0.0, rounds: int =
     return round_moment(domain, epsilon=epsilon, delta=delta, rounds=rounds).privacy_loss()
 
 
-def _link(value: Any, domain: Any) -> str:
+def chosen_link(value: Any, domain: Any) -> str:
+    """Return how scores become probabilities: the default of a domain for None.
+
+    Raises:
+        InputError: no such link, or none for numbers.
+    """
     if value is None:
         return "identity" if isinstance(domain, Interval) else "softmax"
     if isinstance(domain, Interval) and value == "softmax":
@@ -434,6 +458,7 @@ class LinearTask:
         ridge: float | None = None,
         link: str = "identity",
     ) -> "LinearTask":
+        """Check what was asked for; raise InputError if it is wrong."""
         most = MAX_DIMENSION if dimension is None else check_integer(dimension, "dimension")
         penalty = 1.0 if ridge is None else check_positive(ridge, "ridge")
         if not isinstance(domain, Classes | Interval):
@@ -467,11 +492,14 @@ class LinearTask:
         """A guess of the variance of a column of labels around its prediction."""
         return (1 - EXPLAINED) * self.variance
 
-    def mechanism(self, features: Any, clip: float) -> CrossMoment:
+    def mechanism(self, features: Any, clip: float, persons: Any = None) -> CrossMoment:
         """Return the mechanism that releases these rows."""
+        rows: dict[str, Any] = {"features": features, "clip": clip, "persons": persons}
+        if persons is not None:
+            rows["resolution"] = MAX_RESOLUTION  # rows of persons who have many are short
         if self.pure:
-            return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, features=features, clip=clip)
-        return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, features=features, clip=clip)
+            return LaplaceMoment(domain=self.domain, epsilon=self.epsilon, **rows)
+        return GaussianMoment(domain=self.domain, epsilon=self.epsilon, delta=self.delta, **rows)
 
     def shared(self, rounds: int) -> "LinearTask":
         """Return the task of one of several rounds with equal noise, which together cost what this one may."""
@@ -511,20 +539,61 @@ class LinearTask:
         self, mapped: EncodedFeatures, curator: CuratorLike, rng: RandomSource, earlier: "tuple[Sums, ...]", step: str
     ) -> "Fit":
         """Run one round: all that is public, and the release; the fit holds all sums released so far."""
-        directions = Directions.of(mapped, self)
+        directions = Directions.of(mapped.table, mapped.records, self, curator.persons)
         measured = MeasuredRows(mapped, directions)
-        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip)
-        rows = GridValues.of(mechanism.rows, directions.measured())
-        factor = mapped.records / len(directions.rows)
+        mechanism = self.mechanism(mapped.wrapped(measured), directions.clip, curator.persons)
+        grid = mechanism.rows
+        assert isinstance(grid, GridRows)  # all rows can be computed here
+        rows = GridValues.of(grid.rounded, directions.measured(), grid.unit)
+        begun = Round.of(self, mapped.transformer, directions, measured, mechanism, rows, earlier)
+        return begun.fit(curator.release(mechanism, rng=rng, step=step))
+
+
+@dataclass(frozen=True)
+class Round:
+    """All of a round that is public, before anything is released: what turns its sums into a fit.
+
+    Args:
+        task, representation, directions, measured, rule, factor: as in `Fit`.
+        rows: the measured rows of the directions' records, in grid steps.
+        earlier: what was released in the rounds before.
+    """
+
+    task: LinearTask
+    representation: Any
+    directions: "Directions"
+    measured: "AllRows"
+    rows: GridValues
+    rule: Estimator
+    factor: float
+    earlier: "tuple[Sums, ...]" = ()
+
+    @classmethod
+    def of(
+        cls,
+        task: LinearTask,
+        representation: Any,
+        directions: "Directions",
+        measured: "AllRows",
+        mechanism: CrossMoment,
+        rows: GridValues,
+        earlier: "tuple[Sums, ...]" = (),
+    ) -> "Round":
+        """Compute the rule for the noise of a mechanism."""
+        factor = measured.shape[0] / len(directions.rows)
         released = np.hstack([*(np.asarray(each.rows) for each in earlier), np.asarray(rows)]) if earlier else rows
         spreads = [np.full(each.rows.shape[1], each.spread) for each in earlier]
         spread = np.concatenate([*spreads, np.full(rows.shape[1], mechanism.noise_stddev)])
-        rule = best_linear(released, directions.rows, directions.signal, spread, self.residual, self.ridge, factor)
-        release = curator.release(mechanism, rng=rng, step=step)
-        total = rows.total() if factor == 1 else mechanism.rows.total * mechanism.rows.unit
-        moment = release.map(lambda value: release.mechanism.moment(value) - self.center * total[:, None])
-        sums = (*earlier, Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows))
-        return Fit(self, mapped.transformer, directions, sums, rule, measured, factor)
+        rule = best_linear(released, directions.rows, directions.signal, spread, task.residual, task.ridge, factor)
+        return cls(task, representation, directions, measured, rows, rule, factor, earlier)
+
+    def fit(self, release: Release[Any]) -> "Fit":
+        """Return the fit of what the mechanism released."""
+        mechanism, rows = release.mechanism, self.rows
+        total = rows.total() if self.factor == 1 else mechanism.rows.total * mechanism.rows.unit
+        moment = release.map(lambda value: mechanism.moment(value) - self.task.center * total[:, None])
+        sums = (*self.earlier, Sums(rows, mechanism.noise_stddev, moment, total, mechanism.rows))
+        return Fit(self.task, self.representation, self.directions, sums, self.rule, self.measured, self.factor)
 
 
 @dataclass(frozen=True)
@@ -541,9 +610,9 @@ class Sums:
 
     rows: GridValues = field(repr=False)
     spread: float
-    moment: Release[AnyFloats]
+    moment: Release[AnyFloats] = field(repr=False)
     total: AnyFloats = field(repr=False)
-    grid: GridRows = field(repr=False)
+    grid: GridRows | GridTotals = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -557,33 +626,52 @@ class Directions:
         rows: these columns, shape (n, d), or those of a sample of the records.
         signal: expected square of each coefficient, shape (d,).
         clip: length to which measured rows are cut.
+        weights: factors on these rows once they are cut, shape (n, 1), where persons are protected; else None.
     """
 
     space: Space
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp] = field(repr=False)
     scale: AnyFloats = field(repr=False)
     rows: AnyFloats = field(repr=False)
     signal: AnyFloats = field(repr=False)
     clip: float
+    weights: AnyFloats | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, mapped: EncodedFeatures, task: LinearTask) -> "Directions":
-        """Choose all of it from encoded features and what the task knows; labels are not used."""
-        table, records = mapped.table, mapped.records
+    def of(
+        cls, table: AnyFloats, records: int, task: LinearTask, persons: Public[NDArray[np.int64]] | None = None
+    ) -> "Directions":
+        """Choose all of it from encoded features, whose they are, and what the task knows; labels are not used.
+
+        Args:
+            table: encoded features of all records or a sample, shape (n, p).
+            records: how many records there are.
+            task: what was known before.
+            persons: whose the records are, where persons are protected.
+        """
         space = Space.of(table, min(task.dimension, max(len(table) - 1, 1)))
         signal = space.signal(EXPLAINED * task.variance, OFFSET * task.variance)
         unit = task.mechanism(UNIT_ROW, 1.0).noise_stddev
-        share = (equal_noise if task.pure else shared_noise)(signal, (unit / records) ** 2)
+        counted = records if persons is None else len(np.unique(persons.value))
+        share = (equal_noise if task.pure else shared_noise)(signal, (unit / counted) ** 2)
         kept = np.flatnonzero(share)
         rows, scale, signal = space.rows(table, kept), np.sqrt(share[kept]), signal[kept]
-        noise = unit, task.residual
-        clip = best_clip(rows, share[kept], signal, *noise, pure=task.pure, ridge=task.ridge, records=records)
-        return cls(space, kept, scale, rows, signal, clip)
+        guesses = rows, share[kept], signal, unit, task.residual
+        if persons is None:
+            clip = best_clip(*guesses, pure=task.pure, ridge=task.ridge, records=records)
+            return cls(space, kept, scale, rows, signal, clip)
+        clip, weights = best_person_clip(*guesses, persons.value, pure=task.pure, ridge=task.ridge)
+        return cls(space, kept, scale, rows, signal, clip, weights[:, None].astype(rows.dtype))
 
     def measured(self) -> Iterator[AnyFloats]:
         """Return the rows that are multiplied by labels, before they are cut, block by block."""
         for start, stop in _ends(len(self.rows)):
-            yield self.scaled(self.rows[start:stop])
+            yield self.part(start, stop)
+
+    def part(self, start: int, stop: int) -> AnyFloats:
+        """Return some of the rows as they are measured."""
+        rows = self.scaled(self.rows[start:stop])
+        return rows if self.weights is None else clipped(rows, self.clip) * self.weights[start:stop]
 
     def scaled(self, rows: AnyFloats) -> AnyFloats:
         """Return rows as they are measured."""
@@ -595,8 +683,19 @@ BLOCK_ROWS = 4096
 
 
 def _ends(records: int) -> Iterator[tuple[int, int]]:
-    """Return start and stop of blocks of so many records."""
+    """Return start and stop of each block of records."""
     return ((start, min(start + BLOCK_ROWS, records)) for start in range(0, records, BLOCK_ROWS))
+
+
+class AllRows(Protocol):
+    """The rows of all records that are multiplied by labels, wherever they are."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Records and directions."""
+
+    def expected(self, weights: AnyFloats, sums: "Sequence[Sums]") -> list[AnyFloats]:
+        """Return what the coefficients of a softmax expect of the sums of each round, over all records, (d, K) each."""
 
 
 @dataclass(frozen=True)
@@ -619,7 +718,7 @@ class MeasuredRows:
     def block(self, start: int, stop: int) -> AnyFloats:
         """Return rows `start` to `stop`, shape (stop - start, d)."""
         if self.mapped.whole is None:
-            return self.directions.scaled(self.directions.rows[start:stop])
+            return self.directions.part(start, stop)
         return self.directions.scaled(np.concatenate(list(self.along(start, stop))))
 
     def along(self, start: int, stop: int) -> Iterator[AnyFloats]:
@@ -630,6 +729,19 @@ class MeasuredRows:
                 yield self.directions.rows[first:last]
             else:
                 yield self.directions.space.rows(self.mapped.block(first, last), self.directions.kept)
+
+    def expected(self, weights: AnyFloats, sums: "Sequence[Sums]") -> list[AnyFloats]:
+        """See `AllRows`."""
+        exact: list[AnyFloats] = [np.zeros((each.rows.shape[1], weights.shape[1])) for each in sums]
+        for start, stop in _ends(self.shape[0]):
+            (rows,) = self.along(start, stop)
+            chances = softmax(rows @ weights.astype(rows.dtype), axis=1)
+            for total, each in zip(exact, sums, strict=True):
+                assert isinstance(each.grid, GridRows)
+                newest = each is sums[-1]
+                steps = each.grid.rounded(self.directions.scaled(rows)) if newest else each.grid.part(start, stop)
+                total += (steps * each.grid.unit).T @ chances
+        return exact
 
 
 @dataclass(frozen=True)
@@ -651,7 +763,7 @@ class Fit:
     directions: Directions
     sums: "tuple[Sums, ...]" = field(repr=False)
     rule: Estimator
-    measured: MeasuredRows
+    measured: "AllRows"
     factor: float = 1.0
 
     def model(self) -> Release[Model]:
@@ -718,14 +830,7 @@ class Fit:
             posterior: what was released, as if the sample were all records.
             weights: coefficients of the softmax by least squares, shape (d, K).
         """
-        exact = [np.zeros_like(term.moment) for term in posterior.sums]
-        for start, stop in _ends(self.measured.shape[0]):
-            (rows,) = self.measured.along(start, stop)
-            chances = softmax(rows @ weights.astype(rows.dtype), axis=1)
-            for total, each in zip(exact, self.sums, strict=True):
-                newest = each is self.sums[-1]
-                steps = each.grid.rounded(self.directions.scaled(rows)) if newest else each.grid.part(start, stop)
-                total += (steps * each.grid.unit).T @ chances
+        exact = self.measured.expected(weights, self.sums)
 
         def expected(coefficients: AnyFloats) -> AnyFloats:
             return np.asarray(softmax(posterior.rows @ coefficients.astype(posterior.rows.dtype), axis=1))

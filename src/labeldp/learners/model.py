@@ -2,15 +2,40 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, r2_score
 
-from labeldp.learners.evaluation import HELD_OUT, Evaluation, NumberEvaluation, evaluate, evaluation_mechanism
+from labeldp.learners.evaluation import (
+    HELD_OUT,
+    Evaluation,
+    NumberEvaluation,
+    SummedErrors,
+    debiased_accuracy,
+    error_shares,
+    evaluate,
+    evaluation_mechanism,
+    release_errors,
+)
 from labeldp.learners.evidence import Probabilities, expanded, unmixed
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release, gather
+from labeldp.privacy import (
+    Certificate,
+    CuratorLike,
+    InputError,
+    PrivacyLoss,
+    Public,
+    RandomSource,
+    Release,
+    float_below,
+    gather,
+    positive_epsilon,
+)
+
+EVALUATED = 0.1
+"""The share of the records that a model is measured on, and does not learn from, where nobody asks for another."""
 
 
 @dataclass(frozen=True)
@@ -22,29 +47,72 @@ class Model:
         estimator: fitted scikit-learn regressor, or classifier whose classes are codes of the domain.
         noise: P(z | y), shape (K, K), if the estimator predicts noisy labels, so that the noise is inverted; None if it
             predicts true ones.
-        evaluation: how good the model is, from released labels alone.
+        evaluation: how good the model is, from released labels alone; None where there is none, as of a loaded model.
+        encoder: what `transform`s features as they are given, such as data frames, into what the estimator takes; None
+            if it takes them as they are.
+        certificate: what the labels behind a loaded model cost; None where a `Release` holds the model and says so.
     """
 
     domain: Any
     estimator: Any = field(repr=False)
     noise: NDArray[np.float64] | None = field(default=None, repr=False)
-    evaluation: Evaluation | NumberEvaluation | None = field(default=None, repr=False)
+    evaluation: Evaluation | NumberEvaluation | SummedErrors | None = field(default=None, repr=False)
+    encoder: Any = field(default=None, repr=False)
+    certificate: Certificate | None = field(default=None, repr=False)
 
     @property
     def classes(self) -> tuple[str | int, ...]:
         """Class names, in the order of the columns of `predict_proba`."""
         return self._classes.names
 
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Class names as an array, shape (K,), as scikit-learn calls them."""
+        return self._classes.decode(np.arange(self._classes.size))
+
     def predict_proba(self, features: Any) -> Probabilities:
         """Return probabilities of the true class, shape (n, K), in the order of the domain."""
-        given = expanded(self.estimator, features, self._classes.size)
+        given = expanded(self.estimator, self._encoded(features), self._classes.size)
         return given if self.noise is None else unmixed(given, self.noise)
 
     def predict(self, features: Any) -> NDArray[Any]:
         """Return the name of the likeliest class, ties to the first, or numbers clipped to the range, shape (n,)."""
         if isinstance(self.domain, Interval):
-            return np.clip(self.estimator.predict(features), self.domain.low, self.domain.high)
+            return np.clip(self.estimator.predict(self._encoded(features)), self.domain.low, self.domain.high)
         return self.domain.decode(self.predict_proba(features).argmax(axis=1))
+
+    def score(self, features: Any, labels: Public[Any] | Release[Any]) -> float:
+        """Return the accuracy of predicted classes, or R squared of predicted numbers.
+
+        Args:
+            features: features, shape (n, d), that the model did not learn from.
+            labels: `Public(array, why="…")`, true labels, shape (n,). Or a `Release` of labels that the model did not
+                learn from, for the debiased score, which is unbiased for that on the true labels.
+
+        Raises:
+            InputError: labels are neither. A score on private labels is a function of them that nobody charged.
+        """
+        if isinstance(labels, Release):
+            return self._debiased_score(features, labels)
+        if not isinstance(labels, Public):
+            raise InputError(
+                'labels must be Public(array, why="…"), true labels that anybody may see, or a Release: a score on '
+                "private labels would tell about them. The model has one that does not: model.evaluation"
+            )
+        if isinstance(self.domain, Interval):
+            return float(r2_score(labels.value, self.predict(features)))
+        return float(accuracy_score(self.domain.encode(labels.value), self.predict_proba(features).argmax(axis=1)))
+
+    def _debiased_score(self, features: Any, release: Release[Any]) -> float:
+        """Return the score that a release of labels lets expect."""
+        if release.mechanism is None or release.mechanism.domain != self.domain:
+            raise InputError(f"labels must be a release of labels on the domain of the model, {self.domain!r}")
+        if isinstance(self.domain, Interval):
+            return float(NumberEvaluation(release, self.predict(features), HELD_OUT).explained().value)
+        return float(debiased_accuracy(release, self.predict_proba(features).argmax(axis=1)).value)
+
+    def _encoded(self, features: Any) -> Any:
+        return features if self.encoder is None else self.encoder.transform(features)
 
     @property
     def _classes(self) -> Classes:
@@ -64,35 +132,105 @@ def fit_and_evaluate(
     share: float,
     seed: int,
     rng: RandomSource,
+    errors: Literal["summed", "labels"] = "labels",
 ) -> Release[Model]:
-    """Learn a model and evaluate it on records that are kept from it, and answered one by one.
+    """Learn a model and evaluate it on records that are kept from it, and answered one by one, or summed.
+
+    If the curator has persons, so many of them are kept with all their records, and one record of each is answered.
 
     Args:
         curator: holds all labels.
         epsilon: cost of the labels for the evaluation.
         learn: function of the curator of the other records and the mask of those that are kept; it returns the model
-            and its probabilities for them, or predicted numbers.
+            and its probabilities for those, or predicted numbers.
         share: share of the records that is kept, in (0, 1).
         seed: public seed of the random split.
         rng: randomness of the noise.
+        errors: "labels" answers each record that is kept; "summed", for numbers, releases noisy sums of squared errors
+            by a trusted curator (`release_errors`).
 
     Raises:
         InputError: one of the two parts would be empty; nothing was charged.
     """
-    held = np.random.default_rng(seed).permutation(curator.records) < share * curator.records
-    if held.all() or not held.any():
-        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
+    held = held_out(curator, share, seed)
     why = f"records are assigned at random from the public seed {seed}, without their labels"
     training, kept = curator.split(Public(held.astype(np.int64), why=why))
+    numbers = isinstance(kept.domain, Interval) and curator.persons is None
+    if errors == "summed" and numbers:
+        kept.require({step: PrivacyLoss.pure(share) for step, share in error_shares(epsilon).items()})
+        model, predicted = learn(training, held)
+        given = model.map(lambda _: np.asarray(predicted))
+        summed = release_errors(kept, given, epsilon=epsilon, source=HELD_OUT, rows=np.flatnonzero(held), rng=rng)
+        known = [model, summed.errors, summed.constant_errors]
+        return gather(known, lambda model, *_: replace(model, evaluation=summed))
+    rows = np.arange(kept.records)
+    if curator.persons is not None:
+        kept, rows = kept.limited(1)
     response = evaluation_mechanism(kept.domain, epsilon)
-    kept.require({"evaluation": response.privacy_loss()})
+    kept.require({"evaluation": kept.cost(response)})
     model, predicted = learn(training, held)
     release = kept.release(response, rng=rng, step="evaluation")
-    seen = evaluate(release, predicted, HELD_OUT, np.flatnonzero(held))
+    seen = evaluate(release, predicted[rows], HELD_OUT, np.flatnonzero(held)[rows])
     return gather([model, release], lambda model, _: replace(model, evaluation=seen))
+
+
+def assigned(curator: CuratorLike, assign: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
+    """Return what each record is assigned, shape (n,); records of one person are assigned the same.
+
+    Args:
+        curator: knows how many records there are, and whose they are.
+        assign: function of how many are assigned something, to one number for each.
+    """
+    if curator.persons is None:
+        return assign(curator.records)
+    _, numbers = np.unique(curator.persons.value, return_inverse=True)
+    return np.asarray(assign(int(numbers.max()) + 1)[numbers])
+
+
+def label_epsilon(curator: CuratorLike, epsilon: Any) -> float:
+    """Return the epsilon of one label at which nobody pays more than another epsilon for all their labels.
+
+    Args:
+        curator: knows whose the records are.
+        epsilon: what a label, or a person, may pay.
+    """
+    if curator.persons is None:
+        return float_below(positive_epsilon(epsilon))
+    return float_below(positive_epsilon(epsilon) / int(np.bincount(curator.persons.value).max()))
+
+
+def held_out(curator: CuratorLike, share: float, seed: int) -> NDArray[np.bool_]:
+    """Return which records are kept for the evaluation, all records of a person or none, shape (n,).
+
+    Args:
+        curator: knows how many records there are, and whose they are.
+        share: of the records, or persons, in [0, 1).
+        seed: public seed of the draw.
+
+    Raises:
+        InputError: one of the two parts would be empty.
+    """
+    return np.asarray(assigned(curator, lambda count: kept_apart(count, share, seed)), dtype=np.bool_)
+
+
+def kept_apart(records: int, share: float, seed: int) -> NDArray[np.bool_]:
+    """Return which records, or persons, are kept for the evaluation, by a public seed, shape (records,).
+
+    Args:
+        records: how many there are.
+        share: of them, in [0, 1); none if it is 0.
+        seed: of the draw.
+
+    Raises:
+        InputError: one of the two parts would be empty.
+    """
+    held = np.random.default_rng(seed).permutation(records) < share * records
+    if share and (held.all() or not held.any()):
+        raise InputError("labels must hold more records: the training or the evaluation part would be empty")
+    return held
 
 
 def check_evaluation(share: Any) -> None:
     """Raise an `InputError` unless this is a share of the records that leaves some to learn from."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 <= share < 1:
-        raise InputError("evaluation must be a share of the records, in [0, 1)")
+        raise InputError("must be a share of the records, in [0, 1)", argument="evaluation")

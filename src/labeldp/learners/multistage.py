@@ -15,7 +15,7 @@ from labeldp.learners.classifiers import as_candidates
 from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import MIN_PROBABILITY, Evidence, Probabilities, normalized, tempered
 from labeldp.learners.features import check_count, check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import Model, check_evaluation
+from labeldp.learners.model import EVALUATED, Model, assigned, check_evaluation, held_out, label_epsilon
 from labeldp.learners.training import (
     CROSS_FITTING,
     CrossFit,
@@ -24,6 +24,7 @@ from labeldp.learners.training import (
     Training,
     cross_fit,
     dry_run,
+    fit_and_measure,
     is_noise_aware,
     learn,
     prior_rows,
@@ -48,8 +49,8 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     check_choice,
+    check_curator,
     check_integer,
-    float_below,
     gather,
     positive_epsilon,
 )
@@ -58,6 +59,9 @@ CALIBRATION_SHARE = 0.1
 """The share of a stage's records that calibrate the temperature of its model, before they are learned from."""
 
 TEMPERATURES = np.geomspace(0.25, 8.0, 21)
+
+STAGE_1 = "stage 1"
+"""The name of the first stage in a ledger."""
 
 STAGE_SHARES = {1: (1.0,), 2: (0.55, 0.45), 3: (0.4, 0.3, 0.3)}
 
@@ -75,9 +79,9 @@ def fit_multistage(
     *,
     classifier: Any = None,
     epsilon: float,
-    stages: int = 2,
+    stages: int | None = None,
     fractions: Sequence[float] | None = None,
-    evaluation: float = 0.1,
+    evaluation: float | None = None,
     temperature: float | Literal["calibrated"] = 1.0,
     prior: Release[Any] | Public[Any] | None = None,
     training: Training | Method = "posterior",
@@ -88,23 +92,28 @@ def fit_multistage(
 ) -> Release[Model]:
     """Learn a classifier from private labels, each of which is released once, with noise.
 
-    One stage releases all labels by plain randomized response. With more stages, records are split at random, and the
-    model of each stage is the prior of the next one's labels, which are then less noisy. Labels for the evaluation are
-    released by plain randomized response and never trained on; with one stage and no prior, cross-validation on the
-    released labels takes their place.
+    One stage releases all labels by plain randomized response, which is the default and measured best. With more
+    stages, records are split at random, and the model of each stage is the prior of the next one's labels, which are
+    then less noisy. Labels for the evaluation are released by plain randomized response and never trained on; with one
+    stage and no prior, cross-validation on the released labels takes their place, unless `evaluation` asks for a part.
 
     Args:
         features: public table or array, one row for each record, whatever the classifier accepts.
-        curator: holds the labels.
+        curator: holds the private labels and charges them: `Curator(y, domain=Classes(("no", "yes")), budget=…)`.
+            `LabelDPClassifier` takes `y` itself.
         classifier: scikit-learn classifier with `predict_proba`, or several, of which the one that explains
             held-out released labels best is kept, and learns from what all of them say together; by default
             `default_classifiers`, for numeric features. Or a noise-aware one, such as
             `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
-        epsilon: cost of every label's one release; a prior that was released before costs its own on top.
-        stages: number of stages, at least 1.
+        epsilon: cost of every label's one release; a prior that was released before costs its own on top. If the
+            curator has persons, a person pays so much for each label: see `Curator.limited`.
+        stages: number of stages, at least 1. By default as many as there are `fractions`, else 1; or 2 where a ledger
+            file holds the first of two stages, which were the default of version 0.1: it is used, and not charged anew.
         fractions: share of the training records in each stage, sum 1; by default a little more than half first.
-        evaluation: share of the records kept for evaluation, in [0, 1); unused for one stage without a prior, except
-            with a noise-aware classifier.
+        evaluation: share of the records, in [0, 1), that the model does not learn from, but is measured on. By default
+            a tenth; with one stage and no prior none, unless the classifier is noise-aware: then models of
+            cross-validation are measured, and no interval is known for the model itself, which learns from all records.
+            There a part costs records and no epsilon: what is released is the same with it and without.
         temperature: temperature of the model's probabilities as a prior, positive; below 1 sharpens. "calibrated" finds
             the one that best explains the released labels of a tenth of the stage's records, before they are used.
         prior: prior of the first stage, shape (n, K), such as `cluster_prior`.
@@ -128,6 +137,7 @@ def fit_multistage(
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 (LP-MST) and Algorithm 4.
     """
+    check_curator(curator)
     features = row_table(features)
     check_rows(features, curator.records)
     if not isinstance(curator.domain, Classes):
@@ -141,23 +151,42 @@ def fit_multistage(
     plan = _Plan(features, curator.domain, epsilon, temperature, recipe, rng, rows, prior, *asked, progress)
     if any(map(plan.needs_classes, candidates)):
         plan = replace(plan, response="randomized-response")
-    _refuse_early(plan, candidates, stages, evaluation)
-    cross_validated = stages == 1 and prior is None and not all(map(is_noise_aware, candidates))
-    share = 0.0 if cross_validated else evaluation
-    parts = _partition(curator.records, stages, fractions, share, partition_seed)
+    if stages is None:
+        plan, stages = _by_default(plan, curator, fractions, EVALUATED if evaluation is None else evaluation)
+    at_once = stages == 1 and prior is None and not all(map(is_noise_aware, candidates))
+    share = (0.0 if at_once else EVALUATED) if evaluation is None else evaluation
+    _refuse_early(plan, candidates, stages, share)
+    if at_once and share:
+        return _measured(plan, curator, candidates, share)
+    parts = assigned(curator, lambda count: _partition(count, stages, fractions, share, partition_seed))
     if np.count_nonzero(parts == 0) < 2:
         raise InputError("labels must hold more records: the first stage needs two, as one is held out of the other")
-    fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, cross_validated)
+    fewest = _fewest(plan, int(np.count_nonzero(parts == 0)), candidates, stages, at_once)
     made_up = RandomizedResponse(domain=curator.domain, epsilon=epsilon)
     dry_run(candidates, features, plan.training, made_up, records=fewest)
     if not parts.any():
-        model = plan.run([(curator, np.arange(curator.records))], candidates, None, cross_validated)
+        model = plan.run([(curator, np.arange(curator.records))], candidates, None, at_once)
         return with_initial_certificate(model, candidates[0])
-    why = f"records are assigned at random from the public seed {partition_seed}, without their labels"
-    curators = curator.split(Public(parts, why=why))
+    curators = curator.split(_random_parts(parts, partition_seed))
     places = [(part, np.flatnonzero(parts == number)) for number, part in enumerate(curators)]
     held = places[stages] if len(places) > stages else None
     return with_initial_certificate(plan.run(places[:stages], candidates, held, False), candidates[0])
+
+
+def _measured(plan: "_Plan", curator: CuratorLike, candidates: list[Any], share: float) -> Release[Model]:
+    """Release all labels at once, and learn from all but a share of the records, which the model is measured on."""
+    held = held_out(curator, share, plan.partition_seed)
+    fewest = _fewest(plan, int(np.count_nonzero(~held)), candidates, 1, False)
+    if fewest < 1:
+        raise InputError("labels must hold more records: the training part needs two, as one is held out of the other")
+    made_up = RandomizedResponse(domain=curator.domain, epsilon=plan.epsilon)
+    dry_run(candidates, plan.features, plan.training, made_up, records=fewest)
+    with released_anyway(candidates):
+        release = curator.release(plan.plain(), rng=plan.rng, step=STAGE_1)
+        model = release.map(
+            lambda _: fit_and_measure(plan.features, release, candidates, plan.training, held, told=plan.told)
+        )
+    return with_initial_certificate(model, candidates[0])
 
 
 def first_response(
@@ -231,8 +260,7 @@ class _Plan:
     ) -> _State:
         """Run the first stage: plain randomized response, or one with the prior that was given."""
         known = None if self.prior_rows is None else self.prior_rows[rows]
-        mechanism = self.plain() if known is None else self._with_prior(_rewrapped(self.prior, known))
-        release = curator.release(mechanism, rng=self.rng, step="stage 1")
+        release = curator.release(self.first(rows), rng=self.rng, step=STAGE_1)
         releases = (self.prior, release) if isinstance(self.prior, Release) else (release,)
         evidence, table = Evidence.of(release), take_rows(self.features, rows)
         guess = cross_fit(table, evidence, candidates, self.training, prior=known, always=always, told=self.told)
@@ -325,12 +353,36 @@ class _Plan:
 
         return gather([state.model, release], judge)
 
+    def first(self, rows: NDArray[np.intp]) -> FiniteMechanism:
+        """Return what answers these records in the first stage."""
+        if self.prior_rows is None:
+            return self.plain()
+        return self._with_prior(_rewrapped(self.prior, self.prior_rows[rows]))
+
     def plain(self) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""
         return first_response(self.domain, self.epsilon, response=self.response, partition_seed=self.partition_seed)
 
     def _with_prior(self, prior: Any) -> RandomizedResponseWithPrior:
         return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=prior)
+
+
+def _by_default(plan: _Plan, curator: CuratorLike, fractions: Any, evaluation: float) -> tuple[_Plan, int]:
+    """Return the plan and the number of stages where none was asked for.
+
+    Version 0.1 took two stages of randomized response: where its first one is on record, they go on.
+    """
+    check_evaluation(evaluation)
+    number = 2 if fractions is None else len(fractions)
+    try:
+        parts = assigned(curator, lambda count: _partition(count, number, fractions, evaluation, plan.partition_seed))
+    except InputError:  # of so few records it made nothing
+        return plan, 1 if fractions is None else number
+    first = curator.split(_random_parts(parts, plan.partition_seed))[0]
+    for each in (plan, replace(plan, response="randomized-response")):
+        if number == 2 and first.has_released(each.first(np.flatnonzero(parts == 0)), step=STAGE_1):
+            return each, 2
+    return plan, 1 if fractions is None else number
 
 
 def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:
@@ -366,6 +418,12 @@ def _partition(records: int, stages: int, fractions: Any, held: float, seed: int
         raise InputError("labels must hold more records: some stage, or the evaluation part, would be empty")
     numbers = np.repeat(np.arange(len(sizes)), sizes)
     return np.random.default_rng(seed).permutation(numbers).astype(np.int64)
+
+
+def _random_parts(parts: NDArray[np.int64], seed: int) -> Public[Any]:
+    """Return the parts of a random split as public."""
+    why = f"records are assigned at random from the public seed {seed}, without their labels"
+    return Public(parts, why=why)
 
 
 CLUSTER_DIMENSIONS = 20
@@ -412,12 +470,13 @@ def cluster_prior(
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
+    check_curator(curator)
     check_rows(features, curator.records)
     classes = curator.domain.size
     count = default_clusters(curator.records, classes) if clusters is None else clusters
     count = check_count(count, "clusters", curator.records)
     spent = default_epsilon(curator.records, count) if epsilon is None else epsilon
-    part = float_below(positive_epsilon(spent) / check_integer(clusterings, "clusterings"))
+    part = label_epsilon(curator, positive_epsilon(spent) / check_integer(clusterings, "clusterings"))
     why = "k-means on the public features, with a public seed"
     plain = (clusters, clusterings, seed) == (None, 1, 0)
     mechanisms = {}
@@ -425,7 +484,7 @@ def cluster_prior(
         groups = Public(feature_clusters(features, count, each), why=why)
         step = "cluster prior" if plain else f"cluster prior of {count}, seed {each}"
         mechanisms[step] = LaplaceHistogram(domain=curator.domain, epsilon=part, groups=groups)
-    curator.require({step: mechanism.privacy_loss() for step, mechanism in mechanisms.items()})
+    curator.require({step: curator.cost(mechanism) for step, mechanism in mechanisms.items()})
     releases = [curator.release(mechanism, rng=rng, step=step) for step, mechanism in mechanisms.items()]
     own = [release.mechanism.arrays() for release in releases]
 

@@ -190,6 +190,8 @@ class PatchFilters(TableTransformer):
         rng = np.random.default_rng(self.random_state)
         sample = self._sample(images, rng)
         self.smoothing_ = np.float32(0.1 * sample.var(axis=1).mean())
+        if not self.smoothing_ > 0:
+            raise InputError("images must not be of one color each: there is nothing to learn from")
         patches = _contrast(sample, self.smoothing_)
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(patches.T)))
         whiten = (vectors / np.sqrt(np.maximum(values, 0) + 0.1 * values.mean())) @ vectors.T
@@ -314,7 +316,7 @@ STREAMED_RECORDS, SAMPLED_RECORDS = 200_000, 50_000
 
 
 def sample_places(records: int) -> NDArray[np.intp]:
-    """Return the places of `SAMPLED_RECORDS` of so many records, drawn by a public seed, in order."""
+    """Draw `SAMPLED_RECORDS` places below `records` by a public seed, and return them in order."""
     return np.sort(np.random.default_rng(0).permutation(records)[:SAMPLED_RECORDS])
 
 
@@ -374,4 +376,5 @@ def _taking(transformer: Any) -> Iterator[None]:
     except InputError:
         raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"{type(transformer).__name__} cannot take these features: {error}") from error
+        first = str(error).partition("\n")[0]
+        raise InputError(f"{type(transformer).__name__} cannot take these features: {first}") from error

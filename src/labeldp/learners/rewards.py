@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.preprocessing import FunctionTransformer
 
-from labeldp.learners.evaluation import Evaluation, NumberEvaluation
+from labeldp.learners.evaluation import Evaluation, NumberEvaluation, SummedErrors
 from labeldp.learners.evidence import Evidence
 from labeldp.learners.features import check_rows, row_table
-from labeldp.learners.heads import label_head
+from labeldp.learners.heads import SoftmaxClassifier, label_head
 from labeldp.learners.linear import fit_linear
 from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
 from labeldp.learners.representations import encode
 from labeldp.learners.training import with_given
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import CuratorLike, Floats, InputError, RandomSource, Release, check_choice, decimal
+from labeldp.privacy import CuratorLike, Floats, InputError, RandomSource, Release, check_choice, check_curator, decimal
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RewardModel:
     direction: Floats = field(repr=False)
     position: float = 0.0
     representation: Any = field(default=None, repr=False)
-    evaluation: Evaluation | NumberEvaluation | None = field(default=None, repr=False)
+    evaluation: Evaluation | NumberEvaluation | SummedErrors | None = field(default=None, repr=False)
 
     def rewards(self, features: Any) -> Floats:
         """Return the reward of each answer, shape (n,), up to a constant that all have in common.
@@ -105,6 +105,7 @@ def preferences(
         >>> bool(np.mean(release.value.predict(a, b) == better) > 0.9)
         True
     """
+    check_curator(curator)
     check_choice(trust, "trust", ("central", "local"))
     check_evaluation(evaluation)
     if not isinstance(curator.domain, Classes) or curator.domain.size != 2:
@@ -128,6 +129,7 @@ def preferences(
     else:
 
         def learn(training: CuratorLike, held: NDArray[np.bool_]) -> tuple[Release[Model], Any]:
+            SoftmaxClassifier(plain).dry_run(table[~held], curator.domain.size)  # refuses before the charge
             release = training.release(mechanism, rng=rng, step="labels")
             head = label_head(table[~held], Evidence.of(release), representation=plain)
             model = release.map(lambda _: Model(curator.domain, head.classifier))

@@ -32,6 +32,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     check_choice,
+    check_curator,
     check_integer,
     check_positive,
     positive_epsilon,
@@ -276,6 +277,7 @@ class _Descent:
         cls, features: Any, curator: CuratorLike, loss: ConvexLoss, diameter: Any, passes: Any, order_seed: Any
     ) -> "_Descent":
         """Check all public arguments, or raise an `InputError`."""
+        check_curator(curator)
         if not isinstance(curator.domain, Classes):
             raise InputError("curator must hold classes: its domain is no Classes")
         if not isinstance(loss, ConvexLoss):

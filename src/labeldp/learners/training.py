@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from labeldp.learners.classifiers import as_candidates
+from labeldp.learners.evaluation import HELD_OUT, Evaluation
 from labeldp.learners.evidence import TEMPERATURES, Evidence, Probabilities, expanded, tempered, unmixed
 from labeldp.learners.features import (
     MANY_RECORDS,
@@ -30,7 +31,7 @@ from labeldp.learners.features import (
     take_rows,
     trial_rows,
 )
-from labeldp.learners.model import Model
+from labeldp.learners.model import Model, check_evaluation, kept_apart
 from labeldp.learners.pooling import GeometricMean, pooled
 from labeldp.learners.soft_trees import SoftTrees
 from labeldp.mechanisms import Classes, RandomizedResponse
@@ -100,7 +101,7 @@ class Training:
         return training if isinstance(training, Training) else cls(training)
 
     def parts(self, records: int) -> int:
-        """Return the number of parts of so many records."""
+        """Return the number of parts for this number of records."""
         return min(self.folds or fold_count(records), records)
 
 
@@ -116,6 +117,8 @@ def fit_noisy(
     classifier: Any = None,
     training: Training | Method = "posterior",
     prior: Any = None,
+    evaluation: float = 0.0,
+    partition_seed: int = 0,
 ) -> Release[Model]:
     """Train a classifier on labels that are released already, at no further cost.
 
@@ -129,6 +132,9 @@ def fit_noisy(
             default `default_classifiers`, for numeric features.
         training: method, or `Training(...)`.
         prior: class probabilities from before the release, shape (n, K), a `Release` or `Public`.
+        evaluation: share of the records, in [0, 1), whose released labels the model does not learn from, but is
+            measured on: its `evaluation` is then that of this very model. It costs records, and no epsilon.
+        partition_seed: public seed of the draw of these records.
 
     Guarantee: the model depends on the labels only through the release: its certificate is the release's.
     """
@@ -137,13 +143,46 @@ def fit_noisy(
     check_rows(features, len(evidence))
     recipe, known = Training.of(training), [prior] if isinstance(prior, Release) else []
     rows = None if prior is None else prior_rows(prior, len(evidence), evidence.classes)
-    domain, candidates = release.mechanism.domain, as_candidates(classifier, features, evidence.classes)
+    candidates = as_candidates(classifier, features, evidence.classes)
+    check_evaluation(evaluation)
+    held = kept_apart(len(evidence), evaluation, partition_seed)
 
     def build(*_: Any) -> Model:
-        guess = cross_fit(features, evidence, candidates, recipe, prior=rows)
-        return learn(features, evidence, guess, recipe, domain)
+        return fit_and_measure(features, release, candidates, recipe, held, prior=rows)
 
     return with_initial_certificate(gather([release, *known], build), candidates[0])
+
+
+def fit_and_measure(
+    features: Any,
+    release: Release[Any],
+    candidates: Sequence[Any],
+    recipe: Training,
+    held: NDArray[np.bool_],
+    *,
+    prior: Any = None,
+    told: Told | None = None,
+) -> Model:
+    """Return a model of released labels, measured on those of the records that are held out, shape (n,), if any.
+
+    Args:
+        features, release, prior: see `fit_noisy`.
+        candidates: classifiers, as `as_candidates` returns them.
+        recipe: how they are trained.
+        held: which records the model does not learn from, chosen without their labels.
+        told: see `cross_fit`.
+    """
+    seen, rows = np.flatnonzero(~held), np.flatnonzero(held)
+    table, evidence = take_rows(features, seen), Evidence.of(release).take(seen)
+    known = None if prior is None else prior[seen]
+    guess = cross_fit(table, evidence, candidates, recipe, prior=known, told=told)
+    model = learn(table, evidence, guess, recipe, release.mechanism.domain)
+    if not len(rows):
+        return model
+    answers = replace(release, value=release.value[rows])
+    return replace(
+        model, evaluation=Evaluation(answers, model.predict_proba(take_rows(features, rows)), HELD_OUT, rows)
+    )
 
 
 def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
@@ -253,7 +292,8 @@ def with_initial_certificate(model: Release[Model], classifier: Any) -> Release[
     """Return a model whose certificate also covers the first weights of its classifier, and a fitted representation."""
     if not is_noise_aware(classifier):
         return model
-    for name, words in (("init", "first weights do"), ("representation", "representation does")):
+    given = {"init": "first weights do", "module_weights": "first weights do", "representation": "representation does"}
+    for name, words in given.items():
         model = with_given(model, getattr(classifier, name, None), words)
     return model
 

@@ -161,11 +161,13 @@ class Tuned:
         scores: score of each learner, larger is better: what true labels would show, up to a constant that all share.
         held_out: what the best learner predicted for each record without its label: numbers, shape (n,), or class
             probabilities, shape (n, K). `evaluate` takes them.
+        fold: one of the models that predicted them, and the places of the records whose labels it did not see.
     """
 
     learner: Any
     scores: tuple[float, ...]
     held_out: NDArray[np.float64] = field(repr=False)
+    fold: tuple[Any, NDArray[np.intp]] = field(repr=False)
 
 
 def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds: int = 5, seed: int = 0) -> Tuned:
@@ -195,14 +197,17 @@ def tune(learners: Sequence[Any], features: Any, release: Release[Any], *, folds
     part = np.random.default_rng(seed).permutation(len(release.value)) % folds
     rows = row_table(features)
     unbiased = debias(release.mechanism, release.value).values
-    predicted = [_held_out(learner, rows, release, part) for learner in learners]
-    scores = [_agreement(each, unbiased) for each in predicted]
+    crossed = [_held_out(learner, rows, release, part) for learner in learners]
+    scores = [_agreement(predicted, unbiased) for predicted, _ in crossed]
     best = int(np.argmax(scores))
-    return Tuned(clone(learners[best]).fit(rows, release), tuple(scores), predicted[best])
+    predicted, fold = crossed[best]
+    return Tuned(clone(learners[best]).fit(rows, release), tuple(scores), predicted, fold)
 
 
-def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Return what learners of all other parts predict for each part of the records."""
+def _held_out(
+    learner: Any, features: Any, release: Release[Any], part: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], tuple[Any, NDArray[np.intp]]]:
+    """Return what learners of all other parts predict for each part of the records, and the last learner and part."""
     domain = release.mechanism.domain
     predicted = np.empty((len(part), domain.size) if isinstance(domain, Classes) else len(part))
     for fold in np.unique(part):
@@ -210,7 +215,7 @@ def _held_out(learner: Any, features: Any, release: Release[Any], part: NDArray[
         known = Release(release.value[~held], release.certificate, release.mechanism)
         fitted, table = clone(learner).fit(take_rows(features, ~held), known), take_rows(features, held)
         predicted[held] = fitted.predict_proba(table) if isinstance(domain, Classes) else fitted.predict(table)
-    return predicted
+    return predicted, (fitted, np.flatnonzero(held))
 
 
 def _agreement(predicted: NDArray[np.float64], unbiased: NDArray[np.float64]) -> float:

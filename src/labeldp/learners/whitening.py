@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import AnyFloats, InputError
+from labeldp.privacy import AnyFloats, Floats, InputError
 
 MAX_DIMENSION = 1000
 
@@ -24,6 +24,8 @@ BLOCK_ROWS = 4096
 PROBED_ROWS = 4000
 
 CLIP_SHARES = (0.02, 0.15, 0.4, 0.7, 1.0)
+
+PERSON_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 CHOSEN = {
     "MAX_DIMENSION": MAX_DIMENSION,
@@ -99,6 +101,59 @@ class Space:
         """
         shares = self.variances**decay
         return np.concatenate([[offset], explained * shares / shares.sum()])
+
+
+RANGE_STEPS = 1 << 20
+"""Steps in the range of a column, for `ExactMap`."""
+
+MARGIN = 1.5
+"""That range goes beyond what a sample has by so many times its own range, on both sides."""
+
+WEIGHT_STEPS = 1 << 32
+"""The sum of the absolute weights of a column's image, for `ExactMap`, in their steps, before they are rounded."""
+
+
+@dataclass(frozen=True)
+class ExactMap:
+    """A linear map of rows whose sums are exact: a row has the same image to the bit in any block, on any machine.
+
+    Columns are rounded to steps of a range, four times that of a sample, and weights to steps of their own, so that
+    every sum is of integers below 2^53, which doubles hold, in whatever order they are added.
+
+    Args:
+        low, span: where the range of each column begins, and its length, shape (p,); what is beyond counts as its end.
+        weights: integers, shape (p, c).
+        unit: one step of each image, shape (c,).
+        offset: added to the images, shape (c,).
+    """
+
+    low: Floats = field(repr=False)
+    span: Floats = field(repr=False)
+    weights: Floats = field(repr=False)
+    unit: Floats = field(repr=False)
+    offset: Floats = field(repr=False)
+
+    @classmethod
+    def of(cls, sample: AnyFloats, coefficients: AnyFloats, offset: AnyFloats) -> "ExactMap":
+        """Return the map of x to x @ coefficients + offset, nearly, for rows x like those of a sample.
+
+        Args:
+            sample: shape (m, p).
+            coefficients: shape (p, c).
+            offset: shape (c,).
+        """
+        low, high = sample.min(axis=0).astype(np.float64), sample.max(axis=0).astype(np.float64)
+        low, span = low - MARGIN * (high - low), (1 + 2 * MARGIN) * (high - low)
+        shares = coefficients * (span / RANGE_STEPS)[:, None]
+        sums = np.abs(shares).sum(axis=0)
+        unit = np.where(sums > 0, sums, 1.0) / WEIGHT_STEPS
+        return cls(low, span, np.rint(shares / unit), unit, offset + low @ coefficients)
+
+    def rows(self, table: AnyFloats) -> Floats:
+        """Return the images of rows, shape (n, c)."""
+        places = (table - self.low) / np.where(self.span > 0, self.span, 1.0)
+        steps = np.rint(np.clip(places, 0.0, 1.0) * RANGE_STEPS)
+        return np.ascontiguousarray(steps @ self.weights) * self.unit + self.offset
 
 
 def shared_noise(signal: AnyFloats, noise: float) -> AnyFloats:
@@ -220,6 +275,51 @@ def best_clip(
         return best_linear(kept, probe, signal, noise * longest / factor, residual / factor, ridge).error(probe)
 
     return float(min(clips[clips > 0].tolist(), key=error))
+
+
+def best_person_clip(
+    rows: AnyFloats,
+    shares: AnyFloats,
+    signal: AnyFloats,
+    noise: float,
+    residual: float,
+    persons: NDArray[np.int64],
+    *,
+    pure: bool,
+    ridge: float,
+) -> tuple[float, AnyFloats]:
+    """Return the norm for `clipped`, and weights of rows, with the least expected error where persons are protected.
+
+    Noise grows with the sum of the lengths of one person's rows, which is cut to a public bound: all rows of a person
+    who has more get one weight below 1. Norm and bound are tried at a few quantiles, of rows and of persons.
+
+    Args:
+        rows, shares, signal, residual, pure, ridge: as in `best_clip`, of all records.
+        noise: standard deviation of the noise where the rows of each person have a sum of lengths of one.
+        persons: whose each row is, numbers, shape (n,).
+
+    Returns:
+        The norm, and the weights, shape (n,).
+    """
+    every = max(len(rows) // PROBED_ROWS, 1)
+    probe, factor = rows[::every], len(rows) / len(rows[::every])
+    metric = rows * np.sqrt(shares).astype(rows.dtype)
+    norms = np.linalg.norm(metric, axis=1)
+    found: tuple[float, float, AnyFloats] | None = None
+    for clip in np.unique(np.quantile(norms, CLIP_SHARES)).tolist():
+        if not clip:
+            continue
+        kept = clipped(metric, clip)
+        lengths = np.abs(kept).sum(axis=1) if pure else np.minimum(norms, clip)
+        totals = np.bincount(persons, weights=lengths)
+        for bound in np.unique(np.quantile(totals[totals > 0], PERSON_SHARES)).tolist():
+            weights = np.minimum(1.0, bound / np.maximum(totals, bound))[persons]
+            measured = kept[::every] * weights[::every, None].astype(rows.dtype)
+            rule = best_linear(measured, probe, signal, noise * bound / factor, residual / factor, ridge)
+            if found is None or rule.error(probe) < found[0]:
+                found = rule.error(probe), clip, weights
+    assert found is not None  # some row is not zero
+    return found[1:]
 
 
 def equal_noise(signal: AnyFloats, noise: float) -> AnyFloats:

@@ -4,19 +4,47 @@ import warnings
 from typing import Any
 
 from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot
-from labeldp.mechanisms.bags.base import Bagged, ReleasedSums, median_bags, random_bags
+from labeldp.mechanisms.bags.base import (
+    Bagged,
+    ReleasedSums,
+    halved_at_medians,
+    median_bags,
+    public_halves,
+    random_bags,
+)
 from labeldp.mechanisms.bags.lba import HiddenBag, WeightedLBA, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags.llp import NoisyBags, NoisyWeightedLLP, WeightedSums, llp_calibrate, llp_delta, llp_epsilon
 from labeldp.mechanisms.bags.sums import BagSum, NaiveBags, linear_release_gdp
-from labeldp.mechanisms.base import Debiased, EpsilonMechanism, FiniteMechanism, Mechanism, SetMechanism, Table, debias
+from labeldp.mechanisms.base import (
+    Debiased,
+    EpsilonMechanism,
+    FiniteMechanism,
+    Mechanism,
+    SetMechanism,
+    Table,
+    debias,
+    joint_laws,
+)
 from labeldp.mechanisms.candidates import CandidateSets
-from labeldp.mechanisms.domains import Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms.choices import GaussianChoice, GridChoices
+from labeldp.mechanisms.domains import GAPS, Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms.errors import SquaredErrors
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
 from labeldp.mechanisms.information import best_groups, partition_bits, response_bits, subset_bits, unary_bits
-from labeldp.mechanisms.inputs import GridRows, GroupSizes, RowBlocks
-from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment
-from labeldp.mechanisms.numbers import ResponseOnBins, UnbiasedNumbers
+from labeldp.mechanisms.inputs import (
+    MAX_RESOLUTION,
+    RESOLUTION,
+    GridRows,
+    GridScan,
+    GridTotals,
+    Groups,
+    GroupSizes,
+    PublicInput,
+    RowBlocks,
+)
+from labeldp.mechanisms.moments import CrossMoment, GaussianMoment, LaplaceMoment, label_sums
+from labeldp.mechanisms.numbers import MAX_GRID, ResponseOnBins, UnbiasedNumbers
 from labeldp.mechanisms.partition import PartitionResponse, SubsetResponse, public_seed
 from labeldp.mechanisms.randomized_response import (
     RandomizedResponse,
@@ -28,6 +56,10 @@ from labeldp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from labeldp.mechanisms.whole_records import FullMeans, FullSelection
 
 __all__ = [
+    "GAPS",
+    "MAX_GRID",
+    "MAX_RESOLUTION",
+    "RESOLUTION",
     "BagSum",
     "Bagged",
     "CandidateSets",
@@ -43,10 +75,15 @@ __all__ = [
     "FiniteMechanism",
     "FullMeans",
     "FullSelection",
+    "GaussianChoice",
     "GaussianMoment",
     "GaussianOneHot",
+    "GridChoices",
     "GridRows",
+    "GridScan",
+    "GridTotals",
     "GroupSizes",
+    "Groups",
     "HiddenBag",
     "Interval",
     "LaplaceHistogram",
@@ -59,6 +96,7 @@ __all__ = [
     "NoisyWeightedLLP",
     "PartitionResponse",
     "PermuteAndFlip",
+    "PublicInput",
     "RandomizedResponse",
     "RandomizedResponseTopK",
     "RandomizedResponseWithPrior",
@@ -66,6 +104,7 @@ __all__ = [
     "ResponseOnBins",
     "RowBlocks",
     "SetMechanism",
+    "SquaredErrors",
     "SubsetResponse",
     "Table",
     "UnaryEncoding",
@@ -76,6 +115,9 @@ __all__ = [
     "cross_bound",
     "debias",
     "gaussian_loss",
+    "halved_at_medians",
+    "joint_laws",
+    "label_sums",
     "lba_delta",
     "lba_required_residual",
     "linear_release_gdp",
@@ -84,6 +126,7 @@ __all__ = [
     "llp_epsilon",
     "median_bags",
     "partition_bits",
+    "public_halves",
     "public_seed",
     "random_bags",
     "response_bits",

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.domains import Codes, Domain
-from labeldp.mechanisms.inputs import PublicInput
+from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     BLOCK,
     WORD,
@@ -45,6 +45,9 @@ MAX_EXPANDED = 1 << 24
 
 Weights = NDArray[np.object_]
 """Exact Python integers; every row sums to 2**64."""
+
+Row = list[int]
+"""The weights of all outputs for one input."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,36 @@ class Mechanism(ABC):
     @abstractmethod
     def privacy_loss(self) -> PrivacyLoss:
         """Return what one release costs."""
+
+    @property
+    def protected(self) -> Groups | None:
+        """Whose each record is, where all labels of a person are protected together; None for each record by itself."""
+        return None
+
+    def person_loss(self, persons: Groups) -> PrivacyLoss:
+        """Return what one release costs somebody all of whose labels change.
+
+        Where each record is answered by itself, a person pays for each answer; a pure guarantee of another kind holds
+        for so many labels, one after the other. What else is released protects persons if it was made for them.
+
+        Args:
+            persons: whose each record is.
+
+        Raises:
+            InputError: it was made for others, or protects single records only.
+
+        Source: `docs/proofs/persons.md`.
+        """
+        if self.protected is not None:
+            if self.protected != persons:
+                raise InputError("must be made for the persons of the curator: persons=curator.persons")
+            return self.privacy_loss()
+        loss, most = self.privacy_loss(), persons.most
+        if self.trust is Trust.LOCAL:
+            return loss * most
+        if loss.max_loss is None or self.neighbors is not Neighbors.ONE_LABEL:
+            raise InputError(f"{type(self).__name__} protects single records only, and promises nothing to a person")
+        return PrivacyLoss.pure(most * loss.max_loss)
 
     @abstractmethod
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> NDArray[Any]:
@@ -351,6 +384,23 @@ class SetMechanism(FiniteMechanism):
         named, (own, other) = self.named(noisy), self.hit_rates
         centered = named - named.mean(axis=1, keepdims=True)
         return np.asarray(1 / self.domain.size + centered / (own - other), dtype=np.float64)
+
+
+def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
+    """Yield for each distinct law one row of integer weights over all outputs for each input."""
+    for table in mechanism.tables():
+        if table.kind == "bits":
+            yield _two_bits(table)
+        elif table.kind == "noise and clamp":
+            yield mechanism.weights().tolist()
+        else:
+            yield table.weights.tolist()
+
+
+def _two_bits(table: Table) -> list[Row]:
+    """Return the only two bits in which two labels differ, as one law over four outputs."""
+    zero, one = table.weights.tolist()
+    return [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
 
 
 def words_for(randomness: Randomness, ids: Ids, lane: int = 0) -> Words:

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import DomainError, InputError, decimal, set_fields
+from labeldp.privacy import DomainError, InputError, decimal, set_fields, stored_fraction
 
 Codes = NDArray[np.unsignedinteger[Any]]
 """Encoded labels, shape (n,), dtype uint8, uint16 or uint32: 0 to size - 1."""
@@ -42,7 +42,13 @@ _MAX_INT64 = 1 << 63
 
 _BOOL_TYPES = (bool, np.bool_)
 
-_OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}"
+GAPS = (
+    "Where labels are missing, give them a class of their own, or leave out their records if it is public which ones "
+    "these are"
+)
+"""Said wherever labels are refused, whether or not one is missing."""
+
+_OUTSIDE = "labels must lie in the declared domain; at least one is missing or outside of {domain}. " + GAPS
 
 
 class Domain(ABC):
@@ -176,7 +182,9 @@ class Classes(Domain):
         """Return codes of numbers, where the names are the codes."""
         if array.dtype.kind == "f":
             numbers = array.astype(np.float64)
-            if not np.all((numbers == np.floor(numbers)) & (np.abs(numbers) < 2**31)):
+            with np.errstate(invalid="ignore"):  # some missing values warn where they are rounded
+                whole = numbers == np.floor(numbers)
+            if not np.all(whole & (np.abs(numbers) < 2**31)):
                 raise DomainError(_OUTSIDE.format(domain=self))
             array = numbers.astype(np.int64)
         return self.check_codes(array.astype(np.uint8) if array.dtype.kind == "b" else array)
@@ -434,7 +442,7 @@ class Interval(Domain):
 
     @classmethod
     def _restore(cls, content: Any) -> "Interval":
-        low, high = (float(Fraction(content[end])) for end in ("low", "high"))
+        low, high = (float(stored_fraction(content[end])) for end in ("low", "high"))
         return cls(low, high, content["grid"], content.get("clip", False))
 
 

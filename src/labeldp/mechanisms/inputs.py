@@ -2,19 +2,20 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import BLOCK, AnyFloats, Certificate, Floats, InputError, Public, Release
+from labeldp.privacy import BLOCK, AnyFloats, Certificate, Floats, InputError, Public, Release, check_positive
 
 RESOLUTION = 1 << 12
+"""Grid steps in the clip of rows, where nothing else is said."""
 
 MAX_RESOLUTION = 1 << 14
-"""Entries of a row, in grid steps, fit into 16 bits."""
+"""The most grid steps in a row's norm: entries fit into 16 bits."""
 
 ROW_SUM_TOLERANCE = 1e-6
 
@@ -82,173 +83,6 @@ def real_matrix(value: Any, problem: str) -> Floats:
     return table
 
 
-class RowBlocks(Protocol):
-    """Public feature rows that are computed a block at a time: the same ones whenever they are asked for."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and columns, (n, d)."""
-
-    def block(self, start: int, stop: int) -> AnyFloats:
-        """Return rows `start` to `stop`, shape (stop - start, d)."""
-
-
-@dataclass(frozen=True, eq=False)
-class GridRows:
-    """Public feature rows on a grid of integers, held, or computed a block at a time.
-
-    Args:
-        shape: number of rows and columns, (n, d).
-        clip: norm to which longer rows are scaled down.
-        resolution: grid steps in it.
-        part: function from start and stop to these rows in grid steps, shape (stop - start, d).
-        held: whether they are in memory; others are compared with their digest whenever they are summed.
-    """
-
-    shape: tuple[int, int]
-    clip: float
-    resolution: int
-    part: Callable[[int, int], NDArray[np.int16]] = field(repr=False)
-    held: bool = field(default=True, repr=False)
-
-    @classmethod
-    def of(cls, features: Any, clip: float | None, resolution: int) -> "GridRows":
-        """Scale rows down to norm `clip` where they are longer, and round them to multiples of clip / resolution.
-
-        Raises:
-            InputError: a bare array, numbers that are not finite, or a clip or resolution out of range.
-        """
-        value = public_value(features, "features")
-        if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution <= MAX_RESOLUTION:
-            raise InputError(
-                f"must be an integer number of grid steps from 1 to {MAX_RESOLUTION}", argument="resolution"
-            )
-        if hasattr(value, "block"):
-            return cls._computed(value, clip, resolution)
-        rows = real_matrix(value, PROBLEM)
-        if not rows.size or not np.all(np.isfinite(rows)):
-            raise InputError(PROBLEM)
-        longest = float(np.linalg.norm(rows, axis=1).max(initial=0.0)) if clip is None else float(clip)
-        _check_norm(longest)
-        steps = np.empty(rows.shape, dtype=np.int16)
-        for start in range(0, len(rows), BLOCK):
-            steps[start : start + BLOCK] = rounded(rows[start : start + BLOCK], longest, resolution)
-        steps.flags.writeable = False
-        return cls((len(rows), len(rows[0])), longest, resolution, lambda start, stop: steps[start:stop])
-
-    @classmethod
-    def _computed(cls, rows: RowBlocks, clip: float | None, resolution: int) -> "GridRows":
-        if clip is None:
-            raise InputError("must be given where rows are computed a block at a time", argument="clip")
-        longest = float(clip)
-        _check_norm(longest)
-        if min(rows.shape) < 1:
-            raise InputError(PROBLEM)
-
-        def part(start: int, stop: int) -> NDArray[np.int16]:
-            block = real_matrix(rows.block(start, stop), PROBLEM)
-            if block.shape != (stop - start, rows.shape[1]) or not np.all(np.isfinite(block)):
-                raise InputError(PROBLEM)
-            return rounded(block, longest, resolution)
-
-        return cls(rows.shape, longest, resolution, part, held=False)
-
-    @property
-    def unit(self) -> float:
-        """One step in the unit of the features."""
-        return self.clip / self.resolution
-
-    def rounded(self, rows: AnyFloats) -> NDArray[np.int16]:
-        """Return other rows as these were rounded, shape (m, d), in grid steps."""
-        return rounded(np.asarray(rows, dtype=np.float64), self.clip, self.resolution)
-
-    @property
-    def steps(self) -> NDArray[np.int16]:
-        """All rows in grid steps, shape (n, d)."""
-        return self.part(0, self.shape[0]) if self.held else np.concatenate([part for _, part in self.parts()])
-
-    @property
-    def square(self) -> int:
-        """The largest squared length of a row, in squared steps: exact."""
-        return self._scan[0]
-
-    @property
-    def length(self) -> int:
-        """The largest sum of absolute entries of a row, in steps: exact."""
-        return self._scan[1]
-
-    @property
-    def total(self) -> NDArray[np.int64]:
-        """The sum of all rows in steps, shape (d,): exact."""
-        return self._scan[2]
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the rows, in the order of the records."""
-        return self._scan[3]
-
-    @cached_property
-    def _scan(self) -> tuple[int, int, NDArray[np.int64], str]:
-        """Square, length, total and digest: one pass over the rows."""
-        square, length, total, digest = 0, 0, np.zeros(self.shape[1], dtype=np.int64), self._digest()
-        for _, part in self.parts():
-            entries = wide(part)
-            total += entries.sum(axis=0)
-            square = max(square, int((entries**2).sum(axis=1).max(initial=0)))
-            length = max(length, int(np.abs(entries).sum(axis=1).max(initial=0)))
-            digest.update(part.astype("<i2").tobytes())
-        return square, length, total, digest.hexdigest()
-
-    def _digest(self) -> Any:
-        return hashlib.sha256(repr((self.shape, self.unit.hex())).encode())
-
-    def parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
-        """Return the rows block by block, each with its place."""
-        for start in range(0, self.shape[0], BLOCK):
-            place = slice(start, min(start + BLOCK, self.shape[0]))
-            yield place, self.part(place.start, place.stop)
-
-    def same_parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
-        """Return what `parts` does; at their end rows that were computed again are compared with their digest.
-
-        Raises:
-            InputError: they are others, so that nothing that was summed may leave.
-        """
-        again = self._digest()
-        for place, part in self.parts():
-            if not self.held:
-                again.update(part.astype("<i2").tobytes())
-            yield place, part
-        if not self.held and again.hexdigest() != self.digest:
-            raise InputError("features changed while they were summed: their rows are others than a moment ago")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, GridRows) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
-
-
-def _check_norm(longest: float) -> None:
-    if not 0 < longest < np.inf:
-        raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
-
-
-def rounded(rows: Floats, clip: float, resolution: int) -> NDArray[np.int16]:
-    """Return rows, those that are longer scaled down to norm `clip`, in steps of clip / resolution."""
-    norms = np.linalg.norm(rows, axis=1)
-    scale = resolution / clip * np.minimum(1.0, clip / np.maximum(norms, clip))
-    return np.asarray(np.rint(rows * scale[:, None])).astype(np.int16, order="C")
-
-
-def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
-    """Return rows as 64-bit integers, whose products and sums do not overflow."""
-    return rows.astype(np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class GroupSizes:
     """A public group for each record, where workers hold the records: how many there are in each group.
@@ -307,10 +141,32 @@ class Groups:
         array.flags.writeable = False
         return cls(array, int(array.max(initial=-1)) + 1)
 
+    @classmethod
+    def of_persons(cls, persons: Any) -> "Groups":
+        """Return whose each record is, persons numbered in the order of their first records; no person is empty.
+
+        Raises:
+            InputError: not `Public` or a `Release`, or not one non-negative integer for each record.
+        """
+        given = cls.of(persons, "persons").of_record
+        if given is None or not len(given):
+            raise InputError("must be one non-negative integer for each record", argument="persons")
+        _, firsts, numbers = np.unique(given, return_index=True, return_inverse=True)
+        ranks = np.empty(len(firsts), dtype=np.int64)
+        ranks[np.argsort(firsts)] = np.arange(len(firsts))
+        of_record = ranks[numbers]
+        of_record.flags.writeable = False
+        return cls(of_record, len(firsts))
+
     @property
     def records(self) -> int:
         """How many records there are."""
         return len(self.of_record)
+
+    @property
+    def most(self) -> int:
+        """Records in the largest group."""
+        return int(self.sizes.max(initial=0))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -333,6 +189,322 @@ class Groups:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+
+class RowBlocks(Protocol):
+    """Public feature rows that are computed a block at a time: the same ones whenever they are asked for."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns, (n, d)."""
+
+    def block(self, start: int, stop: int) -> AnyFloats:
+        """Return rows `start` to `stop`, shape (stop - start, d)."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridRows:
+    """Public feature rows on a grid of integers, held, or computed a block at a time.
+
+    Args:
+        shape: number of rows and columns, (n, d).
+        clip: norm to which longer rows are scaled down.
+        resolution: grid steps in it.
+        part: function from start and stop to these rows in grid steps, shape (stop - start, d).
+        held: whether they are in memory; others are compared with their digest whenever they are summed.
+        persons: whose each row is, None where each is protected by itself.
+    """
+
+    shape: tuple[int, int]
+    clip: float
+    resolution: int
+    part: Callable[[int, int], NDArray[np.int16]] = field(repr=False)
+    held: bool = field(default=True, repr=False)
+    persons: Groups | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls, features: Any, clip: float | None, resolution: int, persons: Groups | None = None
+    ) -> "GridRows | GridTotals":
+        """Scale rows down to norm `clip` where they are longer, and round them to multiples of clip / resolution.
+
+        Rows that workers hold were scaled and rounded there.
+
+        Raises:
+            InputError: a bare array, numbers that are not finite, or a clip or resolution out of range.
+        """
+        value = public_value(features, "features")
+        if isinstance(value, GridTotals):
+            if persons is not None:
+                raise InputError("must be None where workers hold the rows", argument="persons")
+            return value
+        if isinstance(value, GridRows):
+            return replace(value, persons=persons)
+        check_resolution(resolution)
+        if hasattr(value, "block"):
+            return cls._computed(value, clip, resolution, persons)
+        rows = real_matrix(value, PROBLEM)
+        if not rows.size or not np.all(np.isfinite(rows)):
+            raise InputError(PROBLEM)
+        longest = float(np.linalg.norm(rows, axis=1).max(initial=0.0)) if clip is None else float(clip)
+        _check_norm(longest)
+        steps = np.empty(rows.shape, dtype=np.int16)
+        for start in range(0, len(rows), BLOCK):
+            steps[start : start + BLOCK] = rounded(rows[start : start + BLOCK], longest, resolution)
+        steps.flags.writeable = False
+        shape = len(rows), len(rows[0])
+        return cls(shape, longest, resolution, lambda start, stop: steps[start:stop], persons=persons)
+
+    @classmethod
+    def held_steps(cls, steps: NDArray[np.int16], clip: float, resolution: int) -> "GridRows":
+        """Return rows that are on the grid already, shape (n, d), in grid steps of clip / resolution.
+
+        Whatever they are, noise is set to them: how far a label moves their sums is computed from the rows themselves.
+
+        Raises:
+            InputError: no such rows, or a clip or resolution out of range.
+        """
+        _check_norm(clip)
+        check_resolution(resolution)
+        held = np.array(steps, dtype=np.int16)
+        if held.ndim != 2 or not held.size or np.abs(held.astype(np.int64)).max() > resolution:
+            raise InputError(PROBLEM)
+        held.flags.writeable = False
+        shape = len(held), len(held[0])
+        return cls(shape, clip, resolution, lambda start, stop: held[start:stop])
+
+    @classmethod
+    def _computed(cls, rows: RowBlocks, clip: float | None, resolution: int, persons: Groups | None) -> "GridRows":
+        if clip is None:
+            raise InputError("must be given where rows are computed a block at a time", argument="clip")
+        longest = float(clip)
+        _check_norm(longest)
+        if min(rows.shape) < 1:
+            raise InputError(PROBLEM)
+
+        def part(start: int, stop: int) -> NDArray[np.int16]:
+            block = real_matrix(rows.block(start, stop), PROBLEM)
+            if block.shape != (stop - start, rows.shape[1]) or not np.all(np.isfinite(block)):
+                raise InputError(PROBLEM)
+            return rounded(block, longest, resolution)
+
+        return cls(rows.shape, longest, resolution, part, held=False, persons=persons)
+
+    @property
+    def unit(self) -> float:
+        """One step in the unit of the features."""
+        return self.clip / self.resolution
+
+    def rounded(self, rows: AnyFloats) -> NDArray[np.int16]:
+        """Return other rows as these were rounded, shape (m, d), in grid steps."""
+        return rounded(np.asarray(rows, dtype=np.float64), self.clip, self.resolution)
+
+    @property
+    def steps(self) -> NDArray[np.int16]:
+        """All rows in grid steps, shape (n, d)."""
+        return self.part(0, self.shape[0]) if self.held else np.concatenate([part for _, part in self.parts()])
+
+    @property
+    def square(self) -> int:
+        """The largest squared length of a row, in squared steps: exact; with persons, of all rows of one together.
+
+        The lengths of a person's rows add up, each rounded up: no signs of the rows make a longer sum.
+        """
+        return self._scan[0]
+
+    @property
+    def length(self) -> int:
+        """The largest sum of absolute entries of a row, or of all rows of a person, in steps: exact."""
+        return self._scan[1]
+
+    @property
+    def total(self) -> NDArray[np.int64]:
+        """The sum of all rows in steps, shape (d,): exact."""
+        return self._scan[2]
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the rows, in the order of the records."""
+        return self._scan[3]
+
+    @cached_property
+    def _scan(self) -> tuple[int, int, NDArray[np.int64], str]:
+        """Square, length, total and digest: one pass over the rows."""
+        held = 1 if self.persons is None else self.shape[0]  # without persons the largest of the rows so far is enough
+        squares, lengths = (np.zeros(held, dtype=np.int64) for _ in range(2))
+        total, digest = np.zeros(self.shape[1], dtype=np.int64), self._digest()
+        for place, part in self.parts():
+            entries = wide(part)
+            total += entries.sum(axis=0)
+            square, length = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
+            if self.persons is not None:
+                squares[place], lengths[place] = square, length
+            else:
+                squares[0], lengths[0] = max(squares[0], square.max(initial=0)), max(lengths[0], length.max(initial=0))
+            digest.update(part.astype("<i2").tobytes())
+        if self.persons is None:
+            return int(squares[0]), int(lengths[0]), total, digest.hexdigest()
+        longest = int(_sums(lengths, self.persons).max())
+        return _joint_square(squares, self.persons), longest, total, digest.hexdigest()
+
+    def _digest(self) -> Any:
+        return hashlib.sha256(repr((self.shape, self.unit.hex())).encode())
+
+    def parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
+        """Return the rows block by block, each with its place."""
+        for start in range(0, self.shape[0], BLOCK):
+            place = slice(start, min(start + BLOCK, self.shape[0]))
+            yield place, self.part(place.start, place.stop)
+
+    def same_parts(self) -> Iterator[tuple[slice, NDArray[np.int16]]]:
+        """Return what `parts` does; at their end rows that were computed again are compared with their digest.
+
+        Raises:
+            InputError: they are others, so that nothing that was summed may leave.
+        """
+        again = self._digest()
+        for place, part in self.parts():
+            if not self.held:
+                again.update(part.astype("<i2").tobytes())
+            yield place, part
+        if not self.held and again.hexdigest() != self.digest:
+            raise InputError("features changed while they were summed: their rows are others than a moment ago")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridRows) and (self.digest, self.persons) == (other.digest, other.persons)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+class GridScan:
+    """What the noise on sums of rows depends on, added up over blocks of rows, in any order: exact integers.
+
+    Args:
+        width: number of columns.
+        clip: norm to which longer rows are scaled down.
+        resolution: grid steps in it.
+
+    Fields:
+        records: number of rows so far.
+        square: the largest squared length of a row, in squared steps.
+        length: the largest sum of absolute entries of a row, in steps.
+        total: the sum of all rows in steps, shape (width,).
+    """
+
+    def __init__(self, width: int, clip: float, resolution: int) -> None:
+        self.clip, self.resolution = check_positive(clip, "clip"), check_resolution(resolution)
+        self.records, self.square, self.length = 0, 0, 0
+        self.total = np.zeros(width, dtype=np.int64)
+
+    def rounded(self, rows: Floats) -> NDArray[np.int16]:
+        """Return rows in grid steps, shape (m, width); raise InputError if one is not finite."""
+        if not np.all(np.isfinite(rows)):
+            raise InputError(PROBLEM)
+        return rounded(rows, self.clip, self.resolution)
+
+    def add(self, steps: NDArray[np.int16]) -> None:
+        """Add rows in grid steps, shape (m, width)."""
+        entries = wide(steps)
+        squares, lengths = (entries**2).sum(axis=1), np.abs(entries).sum(axis=1)
+        self.merge(len(entries), int(squares.max(initial=0)), int(lengths.max(initial=0)), entries.sum(axis=0))
+
+    def merge(self, records: int, square: int, length: int, total: NDArray[np.int64]) -> None:
+        """Add what another scan found of other rows."""
+        self.records, self.total = self.records + records, self.total + total
+        self.square, self.length = max(self.square, square), max(self.length, length)
+
+    def totals(self, digest: str) -> "GridTotals":
+        """Return what was found of all rows, and a digest of them."""
+        shape = (self.records, len(self.total))
+        return GridTotals(shape, self.clip, self.resolution, self.square, self.length, self.total, digest)
+
+
+@dataclass(frozen=True, eq=False)
+class GridTotals:
+    """Public feature rows on a grid, where workers hold the records: what noise on their sums depends on.
+
+    Args:
+        shape: number of rows and columns, (n, d).
+        clip: norm to which longer rows were scaled down.
+        resolution: grid steps in it.
+        square: the largest squared length of a row, in squared steps: exact.
+        length: the largest sum of absolute entries of a row, in steps: exact.
+        total: the sum of all rows in steps, shape (d,): exact.
+        digest: of all pairs of record and row.
+    """
+
+    shape: tuple[int, int]
+    clip: float
+    resolution: int
+    square: int
+    length: int
+    total: NDArray[np.int64] = field(repr=False)
+    digest: str
+    persons: None = field(init=False, default=None, repr=False)
+
+    @property
+    def unit(self) -> float:
+        """One step in the unit of the features."""
+        return self.clip / self.resolution
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GridTotals) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+PROBLEM = "features must be a finite array of numbers, shape (n, d), with at least one row and column"
+
+
+def _check_norm(longest: float) -> None:
+    if not 0 < longest < np.inf:
+        raise InputError("must be a positive finite norm, and some row must not be zero", argument="clip")
+
+
+def check_resolution(value: Any) -> int:
+    """Return a number of grid steps.
+
+    Raises:
+        InputError: another value, or another type.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_RESOLUTION:
+        raise InputError(f"must be an integer number of grid steps from 1 to {MAX_RESOLUTION}", argument="resolution")
+    return value
+
+
+def rounded(rows: Floats, clip: float, resolution: int) -> NDArray[np.int16]:
+    """Return rows, those that are longer scaled down to norm `clip`, in steps of clip / resolution."""
+    norms = np.linalg.norm(rows, axis=1)
+    scale = resolution / clip * np.minimum(1.0, clip / np.maximum(norms, clip))
+    return np.asarray(np.rint(rows * scale[:, None])).astype(np.int16, order="C")
+
+
+def wide(rows: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Return rows as 64-bit integers, whose products and sums do not overflow."""
+    return rows.astype(np.int64)
+
+
+def _sums(values: NDArray[np.int64], groups: Groups) -> NDArray[np.int64]:
+    """Return the sum of the values of each group, exact in integers."""
+    sums = np.zeros(groups.count, dtype=np.int64)
+    np.add.at(sums, groups.of_record, values)
+    return sums
+
+
+def _joint_square(squares: NDArray[np.int64], persons: Groups) -> int:
+    """Return a bound of the squared sum of the lengths of any person's rows, given their squared lengths.
+
+    It is the smaller of two for each person, and exact where rows are equally long: with Cauchy and Schwarz the number
+    of rows times the sum of their squares; and the square of the sum of the lengths, each rounded up to a small
+    fraction of a step. Square roots of integers below 2**53 are correctly rounded, so that the next integer is above.
+    """
+    bits = max((52 - int(squares.max()).bit_length()) // 2, 0)
+    roots = np.floor(np.sqrt((squares << 2 * bits).astype(np.float64))).astype(np.int64) + 1
+    sums, totals = _sums(np.where(squares > 0, roots, 0), persons), _sums(squares, persons)
+    each = zip(sums.tolist(), totals.tolist(), persons.sizes.tolist(), strict=True)
+    return max(min(-(-(root**2) // 4**bits), size * total) for root, total, size in each)
 
 
 def prior_rows(prior: Any, classes: int) -> Floats:

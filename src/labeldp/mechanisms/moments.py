@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import EpsilonMechanism, word_stream
 from labeldp.mechanisms.domains import Classes, Interval
 from labeldp.mechanisms.gaussian import largest_mu, loss_of, stddev_within
-from labeldp.mechanisms.inputs import RESOLUTION, GridRows, PublicInput, wide
+from labeldp.mechanisms.inputs import RESOLUTION, GridRows, GridTotals, Groups, PublicInput, wide
 from labeldp.privacy import (
     Argument,
     InputError,
@@ -47,25 +47,32 @@ class CrossMoment(EpsilonMechanism):
         domain: `Classes` or `Interval`.
         epsilon: privacy parameter, positive.
         features: a public row for each record, shape (n, d), `Public(array, why="…")` or a `Release`; of more records
-            than memory holds, `RowBlocks` in place of the array.
+            than memory holds, `RowBlocks` in place of the array; of those that workers hold, `GridTotals`.
         clip: a public norm to which longer rows are scaled down; by default that of the longest row.
         resolution: grid steps in `clip`. Rounding rows to the grid changes the public features, not the promise.
+        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
+            protected together, and epsilon is what a person pays. By default each record is protected by itself.
     """
 
     domain: Classes | Interval
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION
-    rows: GridRows = field(init=False)
+    persons: InitVar[Any] = None
+    rows: GridRows | GridTotals = field(init=False)
     trust: ClassVar[Trust] = Trust.CENTRAL
     contract: ClassVar[str] = "moments"
 
-    def __post_init__(self, features: Any, clip: float | None, resolution: int) -> None:
+    def __post_init__(self, features: Any, clip: float | None, resolution: int, persons: Any) -> None:
         super().__post_init__()
         if not isinstance(self.domain, Classes | Interval):
             raise InputError("must be Classes or Interval, such as Classes(10) or Interval(0, 100)", argument="domain")
-        rows = GridRows.of(features, clip, resolution)
-        set_fields(self, rows=rows, public_inputs=(PublicInput.of(features, "features"),))
+        own = None if persons is None else Groups.of_persons(persons)
+        rows = GridRows.of(features, clip, resolution, own)
+        if own is not None and own.records != rows.shape[0]:
+            raise InputError("must be one non-negative integer for each record", argument="persons")
+        inputs = [("features", features), *([] if persons is None else [("persons", persons)])]
+        set_fields(self, rows=rows, public_inputs=tuple(PublicInput.of(given, name) for name, given in inputs))
         if not self.rows.square:
             raise InputError("features must hold a row that is not rounded to zero: take a smaller clip")
         if self.records * self.rows.length * self.largest_label >= 1 << 62:
@@ -112,12 +119,12 @@ class CrossMoment(EpsilonMechanism):
 
     @property
     def sensitivity_square(self) -> int:
-        """The squared L2 sensitivity of the sum to one replaced label, in squared steps: exact."""
+        """The squared L2 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps²."""
         return 2 * self.rows.square if isinstance(self.domain, Classes) else self.largest_label**2 * self.rows.square
 
     @property
     def sensitivity_sum(self) -> int:
-        """The L1 sensitivity of the sum to one replaced label, in steps: exact."""
+        """The L1 sensitivity of the sum to one replaced label, exact, or to all of a person, in steps."""
         return (2 if isinstance(self.domain, Classes) else self.largest_label) * self.rows.length
 
     @property
@@ -132,25 +139,33 @@ class CrossMoment(EpsilonMechanism):
 
     def parameters(self) -> dict[str, Any]:
         """Return the exact epsilon and a digest of the rows."""
-        return {**super().parameters(), "features": self.rows.digest}
+        persons = {} if self.rows.persons is None else {"persons": self.rows.persons.digest}
+        return {**super().parameters(), "features": self.rows.digest, **persons}
+
+    @property
+    def protected(self) -> Groups | None:
+        """Whose each record is; None where each is protected by itself."""
+        return self.rows.persons
 
     def sums(self, labels: Any) -> Integers:
         """Return the exact sums in steps, shape (d, columns). They are private."""
+        if isinstance(self.rows, GridTotals):
+            raise InputError("features are known by their totals: give sums to release_counts, and not labels")
         codes = self.domain.check_codes(labels)
         self.check_records(len(codes))
         total = np.zeros((self.rows.shape[1], self.columns), dtype=np.int64)
+        classes = self.domain.size if isinstance(self.domain, Classes) else None
         for place, rows in self.rows.same_parts():
-            if isinstance(self.domain, Classes):
-                for k in range(self.domain.size):
-                    total[:, k] += rows[codes[place] == k].sum(axis=0, dtype=np.int64)
-            else:
-                total[:, 0] += codes[place].astype(np.int64) @ wide(rows)
+            total += label_sums(rows, codes[place], classes)
         return total
 
     def randomize(self, labels: Any, *, rng: RandomSource, ids: Any = None) -> Integers:
         """Return noisy sums in steps, shape (d, columns); record ids are not used. See `Mechanism.randomize`."""
-        sums = self.sums(labels)
-        return sums + self.draw_noise(sums.size, rng=self.bound(rng)).reshape(sums.shape)
+        return self.release_counts(self.sums(labels), rng=self.bound(rng))
+
+    def release_counts(self, counts: Integers, *, rng: RandomSource) -> Integers:
+        """Return noisy sums of what `sums` returns; `rng` is bound to what it is for."""
+        return counts + self.draw_noise(counts.size, rng=rng).reshape(counts.shape)
 
     def draw_noise(self, count: int, *, rng: RandomSource) -> Integers:
         """Draw noise in steps, shape (count,), without labels."""
@@ -169,7 +184,22 @@ class CrossMoment(EpsilonMechanism):
 
     def values(self) -> NDArray[np.float64]:
         """Return the clipped, rounded rows in the unit of the features, shape (n, d): public."""
+        if isinstance(self.rows, GridTotals):
+            raise InputError("features are known by their totals: workers hold the rows")
         return np.asarray(self.rows.steps * self.rows.unit, dtype=np.float64)
+
+
+def label_sums(steps: NDArray[np.int16], codes: NDArray[Any], classes: int | None) -> Integers:
+    """Return the sum of rows in each class, shape (d, classes), or without classes weighted by codes, shape (d, 1).
+
+    Args:
+        steps: rows in grid steps, shape (n, d).
+        codes: private codes, shape (n,).
+        classes: the number of classes; None for grid points.
+    """
+    if classes is None:
+        return (codes.astype(np.int64) @ wide(steps))[:, None]
+    return np.column_stack([steps[codes == k].sum(axis=0, dtype=np.int64) for k in range(classes)])
 
 
 @final
@@ -183,7 +213,7 @@ class GaussianMoment(CrossMoment):
         delta: in (0, 1), the decimal as written.
 
     Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most
-    the length of two rows of the grid.
+    the length of two rows of the grid. With persons, for all labels of each person: their rows add up.
 
     Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
     Proof: `docs/proofs/cross_moment.md`.
@@ -238,7 +268,7 @@ class LaplaceMoment(CrossMoment):
     """The sum of x tᵀ with two-sided geometric noise: the pure guarantee, for few features.
 
     Guarantee: epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at most twice the
-    largest sum of absolute values of a row.
+    largest sum of absolute values of a row. With persons, for all labels of each person: their rows add up.
 
     Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/cross_moment.md`.
     """

@@ -24,6 +24,7 @@ from labeldp.privacy import (
     InputError,
     PrivacyLoss,
     Randomness,
+    check_choice,
     exp_bounds,
     positive_epsilon,
     set_fields,
@@ -205,6 +206,8 @@ class ResponseOnBins(FiniteMechanism):
         prior: how frequent each grid point is, shape (grid,), a `Release` or `Public(array, why="…")`; without one, all
             are equally frequent.
         bins: how many, at least 2; "best" takes the number whose answers are nearest to the labels in mean square.
+        cuts: where bins begin: "nearest" has the answers nearest to the labels in mean square, which of several bins
+            may make some tiny; "even" has bins as frequent as each other under the prior, which tell the most bits.
 
     What is released are the numbers of bins, shape (n,): see `likelihood`, `edges` and `centers`.
 
@@ -226,6 +229,7 @@ class ResponseOnBins(FiniteMechanism):
     domain: Interval
     prior: InitVar[Any] = None
     bins: int | str = "best"
+    cuts: str = "nearest"
     chances: Floats = field(init=False, repr=False, compare=False)
     first: NDArray[np.intp] = field(init=False, repr=False, compare=False)
     law: ResponseLaw = field(init=False, repr=False, compare=False)
@@ -236,8 +240,11 @@ class ResponseOnBins(FiniteMechanism):
         most = min(self.domain.size, MAX_BINS)
         if self.bins != "best" and not (_is_integer(self.bins) and 2 <= int(self.bins) <= most):
             raise InputError(f'must be an integer from 2 to {most}, or "best"', argument="bins")
+        check_choice(self.cuts, "cuts", ("nearest", "even"))
         set_fields(self, chances=chances, public_inputs=inputs)
         first = _best_bins(chances, _odds(positive_epsilon(self.epsilon)), most, self.bins)
+        if self.cuts == "even":
+            first = _even_bins(chances, len(first))
         set_fields(self, first=first, bins=len(first))
         self._calibrate()
 
@@ -277,11 +284,15 @@ class ResponseOnBins(FiniteMechanism):
     @property
     def centers(self) -> Floats:
         """The mean label of each bin under the prior, in the unit of the labels, shape (bins,)."""
-        mass = np.add.reduceat(self.chances, self.first)
+        return self.means(self.chances)
+
+    def means(self, chances: Floats) -> Floats:
+        """Return the mean label of each bin where grid points are so frequent, in the unit of the labels, (bins,)."""
+        mass = np.add.reduceat(chances, self.first)
         labels = self.domain.decode(np.arange(self.domain.size))
         widths = np.diff([*self.first, self.domain.size])
         plain = np.add.reduceat(labels, self.first) / widths
-        sums = np.add.reduceat(self.chances * labels, self.first)
+        sums = np.add.reduceat(chances * labels, self.first)
         return np.where(mass > 0, sums / np.where(mass > 0, mass, 1), plain)
 
     def describe_noise(self, number: Callable[[float], str] = str) -> str:
@@ -304,8 +315,10 @@ class ResponseOnBins(FiniteMechanism):
 
     def bin_of(self, codes: Codes) -> Codes:
         """Return the bins of codes, shape (n,)."""
-        places = np.searchsorted(self.first, codes, side="right") - 1
-        return places.astype(np.min_scalar_type(len(self.first)))
+        places = np.zeros(np.shape(codes), dtype=np.min_scalar_type(len(self.first)))
+        for first in self.first[1:].tolist():  # a binary search would take other branches for other labels
+            places += np.asarray(codes) >= first
+        return places
 
     def named(self, noisy: Any) -> Flags:
         """Return which bin each answer names, shape (n, bins)."""
@@ -395,6 +408,17 @@ def _best_bins(chances: Floats, growth: float, most: int, wanted: int | str) -> 
         elif count > len(found) + 4:
             break
     return found
+
+
+def _even_bins(chances: Floats, count: int) -> NDArray[np.intp]:
+    """Return the first code of each bin, where all are as frequent as whole grid points allow and none is empty."""
+    below, first = np.concatenate([[0.0], np.cumsum(chances)]), [0]
+    for left in range(count - 1, 0, -1):
+        start = first[-1]
+        wanted = below[start] + (below[-1] - below[start]) / (left + 1)
+        nearest = int(np.abs(below - wanted).argmin())
+        first.append(int(np.clip(nearest, start + 1, len(chances) - left)))
+    return np.array(first, dtype=np.intp)
 
 
 def _rounded_prior(chances: Floats, points: NDArray[np.intp]) -> Floats:

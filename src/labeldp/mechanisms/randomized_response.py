@@ -291,7 +291,7 @@ class _CandidateResponse(FiniteMechanism):
         inside, ranks, sizes = _places(codes, sets)
         jumps = np.minimum(words // self._steps[inside.view(np.uint8), sizes], (sizes - 1).astype(np.uint64))
         places = jumps.astype(np.int32)
-        places[inside] += ranks[inside] + 1
+        places += inside * (ranks + 1)  # for all records, so that the time does not tell how many are inside
         places -= sizes * (places >= sizes)
         flat = np.flatnonzero(sets.membership())
         chosen = flat[np.cumsum(sizes) - sizes + places]

@@ -3,21 +3,33 @@
 from importlib.util import find_spec
 
 if not find_spec("torch"):
-    raise ModuleNotFoundError("labeldp.networks needs torch: pip install '.[torch]'", name="torch")
+    raise ModuleNotFoundError(
+        "networks need torch: pip install '.[torch]', 5 GB with CUDA; or first, for processors alone, "
+        "pip install torch --index-url https://download.pytorch.org/whl/cpu",
+        name="torch",
+    )
 
 from labeldp.networks.architectures import NETWORKS, Network, build, parameters
 from labeldp.networks.bags import BagTargets, appendix_network, appendix_predictions, train_bags, two_pass
 from labeldp.networks.best import fit_best, steps, takes_labels
 from labeldp.networks.classifier import NetworkClassifier
-from labeldp.networks.likelihood import released_loss
-from labeldp.networks.preferences import preference_loss
+from labeldp.networks.descent import ModuleClassifier, fit_descent, linear_module
+from labeldp.networks.losses import (
+    Objective,
+    forward_loss,
+    objective_of,
+    preference_loss,
+    released_loss,
+    targets,
+)
 from labeldp.networks.selfsupervised import SelfSupervised
-from labeldp.networks.training import PRESETS, Objective, Recipe, Record, State, objective_of, targets, train
+from labeldp.networks.training import PRESETS, Recipe, Record, State, train
 
 __all__ = [
     "NETWORKS",
     "PRESETS",
     "BagTargets",
+    "ModuleClassifier",
     "Network",
     "NetworkClassifier",
     "Objective",
@@ -29,6 +41,9 @@ __all__ = [
     "appendix_predictions",
     "build",
     "fit_best",
+    "fit_descent",
+    "forward_loss",
+    "linear_module",
     "objective_of",
     "parameters",
     "preference_loss",

@@ -35,6 +35,7 @@ from labeldp.privacy import (
     RandomSource,
     Release,
     check_choice,
+    check_curator,
     check_integer,
     decimal,
     float_above,
@@ -153,6 +154,7 @@ def fit_best(
 
     Source: `docs/results/images.md` says what each step gives.
     """
+    check_curator(curator)
     features = np.asarray(features)
     if len(features) != curator.records:
         raise InputError("features must have one row for each record of the labels")

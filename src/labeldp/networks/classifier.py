@@ -13,23 +13,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import nn
 from torch.nn import functional
 
 from labeldp.learners import Evidence
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.networks.architectures import Network, build
+from labeldp.networks.architectures import build
 from labeldp.networks.inputs import Inputs, Scale
-from labeldp.networks.training import (
-    Loss,
-    Objective,
-    Recipe,
-    Record,
-    State,
-    mixed_precision,
-    objective_of,
-    targets,
-    train,
-)
+from labeldp.networks.losses import Loss, Objective, objective_of, targets
+from labeldp.networks.training import Recipe, Record, State, mixed_precision, train
 from labeldp.privacy import InputError, Public, Release
 
 PREDICT_BATCH = 1024
@@ -46,7 +38,11 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     of the one before, and each stage may have a recipe of its own.
 
     Args:
-        network: a key of `NETWORKS`.
+        network: a key of `NETWORKS`, unless there is a `module`.
+        module: any `torch.nn.Module` that returns scores, shape (n, K), of images (n, channels, h, w), of numbers
+            (n, d), scaled, or with `counts` of ids (n, 2). A copy of it is trained, from the weights that it has:
+            the certificate says that these do not depend on the private labels, or why, if it is
+            `Public(module, why="…")`.
         recipe: one recipe for every stage, or a sequence with one for each.
         loss: the loss of released labels: see `objective_of`. By default "forward", and "posterior" if there is a
             prior: where the prior left one candidate, the released label alone says nothing.
@@ -64,6 +60,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         network: str = "cnn",
         *,
+        module: Any = None,
         recipe: Recipe | Sequence[Recipe] | None = None,
         loss: Loss | None = None,
         counts: tuple[int, int] | None = None,
@@ -74,6 +71,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         views: tuple[str, ...] = (),
     ) -> None:
         self.network = network
+        self.module = module
         self.recipe = recipe
         self.loss = loss
         self.views = views
@@ -167,11 +165,45 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return [self.recipe] if isinstance(self.recipe, Recipe) else self.recipe
 
     def _inputs(self, X: Any, scale: Any = None) -> Inputs:
-        return Inputs.of(X, scale, ids=self.network == "collaborative")
+        return Inputs.of(X, scale, ids=_takes_ids(self))
 
-    def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> Network:
+    @property
+    def module_weights(self) -> Public[Any] | Release[Any] | None:
+        """The module with what is said of its first weights; None without one."""
+        if self.module is None or isinstance(self.module, Public | Release):
+            return self.module
+        return Public(self.module, why="they were given with the module")
+
+    def _first_module(self, inputs: Inputs, classes: int, start: Any) -> nn.Module:
+        """Return a copy of the module before the first step, on the device, after a look at what it answers."""
+        given = self.module_weights
+        assert given is not None
+        if not isinstance(given.value, nn.Module):
+            raise InputError("must be a torch.nn.Module that returns scores, shape (n, K)", argument="module")
+        if self.init is not None:
+            raise InputError("goes with network: a module has weights of its own", argument="init")
+        module = deepcopy(given.value).to(device=self._device(), memory_format=torch.channels_last)
+        if start is not None:
+            module.load_state_dict(start.network_.state_dict())
+        try:
+            with torch.no_grad():
+                module.eval()
+                batch = inputs.batch(torch.arange(min(len(inputs), 2)), self._device())
+                found = module(batch.contiguous(memory_format=_layout(batch)))
+            shape = tuple(found.shape)
+        except Exception as error:
+            text = str(error).splitlines()[:1]
+            raise InputError(f"cannot take these features: {''.join(text)}", argument="module") from error
+        if shape != (len(batch), classes):
+            wanted = f"must return scores, shape ({len(batch)}, {classes}), for {len(batch)} records"
+            raise InputError(f"{wanted}, and returns shape {shape}", argument="module")
+        return module
+
+    def _first_network(self, inputs: Inputs, classes: int, start: Any, recipe: Recipe) -> nn.Module:
         """Return the network before the first step, on the device."""
         shape = self._shape(inputs)
+        if self.module is not None:
+            return self._first_module(inputs, classes, start)
         network = build(self.network, shape, classes, recipe.seed)
         if start is not None:
             network.load_state_dict(start.network_.state_dict())
@@ -212,11 +244,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Return the embedding below the head, shape (n, width): features for `fit_linear`."""
+        if self.module is not None:
+            raise InputError("must be left out: only networks by name have an embedding", argument="module")
         return answers(self, X, lambda network, batch: network.encoder(batch)).numpy()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return, once fitted, what predictions need, as NumPy arrays: reading them needs no torch and runs no code."""
-        if not hasattr(self, "network_"):
+        if self.module is not None or not hasattr(self, "network_"):
             return dict(vars(self))
         weights = {name: weight.cpu().numpy() for name, weight in self.network_.state_dict().items()}
         scale = None if self.scale_ is None else (self.scale_.mean.numpy(), self.scale_.spread.numpy())
@@ -269,9 +303,16 @@ def _layout(batch: torch.Tensor) -> torch.memory_format:
     return torch.channels_last if batch.ndim == 4 else torch.contiguous_format
 
 
+def _takes_ids(estimator: Any) -> bool:
+    """Return whether an estimator takes pairs of integers for ids, and not for numbers."""
+    if getattr(estimator, "module", None) is not None:
+        return estimator.counts is not None
+    return bool(estimator.network == "collaborative")
+
+
 def answers(fitted: Any, X: Any, function: Callable[[Any, Any], Any]) -> torch.Tensor:
     """Return `function(network, batch)` of a fitted estimator's network, for all records in batches, shape (n, …)."""
-    inputs = Inputs.of(X, fitted.scale_, ids=fitted.network == "collaborative")
+    inputs = Inputs.of(X, fitted.scale_, ids=_takes_ids(fitted))
     if not inputs.fit_into(fitted.shape_):
         raise InputError(f"features must have the shape of those in training: {fitted.shape_} for each record")
     device = next(fitted.network_.parameters()).device

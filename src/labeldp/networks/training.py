@@ -1,19 +1,18 @@
-"""Train networks: recipes, losses, and the loop over epochs."""
+"""Train networks: recipes, and the loop over epochs."""
 
 import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.learners import Evidence
 from labeldp.networks.inputs import Inputs, augment, check_names, mixup
-from labeldp.privacy import InputError, NotInvertibleError
+from labeldp.networks.losses import Objective
+from labeldp.privacy import InputError
 
 CONFIDENT = 0.9
 """The least probability at which a network's prediction for an image becomes the label of a changed image."""
@@ -157,39 +156,6 @@ class State:
                     mean.copy_(newest)
 
 
-@dataclass(frozen=True)
-class Objective:
-    """The loss of each record, as a function of its log probabilities.
-
-    Args:
-        rows: shape (n, K): targets, with loss -sum_k rows[k] log p[k], or likelihoods of the released label under each
-            true class, with loss -log sum_k rows[k] p[k].
-        likelihood: whether the rows are likelihoods.
-    """
-
-    rows: Tensor = field(repr=False)
-    likelihood: bool = False
-
-    def __call__(self, logarithms: Tensor, records: Tensor) -> Tensor:
-        """Return the loss of each record, shape (b,).
-
-        Args:
-            logarithms: log probabilities, shape (b, K).
-            records: numbers of the records, shape (b,).
-        """
-        rows = self.rows[records]
-        if self.likelihood:
-            return -torch.logsumexp(logarithms + rows.log(), dim=1)
-        return -(rows * logarithms).sum(dim=1)
-
-    def to(self, device: torch.device) -> "Objective":
-        """Return the same on another device."""
-        return Objective(self.rows.to(device), self.likelihood)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) -> Iterator[Record]:
     """Train in place from where the state stands; yield a record after each epoch.
 
@@ -202,7 +168,7 @@ def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) ->
     device = next(state.network.parameters()).device
     recipe.check(inputs)
     inputs, objective = inputs.to(device), objective.to(device)
-    model = torch.compile(state.network) if device.type == "cuda" else state.network
+    model = torch.compile(state.network) if is_accelerator(device) else state.network
 
     def step(records: Tensor, done: float) -> Tensor:
         return _step(model, state, inputs, objective, recipe, records.to(device))
@@ -276,55 +242,15 @@ def _consistency(model: Any, state: State, plain: Tensor, recipe: Recipe) -> tup
     return (mask * losses).mean(), mask.mean()
 
 
+def is_accelerator(device: torch.device) -> bool:
+    """Return whether networks are compiled for a device, and computed in bfloat16."""
+    return device.type == "cuda"
+
+
 def mixed_precision(device: torch.device) -> Any:
     """Return a context that computes in bfloat16 if the device is faster with it."""
-    fast = device.type == "cuda" or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
+    fast = is_accelerator(device) or bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return torch.autocast(device.type, torch.bfloat16, enabled=fast)
-
-
-Loss = Literal["forward", "cross-entropy", "debiased", "posterior"]
-
-
-def targets(rows: Any) -> Objective:
-    """Return the loss of soft labels, such as the probabilities of a released model: distillation.
-
-    Args:
-        rows: shape (n, K).
-
-    Source: Hinton, Vinyals, Dean, Distilling the Knowledge in a Neural Network (2015).
-    """
-    return Objective(torch.tensor(np.asarray(rows), dtype=torch.float32))
-
-
-def objective_of(evidence: Evidence, loss: Loss, prior: Any = None) -> Objective:
-    """Return the loss of released labels.
-
-    Args:
-        evidence: n released labels and their noise.
-        loss: "forward": the negative log likelihood of the released label, given the network's class probabilities.
-            "cross-entropy": released labels taken for true. "debiased": the unbiased loss, with negative
-            weights. "posterior": soft labels P(true class | released label) under `prior`.
-        prior: for "posterior", class probabilities from another source, shape (n, K); by default the estimated share
-            of each class.
-
-    Raises:
-        NotInvertibleError: the loss is "debiased" and the noise has no inverse.
-
-    Source: Patrini et al. (2017), section 3.2, for "forward"; "debiased": Ghazi et al., Deep Learning with Label
-    Differential Privacy, eq. (17).
-    """
-    if loss not in get_args(Loss):
-        raise InputError(f"loss must be one of {', '.join(get_args(Loss))}")
-    if loss == "forward":
-        return Objective(torch.tensor(evidence.likelihood, dtype=torch.float32), likelihood=True)
-    if loss == "posterior":
-        return targets(evidence.posterior(evidence.class_prior()[None, :] if prior is None else prior))
-    if loss == "cross-entropy":
-        return targets(np.eye(evidence.classes)[evidence.codes_for('loss="cross-entropy"').astype(np.int64)])
-    indicators = evidence.unbiased()
-    if indicators is None:
-        raise NotInvertibleError('loss="debiased" needs noise with an inverse: one stage without a prior')
-    return targets(indicators)
 
 
 _MNIST = Recipe(epochs=40, batch=256, peak=0.02, mixup=8.0, augment=("crop", "cutout"))
@@ -341,12 +267,13 @@ PRESETS: dict[str, tuple[Recipe, ...]] = {
     "cifar100": (_CIFAR100, replace(_CIFAR100, mixup=4.0)),
     "movielens": (Recipe(epochs=20, batch=128, peak=0.1, augment=()),),
     "quick": (_QUICK,),
+    "brief": (replace(_QUICK, epochs=1, least_steps=400),),
 }
 """Recipes for each stage by name; the last one of each is used for all later stages.
 
 "mnist" (28 pixels: MNIST, Fashion-MNIST, KMNIST), "cifar10" and "cifar100" are the paper's, with a mixup inside the
 range that it searched. The paper tuned mixup, sizes of stages and temperature for every epsilon on true labels, which
-is not done here. "movielens" and "quick" are ours.
+is not done here. "movielens", "quick" and "brief", a third of its steps for sweeps without an accelerator, are ours.
 
 Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
 """

@@ -75,5 +75,8 @@ from .snapshots import dump_state as dump_state
 from .snapshots import freeze as freeze
 from .snapshots import load_state as load_state
 from .snapshots import thaw as thaw
+from .streams import OnlineSoftmax as OnlineSoftmax
+from .streams import StreamClassifier as StreamClassifier
+from .streams import StreamResponse as StreamResponse
 from .tree import GaussianTree as GaussianTree
 from .tree import LaplaceTree as LaplaceTree

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.online.charging import ChargeableKernel, RoundsMechanism, State
-from labeldp.privacy import InputError, Path, Randomness
+from labeldp.privacy import InputError, Path, Randomness, check_growth, json_value
 
 SECRET_WARNING = "labeldp learner state: as SECRET as the losses themselves"
 """The first line of every stored state."""
@@ -38,7 +39,7 @@ def thaw(frozen: Mapping[str, Any]) -> Any:
     """
     try:
         return _thawed(frozen["tree"], [np.array(array) for array in frozen["arrays"]])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ImportError, ZeroDivisionError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError):
         raise InputError(NOT_A_STATE) from None  # the original quotes what it could not read
 
 
@@ -68,10 +69,18 @@ def load_state(content: bytes) -> dict[str, Any]:
     digest, _, body = rest.partition(b"\n")
     if head != SECRET_WARNING.encode() or digest != hashlib.sha256(body).hexdigest().encode():
         raise InputError("content is not a stored state of labeldp, or it is damaged")
-    with np.load(io.BytesIO(body), allow_pickle=False) as stored:
-        state: dict[str, Any] = json.loads(stored["text"].tobytes())
-        arrays = [stored[f"array{i}"] for i in range(len(stored.files) - 1)]
-    return {**state, "state": {"tree": state["state"], "arrays": arrays}}
+    try:
+        with ZipFile(io.BytesIO(body)) as members:
+            check_growth("content", len(body), sum(each.file_size for each in members.infolist()))
+        with np.load(io.BytesIO(body), allow_pickle=False) as stored:
+            state: dict[str, Any] = json_value(stored["text"].tobytes())
+            arrays = [stored[f"array{i}"] for i in range(len(stored.files) - 1)]
+        return {**state, "state": {"tree": state["state"], "arrays": arrays}}
+    except InputError:
+        raise
+    except Exception:  # whatever numpy, zlib and their parsers meet; they quote what they read
+        pass
+    raise InputError(NOT_A_STATE)
 
 
 class Tickets:
@@ -122,7 +131,7 @@ def _thawed(tree: Any, arrays: list[Any]) -> Any:
     if form == "array":
         return arrays[value]
     if form == "fraction":
-        return Fraction(*value)
+        return Fraction(*map(int, value))
     return {"tuple": tuple, "list": list}[form](_thawed(item, arrays) for item in value)
 
 
@@ -247,7 +256,7 @@ class Snapshot:
             found = cls(
                 settings, str(value["dataset"]), mechanism.run, int(value["rounds"]), bool(value["simulated"]), epoch
             )
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError):
             same = False
         if not same:
             raise InputError(NOT_A_STATE)

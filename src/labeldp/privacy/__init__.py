@@ -1,9 +1,24 @@
 """What is promised: neighbors, privacy loss, certificate, ledger, budget, randomness."""
 
+from labeldp.privacy.accounts import (
+    PROMISE,
+    USUAL_SHARES,
+    Account,
+    FixedList,
+    Row,
+    Span,
+    account_from,
+    declared,
+    joint_costs,
+    open_filter,
+    refused,
+    settle,
+)
 from labeldp.privacy.arrays import AnyFloats, Flags, Floats, Integers
 from labeldp.privacy.atoms import Curve
 from labeldp.privacy.bag_loss import MAX_BAG, HiddenWeights, NoisyBag, bag_ends, binomial
 from labeldp.privacy.buckets import Buckets
+from labeldp.privacy.budget import KINDS, Budget, whole_cost
 from labeldp.privacy.certificate import (
     Certificate,
     Charge,
@@ -27,6 +42,7 @@ from labeldp.privacy.errors import (
     LabelDPError,
     LedgerError,
     NotInvertibleError,
+    did_you_mean,
     explain_full_disk,
 )
 from labeldp.privacy.exact import (
@@ -36,9 +52,11 @@ from labeldp.privacy.exact import (
     exp_bounds,
     float_above,
     float_below,
+    log_bounds,
     positive_epsilon,
     rounded_up_text,
 )
+from labeldp.privacy.filters import Cost, Costs, Filter, plus
 from labeldp.privacy.ids import (
     BLOCK,
     IdDigest,
@@ -59,7 +77,7 @@ from labeldp.privacy.ids import (
     refuse_repeats,
     text_ids,
 )
-from labeldp.privacy.ledger import Budget, Drawn, Ledger, LedgerLike, Request, check_budget, whole_cost
+from labeldp.privacy.ledger import Drawn, Ledger, LedgerLike, Pinned, Request, check_budget
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import NotCopyable, SingleProcess
 from labeldp.privacy.randomness import (
@@ -85,10 +103,12 @@ from labeldp.privacy.renyi import (
     switching_rdp,
 )
 from labeldp.privacy.search import largest, smallest, smallest_below, smallest_integer, smallest_positive
+from labeldp.privacy.stored import check_growth, json_value, most_bytes, stored_fraction
 from labeldp.privacy.totals import Bound, Totals
 from labeldp.privacy.validate import (
     MAX_EPSILON,
     check_choice,
+    check_curator,
     check_delta,
     check_epsilon,
     check_integer,
@@ -104,12 +124,16 @@ from labeldp.privacy.validate import (
 
 __all__ = [
     "BLOCK",
+    "KINDS",
     "MAX_BAG",
     "MAX_EPSILON",
     "MAX_RATE",
     "ORDERS",
+    "PROMISE",
     "RENYI_ROUNDING",
+    "USUAL_SHARES",
     "WORD",
+    "Account",
     "AnyFloats",
     "Argument",
     "Bound",
@@ -118,10 +142,14 @@ __all__ = [
     "BudgetExceeded",
     "Certificate",
     "Charge",
+    "Cost",
+    "Costs",
     "CuratorLike",
     "Curve",
     "DomainError",
     "Drawn",
+    "Filter",
+    "FixedList",
     "Flags",
     "Floats",
     "HiddenWeights",
@@ -141,6 +169,7 @@ __all__ = [
     "NotCopyable",
     "NotInvertibleError",
     "Path",
+    "Pinned",
     "PrivacyLoss",
     "Public",
     "RandomSource",
@@ -150,13 +179,16 @@ __all__ = [
     "RecordIds",
     "Release",
     "Request",
+    "Row",
     "SingleProcess",
+    "Span",
     "Switching",
     "SystemRandomness",
     "Texts",
     "Totals",
     "Trust",
     "Words",
+    "account_from",
     "add_digests",
     "are_integers",
     "as_bound",
@@ -167,8 +199,10 @@ __all__ = [
     "bounded_range_rdp",
     "check_budget",
     "check_choice",
+    "check_curator",
     "check_delta",
     "check_epsilon",
+    "check_growth",
     "check_integer",
     "check_loss_neighbors",
     "check_nonnegative",
@@ -179,7 +213,9 @@ __all__ = [
     "counter_blocks",
     "decimal",
     "decimal_text",
+    "declared",
     "derive_key",
+    "did_you_mean",
     "exact_positive",
     "exact_share",
     "exp_bounds",
@@ -190,20 +226,29 @@ __all__ = [
     "has_repeats",
     "hidden_ids",
     "integer_ids",
+    "joint_costs",
+    "json_value",
     "label_width",
     "largest",
     "lazy_rdp",
+    "log_bounds",
+    "most_bytes",
+    "open_filter",
+    "plus",
     "positive_epsilon",
     "rdp_delta",
     "record_words",
     "refuse_repeats",
+    "refused",
     "requested_delta",
     "rounded_up_text",
     "set_fields",
+    "settle",
     "smallest",
     "smallest_below",
     "smallest_integer",
     "smallest_positive",
+    "stored_fraction",
     "switching_rdp",
     "text_ids",
     "total_loss",

@@ -12,6 +12,7 @@ import numpy as np
 
 from labeldp.privacy.arrays import Floats
 from labeldp.privacy.exact import exp_bounds, float_above
+from labeldp.privacy.stored import stored_fraction
 
 Json = dict[str, Any]
 
@@ -19,10 +20,13 @@ Json = dict[str, Any]
 _FIELDS: dict[Any, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     int: (int, int),
     str: (str, str),
-    float: (float.hex, float.fromhex),
-    Fraction: (str, Fraction),
+    float: (float.hex, lambda text: _ordinary(float.fromhex(text))),
+    Fraction: (str, lambda text: _ordinary(stored_fraction(text))),
     int | None: (lambda value: value, lambda value: None if value is None else int(value)),
-    tuple[Fraction, ...]: (lambda values: [str(value) for value in values], lambda texts: tuple(map(Fraction, texts))),
+    tuple[Fraction, ...]: (
+        lambda values: [str(value) for value in values],
+        lambda texts: tuple(map(stored_fraction, texts)),
+    ),
 }
 
 
@@ -200,12 +204,20 @@ def normal_cdf(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
+def _ordinary(value: Any) -> Any:
+    """Return a number that a file holds; raise ValueError if no parameter of a release is so large."""
+    _require(abs(value) <= _MOST)
+    return value
+
+
 def _require(possible: bool) -> None:
     if not possible:
         raise ValueError("the parameters of a privacy loss are out of range")
 
 
 NEGLIGIBLE_DELTA = 1e-20
+
+_MOST = 10**18
 
 _MAX_REACH = 64.0
 

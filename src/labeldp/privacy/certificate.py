@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.privacy.errors import InputError
-from labeldp.privacy.exact import decimal_text, rounded_up_text
+from labeldp.privacy.exact import decimal, decimal_text, float_above, rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.randomness import RandomnessKind, RandomSource
+from labeldp.privacy.stored import stored_fraction
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ class Neighbors(Enum):
     """Which two datasets must look alike."""
 
     ONE_LABEL = "the label of one record is replaced"
+    ONE_PERSON = "all labels of one person are replaced"
     ONE_LOSS = "one round's loss function is replaced"
     ZERO_OUT = "one round's loss function is replaced by zero"
     FULL = "one whole record, features and label, is replaced"
@@ -32,12 +34,12 @@ class Neighbors(Enum):
 
 @dataclass(frozen=True)
 class _Wording:
-    """The words of a certificate for what is protected: the promise, its unit, singular and plural, another case."""
+    """The words of a certificate for what is protected: the promise, its unit, singular and plural, what changes."""
 
     kind: str
     unit: str
     seen: tuple[str, str]
-    other: str
+    changed: str
 
     def trusted(self, trust: "Trust") -> str:
         """Return who sees the protected values before the noise."""
@@ -46,12 +48,16 @@ class _Wording:
 
 
 _LOSSES = ("round's losses", "losses")
+_LABELS = ("label", "labels")
 
 _WORDING = {
-    Neighbors.ONE_LABEL: _Wording("Label differential privacy", "label", ("label", "labels"), "label been another"),
-    Neighbors.ONE_LOSS: _Wording("Differential privacy", "round's losses", _LOSSES, "round's losses been others"),
-    Neighbors.ZERO_OUT: _Wording("Differential privacy", "round's losses", _LOSSES, "round's losses been zero"),
-    Neighbors.FULL: _Wording("Differential privacy", "record", ("record", "records"), "record been another"),
+    Neighbors.ONE_LABEL: _Wording("Label differential privacy", "label", _LABELS, "any one label"),
+    Neighbors.ONE_PERSON: _Wording("Label differential privacy", "person", _LABELS, "all labels of any one person"),
+    Neighbors.ONE_LOSS: _Wording("Differential privacy", "round's losses", _LOSSES, "the losses of any one round"),
+    Neighbors.ZERO_OUT: _Wording(
+        "Differential privacy", "round's losses", _LOSSES, "the losses of any one round to zero, or back,"
+    ),
+    Neighbors.FULL: _Wording("Differential privacy", "record", ("record", "records"), "any one record"),
 }
 
 
@@ -72,12 +78,19 @@ Path = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Charge:
-    """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description."""
+    """One use of the labels: its cost, the part of the records that it used, and the mechanism's public description.
+
+    `facts` is what a ledger file wrote down when it was charged, in texts: "charged" (UTC, ISO 8601), "version" of
+    labeldp, "records", "total" (what a record had paid by then for all of the dataset's charges, as `Budget` is
+    written) and "commitment" to the labels; where a filter admitted it also "filter", its kind, "of", the dataset and
+    its budget, and "list", which names a list of releases that was declared before the first of them.
+    """
 
     id: str
     path: Path
     loss: PrivacyLoss
     mechanism: Mapping[str, Any]
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, exact."""
@@ -86,13 +99,25 @@ class Charge:
             "path": [list(step) for step in self.path],
             "loss": self.loss.to_json(),
             "mechanism": dict(self.mechanism),
+            **({"facts": dict(self.facts)} if self.facts else {}),
         }
+
+    @property
+    def history(self) -> str:
+        """When it was charged, by what, and what the dataset had paid by then, as a sentence; "" if it is not known."""
+        if not self.facts:
+            return ""
+        records, total = self.facts.get("records"), self.facts.get("total")
+        about = f" for {int(records):,} records" if records else ""
+        so_far = f"; the dataset had then paid {total}" if total else ""
+        return f"Charged {self.facts['charged']}{about}, by labeldp {self.facts['version']}{so_far}."
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Charge":
         """Return the charge that `to_json` wrote."""
         path = tuple((str(split), int(part)) for split, part in value["path"])
-        return cls(str(value["id"]), path, PrivacyLoss.from_json(value["loss"]), dict(value["mechanism"]))
+        loss, facts = PrivacyLoss.from_json(value["loss"]), {str(a): str(b) for a, b in value.get("facts", {}).items()}
+        return cls(str(value["id"]), path, loss, dict(value["mechanism"]), facts)
 
 
 @dataclass(frozen=True)
@@ -124,7 +149,7 @@ class Certificate:
         Args:
             delta: in [0, 1]; with 0 the promise holds for every output without exception.
         """
-        epsilon, words = self.loss.epsilon(delta), _WORDING[self.neighbors]
+        (epsilon, late), words = self._promised(delta), _WORDING[self.neighbors]
         if self.trust is Trust.NONE:
             surely, epsilon = self.loss.delta(_LARGEST_EPSILON), float("inf")
             promise = f"None: no epsilon promises a delta below {rounded_up_text(surely)}"
@@ -135,13 +160,33 @@ class Certificate:
         parts = [
             f"{promise} for every {words.unit} of {self._of()}the dataset {self.dataset!r}, where neighbors are two "
             f"datasets in which {self.neighbors.value}; {words.trusted(self.trust)}.",
-            _in_plain_words(epsilon, float(delta), words.other),
+            late,
+            _in_plain_words(epsilon, float(delta), words.changed),
             f"Published: {self.published}.",
             f"Randomness: {self.randomness.value}.",
         ]
         if self.assumptions:
             parts.append("This holds on condition that: " + "; ".join(self.assumptions) + ".")
         return " ".join(part for part in parts if part)
+
+    def _promised(self, delta: Any) -> tuple[float, str]:
+        """Return the epsilon at a delta, and a sentence where it is that of budgets.
+
+        Of one release, and of a list that was declared before the first of it, the curve is promised. The costs of
+        others that a filter admitted may follow from earlier outputs: of these the pinned budget is promised.
+        """
+        filtered = [entry for entry in self.entries if "filter" in entry.facts]
+        if len({entry.facts.get("list", entry.id) for entry in filtered}) < 2 or not decimal(delta, "delta"):
+            return self.loss.epsilon(delta), ""
+        budgets = {entry.facts["of"]: _budget_of(entry.facts["of"]) for entry in filtered}
+        rest = decimal(delta, "delta") - sum(share for _, share in budgets.values())
+        others = total_loss(entry for entry in self.entries if "filter" not in entry.facts)
+        together = float("inf")
+        if rest >= 0:
+            limits = decimal(others.epsilon(rest), "epsilon") if others.within(_LARGEST_EPSILON, rest) else None
+            if limits is not None:
+                together = float_above(limits + sum(limit for limit, _ in budgets.values()))
+        return min(together, self.loss.epsilon(0)), LATE
 
     def _of(self) -> str:
         """Return which cohorts of the dataset it is about, in words."""
@@ -150,6 +195,13 @@ class Certificate:
             names[2:-1] = [f"… ({len(names)} in all)"]
         listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
         return f"the cohort{'s' * (len(names) > 1)} {listed} of " if names else ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return plain values, which skops stores, too: it has no word for enumerations."""
+        return self.to_json()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(Certificate.from_json(state)))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; the loss is written exactly."""
@@ -221,6 +273,11 @@ class Public(Generic[T]):
             raise InputError("why must say in words for what reason the value does not depend on private labels")
 
 
+LATE = (
+    "The costs of these releases may have been chosen after looking at earlier ones: with delta > 0 the budget is what "
+    "is promised of them together."
+)
+
 WEAK_EPSILON = 10
 """Above this epsilon a promise is called weak where it is asked for: odds may change by a factor of 22,000."""
 
@@ -228,14 +285,20 @@ _LARGEST_EPSILON = 10**6
 """An epsilon above all that promises anything."""
 
 
-def _in_plain_words(epsilon: float, delta: float, other: str) -> str:
+def _budget_of(text: str) -> tuple[Fraction, Fraction]:
+    """Return epsilon and delta of a filter, of a fact of its charges."""
+    _, epsilon, delta = text.rsplit(", ", 2)
+    return Fraction(epsilon.removeprefix("epsilon = ")), Fraction(delta.removeprefix("delta = "))
+
+
+def _in_plain_words(epsilon: float, delta: float, changed: str) -> str:
     """Return what epsilon and delta mean, for readers without the definition."""
     if epsilon > 50:
         return ""
     except_for = f", up to a probability of {delta:g}" if delta else ""
     return (
-        "Whatever one sees of what was published would have been at most "
-        f"{ceil(1000 * exp(epsilon)) / 1000:.3f} times as likely had any one {other}{except_for}."
+        f"Changing {changed} makes any published result at most {ceil(1000 * exp(epsilon)) / 1000:.3f} times more "
+        f"likely{except_for}."
     )
 
 
@@ -263,15 +326,19 @@ def weak_promise(epsilon: float, about: str = "one label") -> str:
 def gather(releases: Sequence[Release[Any]], function: Callable[..., U]) -> Release[U]:
     """Join releases: `function` of their values, certified by the union of their charges.
 
-    `map` on one of them would understate what a value of several inputs costs.
+    `map` on one of them would understate what a value of several inputs costs. What protects persons protects each of
+    their records, so that joined with a release that protects records it counts for records.
 
     Raises:
-        InputError: no release, or releases of different neighboring relations.
+        InputError: no release, something else, or releases of different neighboring relations.
     """
+    if not all(isinstance(release, Release) for release in releases):
+        raise InputError("must be what Curator.release or a learner returned, each of them", argument="releases")
     if not releases:
         raise InputError("releases must hold at least one release")
     certificates = [release.certificate for release in releases]
-    if len({certificate.neighbors for certificate in certificates}) > 1:
+    relations = {certificate.neighbors for certificate in certificates}
+    if len(relations) > 1 and relations != {Neighbors.ONE_LABEL, Neighbors.ONE_PERSON}:
         raise InputError("releases must share one neighboring relation")
     return Release(function(*(release.value for release in releases)), join_certificates(certificates))
 
@@ -280,11 +347,14 @@ def join_certificates(certificates: Sequence[Certificate]) -> Certificate:
     """Return one certificate for all: each charge once, and the weaker promise where they differ."""
     entries = {entry.id: entry for certificate in certificates for entry in certificate.entries}
     datasets = _distinct(certificate.dataset for certificate in certificates)
+    relations = {certificate.neighbors for certificate in certificates}
+    first = certificates[0].neighbors
+    mixed = first is Neighbors.ONE_PERSON and Neighbors.ONE_LABEL in relations
     parts = len(datasets) == 1 and all(certificate.cohorts for certificate in certificates)
     return Certificate(
         entries=tuple(entries.values()),
         dataset=" and ".join(datasets),
-        neighbors=certificates[0].neighbors,
+        neighbors=Neighbors.ONE_LABEL if mixed else first,
         trust=max((certificate.trust for certificate in certificates), key=list(Trust).index),
         randomness=max((certificate.randomness for certificate in certificates), key=_WEAKEST_LAST.index),
         published="; ".join(_distinct(text for each in certificates for text in each.published.split("; "))),
@@ -311,14 +381,27 @@ class CuratorLike(Protocol):
     def domain(self) -> Any:
         """The declared domain of the labels."""
 
+    @property
+    def persons(self) -> Public[NDArray[np.int64]] | None:
+        """Whose each record is, public numbers, shape (n,); None where each record is protected by itself."""
+
     def release(self, mechanism: Any, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
         """Charge the mechanism, draw, and return the release."""
+
+    def cost(self, mechanism: Any) -> PrivacyLoss:
+        """Return what a release would cost a label or, with persons, all labels of a person."""
 
     def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
         """Refuse steps that the budget would not admit together; nothing is charged."""
 
+    def has_released(self, mechanism: Any, *, step: str) -> bool:
+        """Return whether a durable ledger holds a release of these records, of that step and cost; public and free."""
+
     def split(self, parts: Public[NDArray[np.integer[Any]]]) -> Sequence["CuratorLike"]:
         """Return one curator for each part; the parts are disjoint by construction."""
+
+    def limited(self, most: int) -> tuple["CuratorLike", NDArray[np.intp]]:
+        """Return a curator of at most `most` records of each person, and which ones these are."""
 
 
 def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
@@ -358,7 +441,7 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
     """
     try:
         asked = [charge.mechanism.get("delta") for charge in charges]
-        delta = max((Fraction(each) for each in asked if each is not None), default=Fraction(0))
+        delta = max((stored_fraction(each) for each in asked if each is not None), default=Fraction(0))
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InputError("this is not a certificate of labeldp") from error
     if not 0 <= delta <= 1:
@@ -366,17 +449,23 @@ def requested_delta(charges: Iterable[Charge]) -> Fraction:
     return delta
 
 
-def checked_certificate(content: Any) -> Certificate:
+def checked_certificate(content: Any, place: object) -> Certificate:
     """Return the certificate in a JSON value, after checking its types.
+
+    Args:
+        content: the value.
+        place: what it is the certificate of, for the message.
 
     Raises:
         InputError: not a certificate of labeldp, or a damaged one.
     """
-    if not isinstance(content, dict):
-        raise InputError("this is not a certificate of labeldp")
-    certificate = Certificate.from_json(content)
-    texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
-    lists = (content["assumptions"], content.get("cohorts", []))
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(each, list) for each in lists):
-        raise InputError("this is not a certificate of labeldp")
-    return certificate
+    try:
+        certificate = Certificate.from_json(content)
+        requested_delta(certificate.entries)
+        texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
+        lists = (content["assumptions"], content.get("cohorts", []))
+        if all(isinstance(text, str) for text in texts) and all(isinstance(each, list) for each in lists):
+            return certificate
+    except InputError:
+        pass
+    raise InputError(f"the certificate of {place} is damaged, or this is not a certificate of labeldp")

@@ -308,6 +308,12 @@ def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
     return _Lattice(step, int(places[0]), masses, _DOTS_ERROR, float(deltas[-1])).trimmed()
 
 
+def curve_masses(curve: Curve) -> tuple[Floats, Floats, float, float]:
+    """Return losses and masses of a lattice whose curve lies above another, their relative error, and infinite mass."""
+    lattice = _curve_lattice(curve, _step(((curve, 1),)))
+    return lattice.losses(), lattice.masses, lattice.relative_error, lattice.lost
+
+
 def _curve_multiples(last: int) -> Integers:
     """The multiples of a step, 0 to `last`, at which a curve is read: all of the first, few of the others."""
     growths = max(0, math.ceil(math.log(max(last, 1) / DENSE_CURVE_STEPS, CURVE_STEP_GROWTH)))

@@ -1,9 +1,10 @@
 """One tree of errors. Messages name the argument and what would be right, and never a label."""
 
 import errno
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -56,7 +57,7 @@ class InputError(LabelDPError, ValueError):
         super().__init__(self.typed({}))
 
     def typed(self, flags: Mapping[str, str]) -> str:
-        """Return the sentence with the flags of a command line in the place of arguments.
+        """Return the sentence with the flags of a command line in place of arguments.
 
         Args:
             flags: the flag of each argument, such as {"noisy_fraction": "--noisy-fraction"}.
@@ -84,11 +85,22 @@ class LedgerError(LabelDPError):
 
 @contextmanager
 def explain_full_disk(what: str) -> Iterator[None]:
-    """Turn the error of a full disk into a LabelDPError that says so."""
+    """Turn the error of a disk that is full, or for reading only, into a LabelDPError that says so."""
     try:
         yield
         return
     except OSError as error:
-        if error.errno not in DISK_FULL:
+        if error.errno == errno.EROFS:
+            problem = f"the disk is for reading only: {what} was not written"
+        elif error.errno in DISK_FULL:
+            problem = f"the disk is full, or its quota is: {what} was not written; make room and run again"
+        else:
             raise
-    raise LabelDPError(f"the disk is full, or its quota is: {what} was not written; make room and run again")
+    raise LabelDPError(problem)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return "did you mean 'x'?" for the name that is spelled most alike, in whatever case; "" if none is."""
+    spelled = {each.casefold(): each for each in names}
+    near = get_close_matches(name.casefold(), spelled, n=1)
+    return f"did you mean {spelled[near[0]]!r}?" if near else ""

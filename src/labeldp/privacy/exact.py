@@ -122,3 +122,18 @@ def _taylor(x: Fraction, scale: int) -> tuple[int, int]:
         high_sum += high_term
     # The remaining terms fall at least geometrically with ratio 1/2, so they sum to at most the last one.
     return low_sum, high_sum + high_term
+
+
+def log_bounds(ratio: Fraction) -> tuple[Fraction, Fraction]:
+    """Rational numbers `low <= ln(ratio) <= high` of a positive ratio, at most 2**-79 apart.
+
+    A Newton step from the double, then compared with certified bounds of the exponential.
+    """
+    if ratio == 1:
+        return Fraction(0), Fraction(0)
+    start = Fraction(math.log(ratio.numerator) - math.log(ratio.denominator))
+    better = start + ratio / exp_bounds(start)[0] - 1
+    low, high = better - Fraction(1, 1 << 80), better + Fraction(1, 1 << 80)
+    if exp_bounds(low)[1] > ratio or exp_bounds(high)[0] < ratio:
+        raise ArithmeticError("the logarithm could not be certified")
+    return low, high

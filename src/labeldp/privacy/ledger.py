@@ -1,4 +1,4 @@
-"""Budgets, and the ledger in memory that charges releases to them."""
+"""The ledger in memory, which charges releases to a budget."""
 
 import json
 import secrets
@@ -10,9 +10,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy.certificate import Certificate, Charge, Path, join_certificates
-from labeldp.privacy.errors import Argument, BudgetExceeded, InputError
-from labeldp.privacy.exact import decimal, decimal_text, float_above, positive_epsilon, rounded_up_text
+from labeldp.privacy.accounts import Account, Row, settle
+from labeldp.privacy.budget import LARGER_BUDGET, Budget
+from labeldp.privacy.certificate import Certificate, Charge, Neighbors, Path, join_certificates
+from labeldp.privacy.errors import BudgetExceeded, InputError, LedgerError
+from labeldp.privacy.exact import rounded_up_text
 from labeldp.privacy.loss import PrivacyLoss
 from labeldp.privacy.process import SingleProcess
 from labeldp.privacy.randomness import KeyedRandomness, RandomnessKind
@@ -24,40 +26,6 @@ KEY_SECRECY = "the key to the noise, and a ledger that holds it, stays as secret
 
 ARRAY_DIGESTS = ("candidates", "groups")
 """Entries of a mechanism's specification that digest an array with one row for each record."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The most that all releases about one set of labels may cost together.
-
-    Args:
-        epsilon: positive, at most 1000; the decimal as written counts.
-        delta: in [0, 1); 0 admits pure guarantees only.
-
-    Examples:
-        >>> Budget(epsilon=1.0).admits(PrivacyLoss.pure(0.1) * 10)
-        True
-    """
-
-    epsilon: Any
-    delta: Any = 0
-
-    def __post_init__(self) -> None:
-        positive_epsilon(self.epsilon)
-        if not 0 <= decimal(self.delta, "delta") < 1:
-            raise InputError("must lie in [0, 1), such as ", Argument("delta", "1e-6"), argument="delta")
-
-    def admits(self, loss: PrivacyLoss) -> bool:
-        """Return whether `loss` stays within the budget, in exact decimals where the guarantee is pure."""
-        return loss.within(self.epsilon, self.delta)
-
-    def __str__(self) -> str:
-        return f"epsilon = {decimal_text(self.epsilon)}, delta = {decimal_text(self.delta)}"
-
-
-def whole_cost(loss: PrivacyLoss) -> Budget | None:
-    """Return the budget that admits one release and nothing more; None where its loss has a delta."""
-    return None if loss.max_loss is None else Budget(float_above(loss.max_loss))
 
 
 @dataclass(frozen=True)
@@ -79,6 +47,9 @@ class Request:
         conditions: what the guarantee depends on beside the mechanism's own assumptions, in words.
         order: the row numbers in the order of the record ids, shape (n,), where ids were given: what a ledger keeps
             is found again by records whose rows stand in another order.
+        persons: a digest of the map from records to persons, where all labels of a person are protected together.
+        records: how many labels it uses; public. 0 where nobody says.
+        analyst: who asks, where shares of the budget are reserved; nobody is answered from another's releases.
     """
 
     mechanism: Mapping[str, Any]
@@ -92,6 +63,9 @@ class Request:
     traces: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
     conditions: tuple[str, ...] = ()
     order: NDArray[np.intp] | None = field(default=None, repr=False, compare=False)
+    persons: str | None = field(default=None, repr=False)
+    records: int = field(default=0, compare=False)
+    analyst: str = ""
 
     def identity(self, *, with_arrays: bool = True) -> dict[str, Any]:
         """Return the request as plain JSON values; the noise key is a function of them.
@@ -112,6 +86,8 @@ class Request:
             "step": self.step if stepwise else None,
             "scheme": self.scheme,
             "randomness": self.source,
+            **({"persons": self.persons} if self.persons else {}),
+            **({"analyst": self.analyst} if self.analyst else {}),
         }
 
     def context(self) -> bytes:
@@ -131,7 +107,7 @@ class Request:
         own = Certificate(
             entries=(charge,),
             dataset=dataset,
-            neighbors=mechanism.neighbors,
+            neighbors=Neighbors.ONE_PERSON if self.persons else mechanism.neighbors,
             trust=mechanism.trust,
             randomness=self.randomness,
             published=mechanism.published,
@@ -158,6 +134,10 @@ class LedgerLike(Protocol):
         """The dataset's name."""
 
     @property
+    def analyst(self) -> str:
+        """Who is charged, where shares of the budget are reserved; else empty."""
+
+    @property
     def digest_key(self) -> bytes | None:
         """A secret key for digests of the labels, or None where the ledger needs no digest."""
 
@@ -179,6 +159,13 @@ class LedgerLike(Protocol):
             records: digest of the record ids, or None without ids; see `RecordDigest`.
         """
 
+    def check_persons(self, persons: str | None) -> None:
+        """Refuse another map from records to persons than charges were made for; see `Pinned`.
+
+        Args:
+            persons: digest of the map, or None where each record is protected by itself.
+        """
+
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`, which compares labels with a declared domain; a ledger file remembers that."""
 
@@ -191,11 +178,52 @@ class LedgerLike(Protocol):
         Releases that the ledger may find again do not count: only their step, path and loss are known so early.
         """
 
+    def has_charged(self, request: Request) -> bool:
+        """Return whether the ledger may find a release again: of these records, with the same step, part and loss."""
+
     def check_labels(self, request: Request) -> None:
         """Refuse labels that are not those of earlier requests, if the ledger has a `digest_key` to tell."""
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
         """Check the budget, commit the charge and the drawn value; refuse before `make` is called."""
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """What the first charges of a dataset fixed for good: whom they protect.
+
+    Args:
+        persons: digest of the map from records to persons, or None if no charge was for persons.
+        whole: whether every charge was for persons: then what protects single records only is refused.
+    """
+
+    persons: str | None = None
+    whole: bool = True
+
+    def check(self, persons: str | None, name: str) -> None:
+        """Refuse a request for records, or for other persons.
+
+        A charge for persons counts for their records as well, so where records alone were protected it may follow.
+
+        Args:
+            persons: as in `Request`.
+            name: of the dataset.
+
+        Raises:
+            LedgerError: nothing was charged.
+        """
+        if self.persons is None or self.persons == persons:
+            return
+        if persons is not None:
+            raise LedgerError(
+                f"these are not the persons that {name!r} was charged for: a dataset has one map from records to "
+                "persons; nothing was charged. Records of other people are a dataset of their own"
+            )
+        if self.whole:
+            raise LedgerError(
+                f"{name!r} was charged for persons, and this would protect single records only; nothing was charged. "
+                "Say whose each record is (persons, --person COLUMN); what cannot do so takes a dataset of its own"
+            )
 
 
 class Ledger(SingleProcess):
@@ -224,10 +252,18 @@ class Ledger(SingleProcess):
         self.name = name
         self._charges: list[Charge] = []
         self._totals = Totals()
+        self._account: Account | None = None
+        self._plan: list[Row] = []
+        self._pinned = Pinned()
         self._curators = 0
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
         self._claim_process()
+
+    @property
+    def analyst(self) -> str:
+        """Nobody: a ledger in memory reserves no shares."""
+        return ""
 
     @property
     def digest_key(self) -> None:
@@ -261,6 +297,10 @@ class Ledger(SingleProcess):
         """Return this ledger: one in memory does not tell records apart."""
         return self
 
+    def check_persons(self, persons: str | None) -> None:
+        """See `Pinned.check`."""
+        self._pinned.check(persons, self.name)
+
     def compare(self, domain: Any, encode: Callable[[], Encoded]) -> Encoded:
         """Return the result of `encode`: a ledger in memory remembers neither domains nor refusals."""
         return encode()
@@ -281,7 +321,10 @@ class Ledger(SingleProcess):
         self.check_process()
         charge = self._charge(request)
         with self._lock:
-            self._check([charge])
+            self._pinned.check(request.persons, self.name)
+            self._account = self._check([charge])
+            if request.persons is not None and self._pinned.persons is None:
+                self._pinned = Pinned(request.persons, not self._charges)
             self._charges.append(charge)
             self._totals.add(charge.path, charge.loss)
         return charge
@@ -294,14 +337,25 @@ class Ledger(SingleProcess):
         """
         self.check_process()
         with self._lock:
-            self._check([self._charge(request) for request in requests])
+            asked = [self._charge(request) for request in requests]
+            self._check(asked)
+            self._plan = _rows(asked)
+
+    def has_charged(self, request: Request) -> bool:
+        """Return False: a ledger in memory finds nothing again."""
+        return False
 
     def check_labels(self, request: Request) -> None:
         """Refuse nothing: a ledger in memory does not fingerprint labels."""
 
-    def _check(self, more: Sequence[Charge]) -> None:
-        costs = [(charge.path, charge.loss) for charge in more]
-        check_budget(self.budget, self._totals.bound, lambda: self._totals, costs, self.name)
+    def _check(self, more: Sequence[Charge]) -> Account | None:
+        """Raise BudgetExceeded unless the budget admits more charges; return its account, if the budget names one."""
+        if self.budget.kind is None and not self.budget.fixed:
+            costs = [(charge.path, charge.loss) for charge in more]
+            check_budget(self.budget, self._totals.bound, lambda: self._totals, costs, self.name)
+            return None
+        charged = [Row((0, 0), path, loss, times) for (path, loss), times in self._totals.counted.items()]
+        return settle(self.budget, self._account, charged, _rows(more), self._plan, self.name)
 
     def _charge(self, request: Request) -> Charge:
         # Splits of two ledgers never count as one: their records may overlap in any way.
@@ -315,6 +369,10 @@ class Ledger(SingleProcess):
 
     def __repr__(self) -> str:
         return f"Ledger(name={self.name!r}, budget=({self.budget}), charges={len(self._charges)})"
+
+
+def _rows(charges: Sequence[Charge]) -> list[Row]:
+    return [Row((0, 0), charge.path, charge.loss) for charge in charges]
 
 
 def check_budget(
@@ -342,5 +400,5 @@ def check_budget(
         raise BudgetExceeded(
             f"the budget of {name!r} is {budget}; spent so far: epsilon = {rounded_up_text(spent.epsilon(delta), 12)}; "
             f"this would bring it to epsilon = {rounded_up_text(total.epsilon(delta), 12)} at that delta. "
-            "A larger budget is a decision of its own: the worst that may ever be revealed of one label or round"
+            f"{LARGER_BUDGET}"
         )

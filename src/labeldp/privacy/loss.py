@@ -192,11 +192,15 @@ class PrivacyLoss:
         )
 
 
+MOST_TIMES = 10**12
+"""How often an atom may occur in what a file holds: the longest horizon of a learner."""
+
+
 def _row_from_json(row: list[Any]) -> Sequence:
     atoms: Counter[Atom] = Counter()
     for value in row:
-        if int(value["times"]) < 1:
-            raise ValueError("an atom occurs at least once")
+        if not 1 <= int(value["times"]) <= MOST_TIMES:
+            raise ValueError("an atom occurs at least once, and not more often than anybody could release")
         if value["kind"] not in ATOMS:
             raise ValueError(f"unknown kind of privacy loss: {value['kind']}")
         atoms[ATOMS[value["kind"]].from_json(value)] += int(value["times"])

@@ -50,7 +50,7 @@ class Bound:
         return cls(_largest(pure), _largest(rho), failures)
 
     def __add__(self, other: "Bound") -> "Bound":
-        return Bound(_sum(self.pure, other.pure), _sum(self.rho, other.rho), self.failures + other.failures)
+        return Bound(add_up(self.pure, other.pure), add_up(self.rho, other.rho), self.failures + other.failures)
 
     def __mul__(self, times: int) -> "Bound":
         pure, rho = (None if each is None else each * times for each in (self.pure, self.rho))
@@ -79,7 +79,8 @@ def _largest(values: list[Fraction | None]) -> Fraction | None:
     return max(known) if len(known) == len(values) else None
 
 
-def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+def add_up(one: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """Return a sum, rounded up to a multiple of 1/GRAIN where it grows too long; None stands for infinity."""
     if one is None or other is None:
         return None
     total = one + other
@@ -106,6 +107,11 @@ class Totals:
         """Count one more charge."""
         self._counted[path, loss] += 1
         self.bound += Bound.of(loss)
+
+    @property
+    def counted(self) -> Mapping[tuple[Path, PrivacyLoss], int]:
+        """How many charges of each path and loss there are."""
+        return self._counted
 
     def loss(self, more: Iterable[tuple[Path, PrivacyLoss]] = ()) -> PrivacyLoss:
         """Return the privacy loss of all of them, and of more, together."""

@@ -92,6 +92,16 @@ def check_epsilon(value: Any) -> float:
     return float(exact)
 
 
+def check_curator(value: Any) -> None:
+    """Raise an `InputError` unless this is a curator, such as where the labels themselves were given."""
+    if not all(hasattr(value, name) for name in ("records", "domain", "require", "release")):
+        raise InputError(
+            "must be a Curator, which holds the private labels and charges them: ldp.Curator(y, domain=ldp.Classes"
+            "(('no', 'yes')), budget=ldp.Budget(1.0)). LabelDPClassifier and LabelDPRegressor take labels: fit(X, y)",
+            argument="curator",
+        )
+
+
 def check_delta(value: Any) -> float:
     """Return a delta in (0, 1).
 

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from labeldp.privacy import InputError
 from labeldp.report import charts, words
 from labeldp.tables import atomic_write
 from labeldp.workflows import CertificateRow, FitSummary, Importance, Numbers
@@ -28,17 +29,36 @@ def render_report(summary: FitSummary) -> str:
     Every number and every sentence about privacy is a field of the summary; names and sentences are escaped.
     The same summary gives the same text.
     """
-    return _environment().get_template("report.html").render(_context(summary))
+    return environment().get_template("report.html").render(_context(summary))
 
 
-def write_report(summary: FitSummary, path: str | os.PathLike[str]) -> None:
-    """Write the report to a file, whole or not at all; an existing file is replaced."""
+def write_report(fitted: Any, path: str | os.PathLike[str], features: Any = None) -> None:
+    """Write the report to a file, whole or not at all; an existing file is replaced.
+
+    Args:
+        fitted: a `FitSummary`, such as `fit_file` returns, or a fitted `LabelDPClassifier` or `LabelDPRegressor`.
+        path: the HTML file.
+        features: of an estimator, the features that it was fitted to.
+
+    Raises:
+        InputError: neither of them, or features that are missing, or not those of the fit.
+    """
+    summary = fitted
+    if not isinstance(fitted, FitSummary):
+        if not hasattr(fitted, "summarize"):
+            raise InputError(
+                "must be a FitSummary or a fitted LabelDPClassifier or LabelDPRegressor", argument="fitted"
+            )
+        if features is None:
+            raise InputError("must be those of the fit: how much each matters is measured on them", argument="features")
+        summary = fitted.summarize(features)
     with atomic_write(path, overwrite=True) as draft:
         draft.write_text(render_report(summary), encoding="utf-8", newline="\n")
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return what fills the templates: names and sentences are escaped, and nothing may be undefined."""
     environment = Environment(
         loader=PackageLoader("labeldp.report", "templates"),
         autoescape=True,
@@ -56,6 +76,7 @@ def _environment() -> Environment:
         signed=words.signed,
         between=words.between,
         declared=words.declared,
+        breakable=words.breakable,
     )
     environment.filters["count"] = lambda number: f"{number:,}"
     environment.globals.update(strip=charts.strip, importance_bar=charts.importance_bar)
@@ -71,6 +92,7 @@ def _context(given: FitSummary) -> dict[str, Any]:
     """Return what the template may use: the summary, and the charts and words made from it."""
     summary = _possible(given)
     importance = tuple(sorted(filter(_matters, summary.importance), key=lambda item: -item.drop))
+    shown = [item for item in importance if item.low > 0 or item.high < 0][:MOST_BARS]
     return {
         "s": summary,
         "date": _date(summary.created),
@@ -80,8 +102,8 @@ def _context(given: FitSummary) -> dict[str, Any]:
         "entries": entries(summary.certificate),
         "budget_bar": charts.budget_bar(summary.budget),
         "additive": words.adds_up(summary.budget),
-        "importance": importance[:MOST_BARS],
-        "rest": importance[MOST_BARS:],
+        "importance": shown,
+        "rest": [item for item in importance if item not in shown],
         "idle": [item.feature for item in summary.importance if not _matters(item)],
         "importance_scale": charts.importance_scale(importance) if importance else None,
         "matrix": charts,
@@ -100,7 +122,7 @@ def _of_classes(summary: FitSummary) -> dict[str, Any]:
     return {
         "changed": words.points,
         "times": words.times_in_hundred(accuracy),
-        "comparison": words.comparison(accuracy, baseline),
+        "comparison": words.comparison(summary.gain),
         "curve": curve,
         "curve_chart": curve and charts.curve_chart(curve, spent, accuracy, baseline.value, measured),
     }

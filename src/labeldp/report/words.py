@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from markupsafe import Markup
 
 from labeldp.workflows import BudgetUse, Estimated, Numbers, format_number
 
@@ -23,6 +26,11 @@ def visible(text: str) -> str:
         else letter
         for letter in text
     )
+
+
+def breakable(text: str) -> Markup:
+    """Return a name such as RandomizedResponse as HTML that a line may break between its words."""
+    return Markup("<wbr>").join(Markup.escape(word) for word in re.split(r"(?<=[a-z])(?=[A-Z])", visible(text)))
 
 
 def fixed(value: float, digits: int) -> str:
@@ -82,13 +90,19 @@ def times_in_hundred(estimate: Estimated) -> str:
     return f"about {times} times in 100" if sharp else ""
 
 
-def comparison(accuracy: Estimated, baseline: Estimated) -> str:
-    """Compare model and baseline by their intervals, and claim no more than these show."""
-    if accuracy.low > baseline.high:
-        return "The two intervals do not overlap: the model does better."
-    if accuracy.high < baseline.low:
-        return "The two intervals do not overlap: the model does worse."
-    return "The two intervals overlap, so these numbers alone do not settle whether the model does better."
+def comparison(gain: Estimated | None) -> str:
+    """Compare model and baseline record by record, and claim no more than the interval shows."""
+    if gain is None:
+        return ""
+    difference = f"by {points(gain.low)} to {points(gain.high)} points ({percent(gain.level, 0)} interval)"
+    if gain.low > 0:
+        return f"Compared record by record, the model does better, {difference}."
+    if gain.high < 0:
+        return f"Compared record by record, the model does worse: the difference is {difference.removeprefix('by ')}."
+    return (
+        "Even compared record by record, these numbers do not settle whether the model does better: the difference is "
+        f"{difference.removeprefix('by ')}."
+    )
 
 
 def signed(value: float) -> str:
@@ -122,10 +136,10 @@ def against_the_mean(numbers: Numbers) -> str:
     """Compare the squared errors of model and constant record by record, and claim no more than the interval shows."""
     found = numbers.gain
     if found.low > 0:
-        return "Compared record by record, the model does better."
+        return "Compared on the same records, the model does better."
     if found.high < 0:
-        return "Compared record by record, the model does worse."
-    return "Even compared record by record, these numbers do not settle whether the model does better."
+        return "Compared on the same records, the model does worse."
+    return "Even compared on the same records, these numbers do not settle whether the model does better."
 
 
 def possible(estimate: Estimated) -> Estimated:

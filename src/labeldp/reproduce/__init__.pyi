@@ -19,6 +19,17 @@ from .online.run import auto_choices as auto_choices
 from .online.run import online_cells as online_cells
 from .online.run import reproduce_online as reproduce_online
 from .online.tables import OnlinePoint as OnlinePoint
+from .papers import ENTRIES as ENTRIES
+from .papers import PAPERS as PAPERS
+from .papers import Entry as Entry
+from .papers import Paper as Paper
+from .papers import listed_commands as listed_commands
+from .papers import papers_markdown as papers_markdown
+from .peers.report import write_peers as write_peers
+from .peers.run import PEER_METHODS as PEER_METHODS
+from .peers.run import PeerGrid as PeerGrid
+from .peers.run import PeerResult as PeerResult
+from .peers.run import reproduce_peers as reproduce_peers
 from .rates.report import write_rates as write_rates
 from .rates.run import ClassCurve as ClassCurve
 from .rates.run import RateGrid as RateGrid

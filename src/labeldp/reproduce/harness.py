@@ -108,7 +108,7 @@ class Stored(ABC):
             parts = cls.parts(content)
             names = [each.name for each in fields(cls) if each.name not in parts]  # type: ignore[arg-type]
             return cls(**parts, **{name: content[name] for name in names})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InputError(
                 f"{path} is not a result of labeldp {cls.COMMAND}: name another folder, or remove it"
             ) from error

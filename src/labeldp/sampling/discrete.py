@@ -341,9 +341,9 @@ class ExponentialWeights:
         """Return the index at the uniform number that begins with these 64 bits."""
         edges: Any
         if len(totals) <= FEW:
-            values, rate = totals.tolist(), self._rate
+            values, rate, exp = totals.tolist(), self._rate, math.exp
             least = min(values)
-            edges = list(accumulate([math.exp((value - least) * rate) for value in values]))
+            edges = list(accumulate([exp((value - least) * rate) for value in values]))
         else:
             edges = np.add.accumulate(np.exp((totals - np.minimum.reduce(totals)) * self._rate))
         whole = float(edges[-1])

@@ -1,10 +1,12 @@
 from .aggregates import bag_sum as bag_sum
 from .aggregates import cells as cells
 from .aggregates import histogram as histogram
+from .aggregates import moments as moments
 from .column import release as release
 from .column import release_files as release_files
 from .fitting import fit_bags as fit_bags
 from .fitting import fit_cells as fit_cells
+from .linear import fit_linear as fit_linear
 from .scoring import debiased_accuracy as debiased_accuracy
 from .scoring import predict as predict
 from .session import start_session as start_session

@@ -8,10 +8,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.cluster import AllRecords, Asked, ByColumn, Grouping, GroupMeasure
+from labeldp.cluster import AllRecords, Asked, ByColumn, Grouping, GroupMeasure, RowMeasure
 from labeldp.curator import LedgerFile
-from labeldp.mechanisms import BagSum, CountMechanism, Domain, LaplaceHistogram
-from labeldp.privacy import Budget, InputError, Public, Release
+from labeldp.mechanisms import (
+    RESOLUTION,
+    BagSum,
+    Classes,
+    CountMechanism,
+    Domain,
+    GaussianMoment,
+    LaplaceHistogram,
+    LaplaceMoment,
+)
+from labeldp.privacy import Budget, InputError, Public, Release, decimal
 from labeldp.spark.table import SparkTable
 from labeldp.tables import is_number
 
@@ -143,6 +152,55 @@ def bag_sum(
     )
 
 
+def moments(
+    dataframe: Any,
+    *,
+    label: str,
+    id: str,
+    features: list[str],
+    clip: float,
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    why: str,
+    delta: Any = 0,
+    resolution: int = RESOLUTION,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[NDArray[np.int64]]:
+    """Release noisy sums of feature rows over all records, weighted by their labels; see `CrossMoment`.
+
+    Args:
+        dataframe: holds the label, the ids and the features.
+        label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        features: its columns of public numbers, none of them missing: the row of a record.
+        clip: norm to which longer rows are scaled down, known without the labels.
+        why: why the features and the clip do not depend on labels, in words.
+        delta: of Gaussian noise; 0 for Laplace noise.
+        resolution: grid steps in the clip, to which rows are rounded.
+
+    Returns:
+        Sums in grid steps, shape (features, K), or (features, 1) of numbers, with the mechanism `GaussianMoment` or
+        `LaplaceMoment`: `mechanism.moment(value)` has their unit.
+
+    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+
+    Raises:
+        InputError: also where a feature is no finite number.
+        BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    cost = Budget(epsilon=epsilon, delta=delta)
+    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, cost)
+    noise: dict[str, Any] = {"delta": delta} if decimal(delta, "delta") else {}
+    kind: Any = GaussianMoment if noise else LaplaceMoment
+    return asked.release(
+        RowMeasure(ByFeatures(tuple(features)), classes_in(domain), clip, resolution),
+        lambda tally: kind(domain=domain, epsilon=epsilon, features=Public(tally.rows, why=why), **noise),
+        lambda tally, made: tally.sums,
+    )
+
+
 def aggregate(
     dataframe: Any,
     label: str,
@@ -178,6 +236,41 @@ def grouped_by(groups: str | None, why: str | None) -> tuple[Grouping, str]:
     if why is None:
         raise InputError("must say why the groups do not depend on labels, in words", argument="why")
     return ByColumn(groups), why
+
+
+def classes_in(domain: Domain) -> int | None:
+    """Return the number of classes, None for numbers."""
+    return domain.size if isinstance(domain, Classes) else None
+
+
+@final
+@dataclass(frozen=True)
+class ByFeatures:
+    """Rows that are columns of public numbers as they are.
+
+    Args:
+        features: the columns.
+    """
+
+    features: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.features:
+            raise InputError("must name a column", argument="features")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.features
+
+    @property
+    def width(self) -> int:
+        """How many there are."""
+        return len(self.features)
+
+    def rows(self, batch: pa.RecordBatch) -> NDArray[np.float64]:
+        """Return the row of each record."""
+        return feature_table(batch, self.features)
 
 
 @final

@@ -53,7 +53,7 @@ def release(
             its whole budget.
         cohort: names a cohort of the dataset, whose records these are; all of them by default.
         revision: names another state of the labels; see `LedgerFile.dataset`.
-        in_place: keep all columns, with noisy labels in the place of the private ones, not ids and noisy labels alone.
+        in_place: keep all columns, with noisy labels in place of the private ones, not ids and noisy labels alone.
         out: a new folder of Parquet parts, which driver and workers see under the same path. The labels are compared
             with those that were charged before it appears. Without it, the data frame that is returned is evaluated
             when you use it, and the certificate says on what condition it holds.

@@ -104,9 +104,12 @@ def fit_bags(
 def _feature_sums(dataframe: Any, bags: str, features: list[str]) -> tuple[NDArray[np.int64], Floats]:
     """Return the records in each bag, shape (bags,), and the sums of features over them, shape (bags, d)."""
     source = SparkTable(dataframe)
+    _check_column(source, bags, "bags")
+    _check_numbers(source, features)
     from pyspark.sql import functions
 
-    totals = [functions.sum(functions.col(quoted(name)).cast("double")) for name in features]
+    gap = functions.lit(float("nan"))  # a sum leaves out what is missing
+    totals = [functions.sum(functions.coalesce(functions.col(quoted(name)).cast("double"), gap)) for name in features]
     rows = _collected(source.frame.groupBy(quoted(bags)).agg(functions.count("*"), *totals))
     found = np.array([[np.nan if each is None else each for each in row] for row in rows], dtype=np.float64)
     if not found.size or not np.isfinite(found).all():
@@ -151,19 +154,29 @@ def public_sample(dataframe: Any, id: str, features: tuple[str, ...], most: int 
     source = SparkTable(dataframe)
     from pyspark.sql import functions
 
-    for name in (id, *features):
-        if not isinstance(name, str) or source.schema.names.count(name) != 1:
-            argument = "id" if name == id else "features"
-            raise InputError(f"the data frame needs exactly one column {name!r}", argument=argument)
-    if not features:
-        raise InputError("must name a column", argument="features")
-    feature_table(_empty(source.schema, features), features)
+    _check_column(source, id, "id")
+    _check_numbers(source, features)
     key = functions.col(quoted(id))
     drawn = source.frame.orderBy(functions.xxhash64(key), key).limit(most).select(*map(quoted, features))
     states = SparkTable(drawn).run(_ReadFeatures(features), features)
     tables = [np.load(io.BytesIO(state), allow_pickle=False) for state in states]
     [[records]] = _collected(source.frame.selectExpr("count(*)"))
     return np.concatenate(tables), int(records)
+
+
+def _check_column(source: SparkTable, name: str, argument: str) -> None:
+    """Raise InputError unless a data frame has exactly one column of a name."""
+    if not isinstance(name, str) or source.schema.names.count(name) != 1:
+        raise InputError(f"the data frame needs exactly one column {name!r}", argument=argument)
+
+
+def _check_numbers(source: SparkTable, features: Sequence[str]) -> None:
+    """Raise InputError unless a data frame has these columns, one at least, and they hold numbers."""
+    for name in features:
+        _check_column(source, name, "features")
+    if not features:
+        raise InputError("must name a column", argument="features")
+    feature_table(_empty(source.schema, features), list(features))
 
 
 def _empty(schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:

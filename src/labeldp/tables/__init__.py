@@ -33,7 +33,9 @@ from labeldp.tables.values import (
     record_ids,
 )
 from labeldp.tables.writing import (
+    CERTIFICATE_SUFFIX,
     ColumnDigest,
+    ParquetSink,
     ReleaseWriter,
     column_digest,
     has_suffix,
@@ -48,6 +50,7 @@ from labeldp.tables.writing import (
 __all__ = [
     "BLOCK_ROWS",
     "CERTIFICATE",
+    "CERTIFICATE_SUFFIX",
     "INDEX",
     "SUCCESS",
     "Blocks",
@@ -57,6 +60,7 @@ __all__ = [
     "FolderWriter",
     "ImageData",
     "LabeledArrays",
+    "ParquetSink",
     "Parts",
     "RatingData",
     "ReleaseWriter",

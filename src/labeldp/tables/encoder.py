@@ -1,6 +1,7 @@
 """Encode the feature columns of a table as floats."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, Self, final, get_args
@@ -129,16 +130,26 @@ class TableEncoder:
             The encoder.
 
         Raises:
-            InputError: a column does not exist or exists twice, or no column is left to use.
+            InputError: a column does not exist or exists twice or has numbers with commas, or none is left to use.
         """
         source = as_table(table)
         index = index_of(source.schema) if columns is None else ()
+        names = [name for name in (source.column_names if columns is None else columns) if name not in index]
+        return cls.of_columns(((name, _column(source, name)) for name in names), index)
+
+    @classmethod
+    def of_columns(cls, columns: Iterable[tuple[str, pa.ChunkedArray]], index: Sequence[str] = ()) -> Self:
+        """Decide how to encode columns that come one after the other; see `fit`.
+
+        Args:
+            columns: the name and the cells of each.
+            index: the names of those that hold the index of a data frame, and are left out.
+        """
         kept, notes = [], [f"left out {name!r}: {INDEX}" for name in index]
-        for name in source.column_names if columns is None else columns:
-            if name in index:
-                continue
-            values = _column(source, name)
+        for name, values in columns:
             column = recognize(name, values)
+            if column is not None:
+                _refuse_commas(column)
             if reason := _useless(column, values):
                 notes.append(f"left out {name!r}: {reason}")
                 continue
@@ -267,6 +278,15 @@ def _useless(column: FeatureColumn | None, values: pa.ChunkedArray) -> str | Non
     return None
 
 
+def _refuse_commas(column: FeatureColumn) -> None:
+    """Refuse numbers with decimal commas or commas between thousands, which would be taken for categories."""
+    names = column.categories
+    if len(names) > FEW_NAMES and all(map(COMMAS.fullmatch, names)) and any("," in name for name in names):
+        raise InputError(
+            f"column {column.name!r} has numbers with commas: write 34.5 for 34,5 and 1234 for 1,234, or leave it out"
+        )
+
+
 def _remarks(column: FeatureColumn, values: pa.ChunkedArray) -> list[str]:
     remarks = []
     if column.rest:
@@ -293,6 +313,11 @@ KINDS: dict[str, str] = {
 """Each kind in words."""
 
 MAX_CATEGORIES = 254
+
+FEW_NAMES = 20
+"""Up to this number of texts, such as 1,2 and 1,5, may be names of categories."""
+
+COMMAS = re.compile(r"[+-]?\d+(,\d+)*")
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "null", "NULL", "None", "NaT")
 """Texts that stand for a missing value."""

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
-from labeldp.privacy import InputError, LabelDPError
+from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables.atomic import atomic_write, growing_directory
 from labeldp.tables.reading import TableFile, open_source, open_table
 from labeldp.tables.writing import FORMAT, ColumnDigest, ReleaseWriter, is_parquet, open_sink
@@ -56,16 +56,15 @@ class Parts:
         rows = [table.rows for table in self.tables]
         return None if None in rows else sum(each for each in rows if each is not None)
 
-    def read(self) -> pa.Table:
-        """Read all parts at once.
-
-        Raises:
-            InputError: the types of their columns differ.
-        """
+    def require_same_types(self) -> None:
+        """Raise InputError if the types of their columns differ."""
         for table in self.tables:
             if table.schema() != self.tables[0].schema():
                 raise InputError(f"{table.path} has other types of columns than {self.tables[0].path}")
-        return pa.concat_tables([table.read() for table in self.tables])
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read the named columns (all by default) of all parts at once; see `require_same_types`."""
+        return pa.concat_tables([table.read(columns) for table in self.tables])
 
     def same_files(self) -> bool:
         """Return whether the files are as they were opened, and the folder holds no others."""
@@ -247,11 +246,13 @@ def read_folder_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     place = Path(path) / CERTIFICATE
     try:
-        content = json.loads(place.read_text(encoding="utf-8"))
+        content = json_value(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise InputError(f"{path} has no certificate: {place} cannot be read") from None
     expected = {"format": int, "column": str, "columns": list, "parts": dict, "certificate": dict}
-    if not isinstance(content, dict) or any(not isinstance(content.get(key), kind) for key, kind in expected.items()):
+    whole = isinstance(content, dict) and all(isinstance(content.get(key), kind) for key, kind in expected.items())
+    whole = whole and all(isinstance(part, dict) for part in content["parts"].values())
+    if not whole or not all(isinstance(name, str) for name in content["columns"]):
         raise InputError(f"the certificate of {path} cannot be read: it is damaged or not of labeldp")
     if content["format"] != FORMAT:
         raise InputError(f"the certificate of {path} is of another version of labeldp")
@@ -283,7 +284,7 @@ def _holds(path: Path, column: str, part: Mapping[str, Any]) -> bool:
 
 def _read_record(path: Path) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_value(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) and {"mark", "rows", "digest"} <= content.keys() else None

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TypeVar, cast, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, check_growth
 
 SOURCES_NEEDED = (
     "a NumPy archive (.npz), files of MNIST's format, CIFAR's binary version, or a folder of images for each class, "
@@ -220,7 +220,7 @@ def open_archive(path: Path, label: str) -> ImageData:
     """Return images and labels of an .npz file.
 
     Images are the array `images`, `X` or `x`, labels the array `label`, either with the prefix `train_` or the suffix
-    `_train`. With `test` in the place of `train` they are the test part, if there is one.
+    `_train`. With `test` in place of `train` they are the test part, if there is one.
     """
     train = _part(path, label, TRAIN)
     if train is None:
@@ -280,10 +280,13 @@ def read_array(path: Path, name: str) -> NDArray[Any]:
         with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as stream:
             first = np.lib.format.read_magic(stream) == (1, 0)
             header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-            if header(stream)[2].hasobject:
+            shape, _, kind = header(stream)
+            if kind.hasobject:
                 raise InputError(
                     f"{path}: {name!r} are Python objects, which are not read: save labels with .astype(str)"
                 )
+            stored = archive.getinfo(f"{name}.npy").compress_size
+            check_growth(f"{path}: {name!r}", stored, prod(shape) * kind.itemsize)
             stream.seek(0)
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
             if stream.read(1):  # zipfile checks the checksum at the end of the stream
@@ -358,6 +361,7 @@ def _read_idx(path: Path, dimensions: int, needed: str) -> NDArray[np.uint8]:
         sizes = np.frombuffer(stream.read(4 * dimensions), dtype=">u4").tolist()
         if len(sizes) != dimensions or (not zipped and prod(sizes) > path.stat().st_size):
             raise EOFError
+        check_growth(path, path.stat().st_size, prod(sizes))
         array = np.empty(sizes, dtype=np.uint8)
         fill(stream, array)
     return array

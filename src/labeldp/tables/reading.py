@@ -1,12 +1,10 @@
 """Read CSV, Parquet and Arrow files, and Arrow tables in memory, by blocks."""
 
-import json
 import os
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, final
@@ -16,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
-from labeldp.privacy import InputError
+from labeldp.privacy import InputError, check_growth, did_you_mean, json_value
 
 BLOCK_ROWS = 1 << 18
 """The number of rows of a table that are read at a time."""
@@ -79,7 +77,16 @@ class TableFile(ABC):
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read the named columns (all by default) at once, with the same types as `blocks`."""
-        return pa.Table.from_batches(self.blocks(columns), schema=self.schema(columns))
+        return pa.Table.from_batches(self._within_memory(self.blocks(columns)), schema=self.schema(columns))
+
+    def _within_memory(self, blocks: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield blocks that are all kept; refuse them when they are more than a file of this size can hold."""
+        stored, size = self.path.stat().st_size if self.path.is_file() else None, 0
+        for block in blocks:
+            size += block.nbytes
+            if stored is not None:
+                check_growth(self.path, stored, size)
+            yield block
 
     def require(self, column: str, argument: str) -> str:
         """Return `column` if the table has it; else raise InputError for `argument`, with a similar name."""
@@ -91,13 +98,13 @@ class TableFile(ABC):
         if columns is None:
             return self.columns
         if isinstance(columns, str) or not columns or len(set(columns)) != len(columns):
-            raise InputError("columns must be a list of different column names, at least one")
+            raise InputError("must be a list of different column names, at least one", argument="columns")
         return tuple(self.require(column, "columns") for column in columns)
 
     def _known(self, column: str) -> str:
         """Return a hint on the known columns; not for CSV, whose first row may be a record with private cells."""
-        close = get_close_matches(column, self.columns, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        close = did_you_mean(column, self.columns)
+        hint = f"; {close}" if close else ""
         if not self.declares_names:
             return hint or f"; {NO_HEADER}"
         shown = ", ".join(repr(name[:40]) for name in self.columns[:SHOWN_COLUMNS])
@@ -108,7 +115,7 @@ class TableFile(ABC):
 def index_of(schema: pa.Schema) -> tuple[str, ...]:
     """Return the columns of a table that hold the index of a data frame, by the metadata that pandas wrote."""
     try:
-        named = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        named = json_value((schema.metadata or {})[b"pandas"])["index_columns"]
         return tuple(name for name in schema.names if name in named)
     except (KeyError, TypeError, ValueError):  # not of pandas, or not as pandas writes it
         return ()
@@ -151,7 +158,22 @@ def open_table(path: str | os.PathLike[str]) -> TableFile:
     for name, suffixes in (("Parquet", SUFFIXES), ("Arrow", ARROW_SUFFIXES)):
         if place.suffix.lower() in suffixes:
             raise InputError(f"{place} is named as {name} but is not: it may be damaged or truncated")
+    other = next((name for name, starts in OTHER_FORMATS.items() if head.startswith(starts)), None)
+    if other is None and place.suffix.lower() in JSON_SUFFIXES:
+        other = JSON
+    if other is not None:
+        raise InputError(f"{place} is {other}: save it as CSV or Parquet first")
     return open_csv(place, head)
+
+
+JSON = "a JSON file"
+JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+OTHER_FORMATS = {
+    JSON: (b'{"', b'[{"', b"[{\n", b"[\n", b"{\n", b"[["),
+    "an Excel file or another ZIP archive": (b"PK\x03\x04",),
+    "an old Excel file": (b"\xd0\xcf\x11\xe0",),
+}
+"""How files begin that people have tables in, and that are not read."""
 
 
 def _head(path: Path) -> bytes:
@@ -430,6 +452,7 @@ class ArrowFile(TableFile):
             reader = without_values(lambda: pa.ipc.open_file(file, options=options), explain)
             batches = (reader.get_batch(place) for place in range(reader.num_record_batches))
             for batch in blocks_without_values(batches, explain):
+                without_values(partial(batch.validate, full=True), explain)
                 yield from _sliced(batch.select(list(columns)), self.schema(columns), block_rows)
 
 
@@ -523,8 +546,8 @@ def without_values(action: Callable[[], Result], explain: Explain) -> Result:
     """Return the result of `action`; turn a failure to read into an InputError without the original message."""
     try:
         return action()
-    except MemoryError:
-        raise
+    except MemoryError as error:
+        problem = f"{explain(error)}, or too large for the memory"
     except (pa.ArrowException, OSError, UnicodeError) as error:
         problem = explain(error)
     raise InputError(problem)  # outside the handler: its __context__ could quote a row

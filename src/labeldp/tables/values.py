@@ -176,7 +176,7 @@ class DistinctIds:
         ...     seen.add([b"a", b"b"])
         ...     seen.add([b"a"])
         Traceback (most recent call last):
-        labeldp.privacy.errors.InputError: record ids must not be repeated: each id is one record's noise
+        labeldp.privacy.errors.InputError: ids: record ids must not be repeated: each id is one record's noise
     """
 
     def __init__(self, held: int = HELD_IDS) -> None:
@@ -192,7 +192,7 @@ class DistinctIds:
         """Check the ids if the body ended without an error; remove the temporary files in any case."""
         try:
             if kind is None and (self._integers.repeated() or self._texts.repeated()):
-                raise InputError("record ids must not be repeated: each id is one record's noise")
+                raise InputError(": record ids must not be repeated: each id is one record's noise", argument="ids")
         finally:
             self._integers.close()
             self._texts.close()

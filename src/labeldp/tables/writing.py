@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from labeldp.privacy import InputError, LabelDPError
+from labeldp.privacy import InputError, LabelDPError, json_value
 from labeldp.tables import reading
 from labeldp.tables.atomic import atomic_write, check_new_file, sync
 from labeldp.tables.reading import open_table, without_values
@@ -182,7 +182,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     place = open_table(path).path
     document = _document(place)
     try:
-        content = json.loads(document)
+        content = json_value(document)
     except ValueError:
         content = None
     expected = {"format": int, "column": str, "rows": int, "digest": str, "certificate": dict}
@@ -229,6 +229,7 @@ def _document(path: Path) -> bytes:
 
 METADATA_KEY = b"labeldp.certificate"
 CERTIFICATE_SUFFIX = ".certificate.json"
+"""What is added to the name of a released file for that of the certificate beside it."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
@@ -289,6 +290,7 @@ class ParquetSink:
         self._writer: parquet.ParquetWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Write a block of rows."""
         if self._writer is None:
             repeated: Any = [name for name in batch.schema.names if name != self._ids]
             if any(pa.types.is_nested(kind) for kind in batch.schema.types):
@@ -297,6 +299,7 @@ class ParquetSink:
         self._writer.write_batch(batch)
 
     def finish(self, document: str | None) -> None:
+        """Close the file, with a certificate as JSON in its metadata if there is one."""
         if self._writer is not None:
             if document is not None:
                 self._writer.add_key_value_metadata({METADATA_KEY: document.encode()})
@@ -304,6 +307,7 @@ class ParquetSink:
         self._file.close()
 
     def abandon(self) -> None:
+        """Close the file as it is."""
         _close(*([self._writer] if self._writer else []), self._file)
 
 

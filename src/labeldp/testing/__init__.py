@@ -3,7 +3,8 @@
 Use it on your own mechanisms too. It needs no labels and no data.
 """
 
-from labeldp.testing.contract import CONTRACTS, check_mechanism, check_release, check_sampler, joint_laws
+from labeldp.mechanisms import joint_laws
+from labeldp.testing.contract import CONTRACTS, check_mechanism, check_release, check_sampler
 from labeldp.testing.laws import ContractViolation, sample_size
 
 __all__ = [

@@ -15,9 +15,11 @@ from labeldp.mechanisms import (
     CrossMoment,
     FullMeans,
     FullSelection,
+    GaussianChoice,
     LaplaceSum,
     NaiveBags,
     NoisyWeightedLLP,
+    SquaredErrors,
     WeightedLBA,
 )
 from labeldp.privacy import Integers, exp_bounds
@@ -86,13 +88,7 @@ def check_sums(mechanism: LaplaceSum, seed: int) -> None:
             changed[record] = code
             move = mechanism.counts(changed) - mechanism.counts(base)
             require(int(np.abs(move).sum()) == code, "a replaced label moves one sum by the distance of the labels")
-    rate, claim = float(mechanism.rate), mechanism.privacy_loss()
-    for kink in range(top + 1):
-        true = _shifted_delta(rate, top, kink * rate)
-        claimed = claim.delta(kink * mechanism.rate) * SLACK + 1e-12
-        require(true <= claimed, "the claimed delta(epsilon) is never below the true one")
-    bound = float(exp_bounds(mechanism.rate * top)[0])
-    require(bound <= math.exp(mechanism.epsilon) * SLACK, "replacing one label costs at most epsilon")
+    _check_cost(mechanism, top)
     rng, sums = np.random.default_rng(seed), np.array([3])
     other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
 
@@ -102,6 +98,38 @@ def check_sums(mechanism: LaplaceSum, seed: int) -> None:
 
     edges = mechanism.edges()
     check_law(draw, mechanism.law_between(edges, sums), other.law_between(edges, sums))
+
+
+def check_errors(mechanism: SquaredErrors, seed: int) -> None:
+    """Check how far one label moves a sum of squared errors, what that costs, and the sampler, as for other sums."""
+    top, farthest = mechanism.domain.size - 1, 0
+    ends = [np.full(mechanism.records, end, dtype=mechanism.domain.dtype) for end in (0, top)]
+    for base in (*ends, mechanism.arrays().astype(mechanism.domain.dtype)):
+        for record in range(min(mechanism.records, 8)):
+            for code in range(top + 1):
+                changed = base.copy()
+                changed[record] = code
+                farthest = max(farthest, int(np.abs(mechanism.sums(changed) - mechanism.sums(base)).sum()))
+    require(farthest == mechanism.sensitivity, "a replaced label moves the sum as far as is said, and no further")
+    _check_cost(mechanism, mechanism.sensitivity)
+    rng, edges = np.random.default_rng(seed), mechanism.edges()
+    other = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
+
+    def draw(count: int) -> NDArray[np.intp]:
+        return np.searchsorted(edges, mechanism.release_sums(np.full(count, 3), rng=rng))
+
+    check_law(draw, mechanism.law_between(edges, 3), other.law_between(edges, 3))
+
+
+def _check_cost(mechanism: LaplaceSum | SquaredErrors, top: int) -> None:
+    """Check what it costs that a label moves a sum with geometric noise by up to `top`, at every kink of the curve."""
+    rate, claim = float(mechanism.rate), mechanism.privacy_loss()
+    for kink in range(top + 1):
+        true = _shifted_delta(rate, top, kink * rate)
+        claimed = claim.delta(kink * mechanism.rate) * SLACK + 1e-12
+        require(true <= claimed, "the claimed delta(epsilon) is never below the true one")
+    bound = float(exp_bounds(mechanism.rate * top)[0])
+    require(bound <= math.exp(mechanism.epsilon) * SLACK, "replacing one label costs at most epsilon")
 
 
 def _shifted_delta(rate: float, move: int, epsilon: float) -> float:
@@ -125,6 +153,18 @@ def check_moments(mechanism: CrossMoment, seed: int) -> None:
             move = mechanism.sums(changed) - mechanism.sums(base)
             require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
             require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
+    _check_noise(mechanism, mechanism.edges(), seed)
+
+
+def check_choices(mechanism: GaussianChoice, seed: int) -> None:
+    """Check how far one replaced label moves the sums, for every pair of classes, and the sampler of their noise."""
+    for code, other in permutations(range(min(mechanism.domain.size, 8)), 2):
+        base = np.full(mechanism.records, code, dtype=mechanism.domain.dtype)
+        for record in range(min(mechanism.records, 8)):
+            changed = base.copy()
+            changed[record] = other
+            move = mechanism.sums(changed) - mechanism.sums(base)
+            require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
     _check_noise(mechanism, mechanism.edges(), seed)
 
 

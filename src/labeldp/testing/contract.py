@@ -1,9 +1,8 @@
 """What every mechanism promises, checked: weights, claims, samplers, refusals, descriptions."""
 
 import json
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
 from typing import Any
@@ -18,13 +17,15 @@ from labeldp.mechanisms import (
     Mechanism,
     PartitionResponse,
     SubsetResponse,
-    Table,
+    joint_laws,
 )
-from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds
+from labeldp.privacy import WORD, DomainError, KeyedRandomness, PrivacyLoss, Release, exp_bounds, log_bounds
 from labeldp.testing.checks import (
     MORE_EPSILON,
     check_bag_sums,
+    check_choices,
     check_counts,
+    check_errors,
     check_hidden,
     check_means,
     check_moments,
@@ -34,8 +35,6 @@ from labeldp.testing.checks import (
     check_sums,
 )
 from labeldp.testing.laws import ContractViolation, check_law, require
-
-Row = list[int]
 
 Pair = tuple[tuple[tuple[int, int], int], ...]
 """The weights of each output under two inputs, with how many outputs have them."""
@@ -95,30 +94,13 @@ def _check_description(mechanism: Mechanism) -> None:
     require(isinstance(mechanism.privacy_loss(), PrivacyLoss), "the mechanism owns its privacy loss")
 
 
-def joint_laws(mechanism: FiniteMechanism) -> Iterator[list[Row]]:
-    """Yield for each distinct law one row of integer weights over all outputs for each input."""
-    for table in mechanism.tables():
-        if table.kind == "bits":
-            yield _two_bits(table)
-        elif table.kind == "noise and clamp":
-            yield mechanism.weights().tolist()
-        else:
-            yield table.weights.tolist()
-
-
-def _two_bits(table: Table) -> list[Row]:
-    """Return the only two bits in which two labels differ, as one law over four outputs."""
-    zero, one = table.weights.tolist()
-    return [[a * b for a in first for b in second] for first, second in ((one, zero), (zero, one))]
-
-
-def _check_rows(rows: list[Row]) -> None:
+def _check_rows(rows: list[list[int]]) -> None:
     totals = {sum(row) for row in rows}
     require(totals <= {WORD, WORD**2}, "weights sum to 2**64")
     require(all(weight >= 0 for row in rows for weight in row), "weights are not negative")
 
 
-def _check_claim(rows: list[Row], claim: PrivacyLoss) -> None:
+def _check_claim(rows: list[list[int]], claim: PrivacyLoss) -> None:
     """Some alternative of the claim covers each pair of inputs at every kink of both curves."""
     distinct = [list(row) for row in dict.fromkeys(tuple(row) for row in rows)]
     alternatives = [PrivacyLoss((sequence,)) for sequence in claim.alternatives]
@@ -138,7 +120,7 @@ def _covers(loss: PrivacyLoss, kinks: list[tuple[Bounds, Fraction]], pair: Pair)
     for (a, b), _ in pair:
         if a > 0 and b == 0:
             return False
-        if a > b > 0 and loss.delta(_log_above(Fraction(a, b))) < _hockey_stick(pair, Fraction(a, b)) / total:
+        if a > b > 0 and loss.delta(log_bounds(Fraction(a, b))[1]) < _hockey_stick(pair, Fraction(a, b)) / total:
             return False
     return True
 
@@ -147,16 +129,6 @@ def _hockey_stick(pair: Pair, ratio: Fraction) -> Fraction:
     """Sum of (P - ratio * Q)+ in units of the weights, exactly."""
     top, bottom = ratio.numerator, ratio.denominator
     return Fraction(sum(times * max(0, a * bottom - top * b) for (a, b), times in pair), bottom)
-
-
-def _log_above(ratio: Fraction) -> Fraction:
-    """A rational slightly above the logarithm of a ratio > 1: a Newton step from the double, then certified."""
-    start = Fraction(math.log(ratio.numerator) - math.log(ratio.denominator))
-    better = start + ratio / exp_bounds(start)[0] - 1
-    above = better + Fraction(1, 1 << 80)
-    if exp_bounds(above)[0] < ratio:
-        raise ArithmeticError("the logarithm could not be certified")
-    return above
 
 
 def _labels(mechanism: Mechanism, count: int, code: int) -> NDArray[Any]:
@@ -299,7 +271,9 @@ CONTRACTS: dict[str, Callable[[Any, int], None]] = {
     "indicators": _check_indicators,
     "counts": check_counts,
     "sums": check_sums,
+    "squared errors": check_errors,
     "moments": check_moments,
+    "choices": check_choices,
     "classes of cells": check_selection,
     "means of cells": check_means,
     "bag sums": check_bag_sums,

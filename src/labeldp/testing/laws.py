@@ -37,7 +37,7 @@ def check_law(draw: Callable[[int], NDArray[np.intp]], law: NDArray[np.float64],
         return
     differ = bool(np.any(np.abs(law - wrong) > 1e-15))
     # However far the two are apart: a chi-squared law describes counts only where they are not few.
-    count = max(sample_size(law, wrong), CHUNK >> 4) if differ else CHUNK
+    count = max(sample_size(law, wrong), CHUNK >> 6) if differ else CHUNK
     if count > LARGEST_SAMPLE:
         raise ContractViolation("epsilon is too small for the sampler check: choose a larger one for it")
     counts = _tally(draw, count, len(law))

@@ -25,6 +25,7 @@ def run_demo(
     out: str,
     epsilon: str = "1",
     *,
+    program: str = "labeldp",
     render: Render | None = None,
     note: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -38,6 +39,7 @@ def run_demo(
     Args:
         out: a directory for the tables, the ledger and the model; created if it does not exist.
         epsilon: privacy parameter of the model.
+        program: how the command line is called here.
         render: turns the summary into the report.
         note: called with sentences for the user.
         progress: called with a description and the share of the work that is done.
@@ -71,7 +73,8 @@ def run_demo(
     say(f"Accuracy, estimated from released labels: {accuracy.value:.2f} ({accuracy.low:.2f} to {accuracy.high:.2f}).")
     if summary.test is not None:
         say(f"Accuracy on {summary.test.rows} public test records: {summary.test.accuracy:.3f}.")
-    say(f"Try: labeldp certificate {model}   labeldp ledger show {ledger}")
+    say(f"Try: {program} certificate {model}")
+    say(f"Try: {program} ledger show {ledger}")
     return str(model / REPORT)
 
 

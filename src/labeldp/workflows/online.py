@@ -40,6 +40,7 @@ from labeldp.privacy import (
     KeyedRandomness,
     LabelDPError,
     Ledger,
+    json_value,
     set_fields,
 )
 from labeldp.tables import (
@@ -61,6 +62,8 @@ COLUMNS = ("round", "expert")
 
 STATE_VERSION = 2
 """The version of the files in OUT.unfinished."""
+
+KEY_BYTES = 32
 
 RUN_FILE, STATE_FILE, ACTIONS_FILE = "run.json", "state", "actions"
 ACTION_TYPE = np.dtype("<i4")
@@ -230,6 +233,8 @@ class RunState:
     def __init__(self, folder: Path, request: str, run: str, key: str, losses: str | None = None) -> None:
         self.folder, self.request, self.run, self.losses = folder, request, run, losses
         self.key = bytes.fromhex(key)
+        if len(self.key) < KEY_BYTES or not isinstance(run, str):
+            raise InputError("a run has a name and a key")
 
     @contextmanager
     def charging(self, losses: str) -> Iterator[None]:
@@ -256,7 +261,10 @@ class RunState:
     def load(self) -> dict[str, Any] | None:
         """Return the last state on disk, or None."""
         place = self.folder / STATE_FILE
-        return load_state(place.read_bytes()) if place.exists() else None
+        try:
+            return load_state(place.read_bytes()) if place.exists() else None
+        except InputError:
+            raise InputError(f"{place} is damaged: remove {self.folder}, or name another --out") from None
 
     def keep(self, state: dict[str, Any], actions: Actions) -> None:
         """Append the actions of a block, which ends at round `state["rounds"]`, then write the state.
@@ -529,14 +537,17 @@ def _found(folder: Path, request: str) -> RunState:
     """Return the run in this folder, or a new one, whose name is on disk before it is charged."""
     place = folder / RUN_FILE
     if place.exists():
-        waiting = RunState(folder, **json.loads(place.read_text(encoding="utf-8")))
+        try:
+            waiting = RunState(folder, **json_value(place.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise InputError(f"{place} is damaged: remove {folder}, or name another --out") from None
         if waiting.request == request:
             return waiting
         if waiting.losses is not None:
             raise InputError(f"{folder} is of another run: finish that one, remove the folder, or name another --out")
     elif any(not DRAFT_NAME.fullmatch(left.name) for left in folder.iterdir()):
         raise InputError(f"{folder} is not of labeldp: remove it, or name another --out")
-    new = RunState(folder, request, secrets.token_hex(8), secrets.token_hex(32))
+    new = RunState(folder, request, secrets.token_hex(8), secrets.token_hex(KEY_BYTES))
     new.note()
     return new
 

@@ -4,7 +4,10 @@ from contextlib import suppress
 from typing import Any
 
 from labeldp.mechanisms import Classes, Domain, Interval
-from labeldp.privacy import InputError, decimal, float_above, positive_epsilon
+from labeldp.privacy import InputError, decimal, decimal_text, float_above, positive_epsilon
+
+GRID = 1025
+"""Grid points of a range."""
 
 
 def classes_of(text: str) -> Classes:
@@ -21,11 +24,11 @@ def classes_of(text: str) -> Classes:
     return Classes(tuple(names))
 
 
-def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: bool = False) -> Domain:
+def domain_of(classes: str | None, interval: str | None, grid: int | None = None, *, clip: bool = False) -> Domain:
     """Parse the declared domain: either classes or a range.
 
     Raises:
-        InputError: neither or both are given, the range is invalid, or `--clip` comes without one.
+        InputError: neither or both are given, the range is invalid, or `--grid` or `--clip` comes without one.
     """
     if (classes is None) == (interval is None):
         raise InputError(
@@ -34,22 +37,36 @@ def domain_of(classes: str | None, interval: str | None, grid: int, *, clip: boo
     if classes is not None:
         if clip:
             raise InputError("--clip goes with --range: it counts numbers outside as the nearest end")
+        if grid is not None:
+            raise InputError("--grid goes with --range: it is the number of its points")
         return classes_of(classes)
     assert interval is not None
     ends = interval.split(",")
     if len(ends) != 2:
         raise InputError("--range must hold two numbers, such as --range 0,100")
-    low, high = (decimal_float(end, "--range") for end in ends)
+    try:
+        low, high = map(float, ends)
+    except ValueError:
+        raise InputError("--range must hold two numbers, such as --range 0,100") from None
     if not low < high:
         raise InputError("--range must hold two numbers, the lower one first, such as --range 0,100")
     try:
-        return Interval(low, high, grid, clip)
+        return Interval(low, high, GRID if grid is None else grid, clip)
     except InputError as error:
         if not {"low", "high"} & set(error.arguments):
             raise
     raise InputError(
         "--range must hold finite numbers of ordinary size that floats can tell apart, such as --range 0,100"
     )
+
+
+def domain_words(domain: Classes | Interval) -> list[str]:
+    """Return the options that declare a domain."""
+    if isinstance(domain, Classes):
+        return ["--classes", ",".join(map(str, domain.names))]
+    words = ["--range", f"{decimal_text(domain.low)},{decimal_text(domain.high)}"]
+    words += ["--grid", str(domain.grid)] if domain.grid != GRID else []
+    return [*words, "--clip"] if domain.clip else words
 
 
 def decimal_float(text: str, name: str) -> float:

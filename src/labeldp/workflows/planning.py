@@ -1,6 +1,7 @@
 """Plans: how many records a promise of privacy needs, from public numbers alone."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from math import ceil, inf, sqrt
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from labeldp.mechanisms import Interval
+from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, TableEncoder, open_table
 from labeldp.theory import (
@@ -23,6 +24,7 @@ from labeldp.theory import (
     exponent,
     relative_records,
 )
+from labeldp.workflows.advice import Advice, advise
 from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
 
 NORMAL_95 = 1.6448536269514722
@@ -178,7 +180,7 @@ class PlanRow:
             two classes, or to a mean in the unit of the labels.
         tells_apart: for classes, the smallest difference that a cell gets right in nineteen cases of twenty.
         off_by: for numbers, the root of the mean squared error without the scatter of the labels, in their unit.
-        enough: whether the records are enough to learn more than an average.
+        enough: whether the records are enough for such cells or neighbors to learn more than an average.
         model: "cells", "neighbors" or "full cells".
         cells: number of cells, each of about `cell_records` records; cubes of side `side` if features fill a unit cube.
         neighbors: k, if the model is neighbors.
@@ -213,12 +215,15 @@ class RecordsPlan:
         rows: one row for each promise of the question.
         alternatives: for each epsilon, `PlanRow.relative_records` of every promise, by "TRUST PROTECTION".
         features: the features of the file, if one was given.
+        advice: what `labeldp choose` says where labels alone are protected, by epsilon and trust; it knows no labels
+            without a range.
     """
 
     question: Question
     rows: tuple[PlanRow, ...]
     alternatives: dict[float, dict[str, float]]
     features: PublicFeatures | None = None
+    advice: Mapping[tuple[float, str], Advice] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as a JSON object."""
@@ -228,6 +233,10 @@ class RecordsPlan:
             "rows": [asdict(row) for row in self.rows],
             "alternatives": [{"epsilon": each, **needed} for each, needed in self.alternatives.items()],
             "features": None if self.features is None else asdict(self.features),
+            "advice": [
+                {"epsilon": epsilon, "trust": trust, **advice.to_json()}
+                for (epsilon, trust), advice in self.advice.items()
+            ],
         }
 
 
@@ -248,7 +257,18 @@ def make_plan(question: Question, features: PublicFeatures | None = None) -> Rec
         epsilon: {f"{trust} {what}": _relative(question, epsilon, trust, what) for trust, what in PROMISES}
         for epsilon in question.epsilons
     }
-    return RecordsPlan(question, rows, alternatives, features)
+    return RecordsPlan(question, rows, alternatives, features, _advice(question))
+
+
+def _advice(asked: Question) -> dict[tuple[float, str], Advice]:
+    """Return what `labeldp choose` says of the same records, where labels alone are protected."""
+    if "label" not in asked.protections or asked.task == "heavy-tailed":
+        return {}
+    domain = Classes(asked.classes) if asked.classes else Interval(*(asked.interval or (0.0, 1.0)))
+    return {
+        (epsilon, trust): advise(asked.records, asked.dimension, domain, epsilon, 0.0, trust)
+        for epsilon, trust in product(asked.epsilons, asked.trusts)
+    }
 
 
 def _row(asked: Question, epsilon: float, trust: str, protection: str) -> PlanRow:
@@ -324,26 +344,54 @@ def _spread(text: str | None, domain: Interval | None) -> float:
     return value
 
 
-def read_features(
+@dataclass(frozen=True)
+class SampledFeatures:
+    """Feature columns of some rows of a file.
+
+    Args:
+        records: rows of the file.
+        encoder: of the columns that can be used, told by the sampled rows.
+        rows: the sampled rows, as they are.
+    """
+
+    records: int
+    encoder: TableEncoder
+    rows: pa.Table
+
+
+def read_features(path: str, **asked: Any) -> PublicFeatures:
+    """Read the public columns of a CSV or Parquet file, by blocks: see `sample_features`.
+
+    Guarantee: what is found does not depend on the label column.
+
+    Raises:
+        InputError: the label is not named, a column does not exist, or the file cannot be read.
+    """
+    found = sample_features(path, **asked)
+    encoder = found.encoder
+    return PublicFeatures(Path(path).name, found.records, encoder.names, _intrinsic(encoder, found.rows), encoder.notes)
+
+
+def sample_features(
     path: str,
     *,
     label: str | None,
     columns: str | None = None,
     id_column: str | None = None,
+    person_column: str | None = None,
     block_rows: int = BLOCK_ROWS,
     seed: int = 0,
-) -> PublicFeatures:
-    """Read the public columns of a CSV or Parquet file, by blocks.
+) -> SampledFeatures:
+    """Count the rows of a CSV or Parquet file and sample the public columns of some, by blocks.
 
     Args:
         path: path of the file.
         label: the private column, which must be named.
         columns: feature columns, separated by commas; all others by default.
         id_column: record ids, which are not a feature.
+        person_column: whose each record is, which is no feature either.
         block_rows: rows to read at a time.
         seed: public seed of the sample of rows.
-
-    Guarantee: what is found does not depend on the label column.
 
     Raises:
         InputError: the label is not named, a column does not exist, or the file cannot be read.
@@ -353,11 +401,12 @@ def read_features(
         raise InputError("--label must name the private column: it is left out, and never read")
     others = [table.require(label, "--label")]
     others += [table.require(id_column, "--id")] if id_column else []
+    others += [table.require(person_column, "--person")] if person_column else []
     named = [name.strip() for name in columns.split(",")] if columns else []
     default = [name for name in table.columns if name not in (*others, *table.index)]
     used = [table.require(name, "--features") for name in named] or default
     if set(used) & set(others):
-        raise InputError("--features must not hold the label column or the id column")
+        raise InputError("--features must not hold the label column, the id column or the person column")
     if not used:
         raise InputError(f"{path} must have feature columns beside the label")
     rng, count = np.random.default_rng(seed), 0
@@ -367,8 +416,7 @@ def read_features(
         keys = np.concatenate([keys, rng.random(batch.num_rows)])
         smallest = np.argsort(keys, kind="stable")[:SAMPLED_ROWS]
         kept, keys = pa.concat_tables([kept, pa.Table.from_batches([batch])]).take(pa.array(smallest)), keys[smallest]
-    encoder = TableEncoder.fit(kept)
-    return PublicFeatures(Path(path).name, count, encoder.names, _intrinsic(encoder, kept), encoder.notes)
+    return SampledFeatures(count, TableEncoder.fit(kept), kept)
 
 
 def _intrinsic(encoder: TableEncoder, rows: pa.Table) -> float | None:

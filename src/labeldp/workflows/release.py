@@ -25,6 +25,8 @@ from labeldp.privacy import (
     Request,
     Texts,
     check_choice,
+    float_below,
+    positive_epsilon,
     whole_cost,
 )
 from labeldp.tables import (
@@ -56,6 +58,7 @@ from labeldp.tables import (
     released_column,
     released_values,
 )
+from labeldp.workflows.persons import FilePersons
 from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 
 Progress = Callable[[str, float], None]
@@ -79,6 +82,7 @@ def release_file(
     block_rows: int = BLOCK_ROWS,
     progress: Progress | None = None,
     note: Callable[[str], None] | None = None,
+    person_column: str | None = None,
 ) -> Certificate:
     """Release the label column of a CSV or Parquet file, or of a folder of them, with a certificate.
 
@@ -106,13 +110,15 @@ def release_file(
             killed run finished are not drawn again.
         id_column: record ids, all different, in a folder across its parts; noise follows the id, and the ids are
             written beside the noisy labels. Row numbers by default.
-        in_place: write the whole table with noisy labels in the place of the private ones, not the noisy labels alone.
+        in_place: write the whole table with noisy labels in place of the private ones, not the noisy labels alone.
         cohort: names a cohort of the dataset, whose records these are; by default they are all of them, as it is now or
             was before a cohort was added.
         revision: names another state of the labels; see `LedgerFile.dataset`.
         block_rows: rows read at a time.
         progress: called after each block.
         note: called with a sentence that the user should read.
+        person_column: whose each record is: epsilon is what a person pays for all of theirs, and each answer gets it
+            over the most records that one has. Of one file; the column is held in memory.
 
     Guarantee: nothing is published before its charge is on disk, and the output is whole or absent; what is refused
         charges nothing.
@@ -127,9 +133,12 @@ def release_file(
     """
     choices = tuple(each.name for each in RELEASE_MECHANISMS.values() if not each.on_bags)
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
-    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=epsilon)
-    stream = Stream.of(open_parts(data), label, id_column, chosen, in_place, block_rows, progress)
-    cost = whole_cost(chosen.privacy_loss())
+    parts = open_parts(data)
+    persons = None if person_column is None else FilePersons.of(parts, person_column, (label, id_column))
+    each = epsilon if persons is None else float_below(positive_epsilon(epsilon) / persons.most)
+    chosen: FiniteMechanism = getattr(mechanisms, row.type)(domain=domain, epsilon=each)
+    stream = Stream.of(parts, label, id_column, chosen, in_place, block_rows, progress, persons)
+    cost = whole_cost(chosen.privacy_loss() * stream.times)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=cost)
     target = Path(out)
     if os.path.lexists(target):
@@ -139,13 +148,16 @@ def release_file(
     if stream.parts.are_many and target.resolve().is_relative_to(stream.parts.place.resolve()):
         raise InputError("must not lie in the folder that is released", argument="out")
     stream.refuse_unwritable(target)
-    account.afford(chosen)
+    account.check_persons(None if persons is None else persons.digest(account))
+    account.afford(chosen, stream.times)
     with _output(stream, target) as output, Spool(target.parent) as spool:
         seen, records = stream.look(account, spool)
         account = account.of_records(records)
-        account.afford(chosen)
+        account.afford(chosen, stream.times)
         if account.is_new and note:
             note(f"{account.name!r} is new in {ledger}: its whole budget is this release's cost ({cost})")
+        if persons is not None and note:
+            note(f"a person has {persons.most:,} records at most; each answer costs its person epsilon = {each:.6g}")
         request, digests = stream.check(account, spool, seen)
         certificate = account.charge_stream(request, chosen)
         if isinstance(output, ReleaseWriter):
@@ -182,6 +194,12 @@ class Stream:
     in_place: bool
     block_rows: int
     progress: Progress | None
+    persons: FilePersons | None = None
+
+    @property
+    def times(self) -> int:
+        """How many answers somebody pays for."""
+        return 1 if self.persons is None else self.persons.most
 
     @classmethod
     def of(cls, parts: Parts, label: str, id_column: str | None, *rest: Any) -> "Stream":
@@ -280,7 +298,8 @@ class Stream:
         found, scheme, digests = account.compare(
             self.mechanism.domain, lambda: self._fingerprinted(account, spool, seen)
         )
-        return found.request(account, self.mechanism, scheme), digests
+        request = found.request(account, self.mechanism, scheme)
+        return (request if self.persons is None else self.persons.charged(request, account)), digests
 
     def _fingerprinted(
         self, account: DatasetLedger, spool: Spool, seen: list["Seen"]

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp import mechanisms
-from labeldp.curator import Curator, LedgerFile
-from labeldp.mechanisms import Bagged, Domain, ReleasedSums
-from labeldp.privacy import Budget, Certificate, Floats, InputError, Public, Release, check_choice, decimal
+from labeldp.curator import WHOSE, Curator, LedgerFile, numbered, person_names
+from labeldp.mechanisms import Bagged, Domain, ReleasedSums, halved_at_medians, public_halves, random_bags
+from labeldp.privacy import (
+    Budget,
+    Certificate,
+    Floats,
+    InputError,
+    LabelDPError,
+    Public,
+    Release,
+    check_choice,
+    decimal,
+)
 from labeldp.tables import (
+    BLOCK_ROWS,
     Parts,
     TableEncoder,
     TableFile,
     as_text,
     check_kind,
+    codes_of,
     domain_in_file,
     open_parts,
     open_table,
@@ -28,8 +41,10 @@ from labeldp.tables import (
     read_certificate,
     release_writer,
 )
-from labeldp.workflows.fit.data import by_id, codes_in, distinct_ids
-from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
+from labeldp.workflows.fit.data import by_id, distinct_ids
+from labeldp.workflows.persons import check_person
+from labeldp.workflows.persons import person_column as read_persons
+from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS
 from labeldp.workflows.verify import verify_file
 
 
@@ -52,6 +67,7 @@ def release_bags(
     id_column: str | None = None,
     cohort: str | None = None,
     revision: str | None = None,
+    person_column: str | None = None,
     note: Callable[[str], None] | None = None,
 ) -> Certificate:
     """Release sums of a label column over bags as a table with a certificate.
@@ -78,6 +94,7 @@ def release_bags(
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
+        person_column: of `bag-sum`: whose each record is, no feature; epsilon is what a person pays for all of theirs.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -89,85 +106,175 @@ def release_bags(
     row = RELEASE_MECHANISMS[check_choice(mechanism, "mechanism", choices)]
     if row.needs_delta and not decimal(delta, "delta"):
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
-    records = _Records.read(open_parts(data), label, id_column, domain, bags)
+    kind: type[Bagged] = getattr(mechanisms, row.type)
+    if person_column is not None and not kind.takes_persons:
+        raise InputError(f"--person does not go with {mechanism}, which protects single records only: bag-sum does")
+    check_person(person_column, (label, id_column), None)
+    records = _Records.read(open_parts(data), label, id_column, domain, bags, person_column)
     given = {"noisy": noisy, "weights": weights, "rows": rows}
     own = {name: given[name] for name in row.options if name in given}
-    made = _mechanism(row, size, records, bags, domain=domain, epsilon=epsilon, delta=delta, **own)
+    arguments = records.public(kind, row.name, size, bags or str(signature(kind).parameters["bags"].default))
+    if records.persons is not None:
+        arguments["persons"] = Public(numbered(person_names(records.persons, b"")), why=WHOSE)
+    made = kind.calibrated(size, domain=domain, epsilon=epsilon, delta=delta, **own, **arguments)
     account = LedgerFile(ledger).dataset(dataset, cohort=cohort, revision=revision, budget=budget)
+    if records.persons is None:
+        account.check_persons(None)
     if Path(out).absolute() == Path(ledger).absolute():
         raise InputError("must be different files", argument=("out", "ledger"))
     released = f"{label}_sum"
-    names = (*made.column_names("row" if id_column is None else id_column, records.encoder.names), released)
+    names = (*made.column_names("row" if id_column is None else id_column, records.features), released)
     if len(set(names)) < len(names):
         raise InputError(f"the table must not have columns with the names of the output: {', '.join(names)}")
     account.afford(made)
     with release_writer(out, names, released=released) as writer:
         if account.is_new and note:
             note(f"{dataset!r} is new in {ledger}: its whole budget is what this release may cost")
-        curator = Curator.of_codes(records.codes, domain=domain, ledger=account, ids=records.ids)
+        curator = Curator.of_codes(
+            records.codes, domain=domain, ledger=account, ids=records.ids, persons=records.persons
+        )
         release = curator.release(made, rng=account.randomness)
         arrays = made.column_values(release.value, records.names, records.places)
-        others = pa.RecordBatch.from_arrays([pa.array(each) for each in arrays[:-1]], names=list(names[:-1]))
-        writer.write(pa.array(arrays[-1]), others)
+        for start in range(0, len(arrays[-1]), BLOCK_ROWS):
+            *others, sums = (pa.array(each[start : start + BLOCK_ROWS]) for each in arrays)
+            writer.write(sums, pa.RecordBatch.from_arrays(others, names=list(names[:-1])))
         writer.certify(release.certificate.to_json())
     return release.certificate
 
 
 @dataclass(frozen=True)
 class _Records:
-    """The whole table in the order of the record ids where it has some: rows may stand in any order.
+    """The records of a table in the order of their ids where it has some: rows may stand in any order.
+
+    Of the table no more than a column is held at a time.
 
     Args:
-        encoder: of the feature columns.
-        features: shape (n, d).
-        codes: compares the private labels with the domain and returns their codes, shape (n,).
-        ids: record ids, or None for row numbers.
-        names: what stands for each record in the output, in the order of the file.
-        places: for each row of the file the place of its record here, shape (n,).
+        parts: the table.
+        label: its private column.
+        domain: of the labels.
+        columns: those that are public features.
+        ids: record ids in order, or None for row numbers.
+        names: what stands for each record in the output, in the order of the rows.
+        order: the row of each record, shape (n,); None if they stand in order.
         bags: the bag of each record, where a column says it.
+        persons: whose each record is, integers or texts in order, where persons are protected.
     """
 
-    encoder: TableEncoder = field(repr=False)
-    features: NDArray[np.float64] = field(repr=False)
-    codes: Callable[[], NDArray[Any]] = field(repr=False)
+    parts: Parts = field(repr=False)
+    label: str
+    domain: Domain
+    columns: list[str]
     ids: Any = field(repr=False)
-    names: pa.Array = field(repr=False)
-    places: NDArray[np.intp] = field(repr=False)
+    names: Any = field(repr=False)
+    order: NDArray[np.intp] | None = field(repr=False)
     bags: Public[NDArray[np.int64]] | None = field(repr=False)
+    persons: Any = field(default=None, repr=False)
 
     @classmethod
-    def read(cls, parts: Parts, label: str, id_column: str | None, domain: Domain, bags: str | None) -> "_Records":
-        """Read everything, and check all but the labels: what is wrong is refused here."""
+    def read(
+        cls, parts: Parts, label: str, id_column: str | None, domain: Domain, bags: str | None, person: str | None
+    ) -> "_Records":
+        """Read ids and bags, and check all but the labels and features: what is wrong is refused here."""
         own = bags if bags not in (None, "median", "random") else None
-        columns = _feature_columns(parts.tables[0], label, id_column, own)
+        if person is not None:
+            parts.tables[0].require(person, "--person")
+        columns = _feature_columns(parts.tables[0], label, id_column, own, person)
         for table in parts.tables:
             check_kind(table.schema([label]), label, domain)
-        content = parts.read()
-        ids, order = None, np.arange(content.num_rows)
-        names = pa.array(order)
-        if id_column is not None:
+        parts.require_same_types()
+        ids = order = None
+        names: Any = None
+        if id_column is None:
+            names = np.arange(parts.rows or sum(len(batch) for each in parts.tables for batch in each.blocks([label])))
+        else:
+            content = parts.read([id_column])
             ids, names = distinct_ids(content, id_column), content.column(id_column).combine_chunks()
             order = by_id(ids)
-            content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
-        encoder = TableEncoder.fit(content.select(columns))
-        codes = partial(codes_in, content.select([label]), label, domain_in_file(domain))
-        return cls(encoder, encoder.transform(content), codes, ids, names, np.argsort(order), _bags_in(content, own))
+        records = cls(parts, label, domain, columns, ids, names, order, None)
+        whose = None if person is None else read_persons(pa.table({person: records.column(person)}), person)
+        return replace(records, bags=None if own is None else _bags_in(records.column(own), own), persons=whose)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Read a public column, in the order of the records."""
+        values = self.parts.read([name]).column(0)
+        self._require_same(len(values))
+        return values if self.order is None else values.take(pa.array(self.order))
+
+    def codes(self) -> NDArray[Any]:
+        """Compare the private labels with the domain, and return their codes, shape (n,)."""
+        domain = domain_in_file(self.domain)
+        found = [
+            codes_of(batch, self.label, domain)
+            for table in self.parts.tables
+            for batch in table.blocks([self.label], encoded=self.label)
+        ]
+        codes = np.concatenate(found)
+        self._require_same(len(codes))
+        return codes if self.order is None else codes[self.order]
+
+    def _require_same(self, rows: int) -> None:
+        """Raise LabelDPError if the table is another than the one whose ids were read."""
+        if rows != len(self.names) or not self.parts.same_files():
+            raise LabelDPError(f"{self.parts.place} changed while it was being read: nothing was charged")
+
+    @property
+    def places(self) -> NDArray[np.intp]:
+        """For each row of the table the place of its record, shape (n,)."""
+        places = np.arange(len(self.names))
+        if self.order is not None:
+            places[self.order] = np.arange(len(self.names))
+        return places
+
+    @cached_property
+    def encoder(self) -> TableEncoder:
+        """Of the feature columns."""
+        return TableEncoder.of_columns((name, self.column(name)) for name in self.columns)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features that are summed."""
+        return self.encoder.names if "encoder" in vars(self) else ()
+
+    def public(self, kind: type[Bagged], name: str, size: int, bags: str) -> dict[str, Any]:
+        """Return what a mechanism takes of the public columns: bags, and features where they are summed.
+
+        Raises:
+            InputError: features are summed, and a column holds categories: a sum of their codes says nothing.
+        """
+        why = "the columns beside the label are public features"
+        if not kind.sums_features:
+            if self.bags is not None:
+                return {"bags": self.bags}
+            if bags == "random":
+                return {"bags": random_bags(len(self.names), size)}
+            shape = (len(self.names), len(self.encoder.columns))
+            encoded = (each.encode(self.column(each.name)) for each in self.encoder.columns)
+            return {"bags": public_halves(halved_at_medians(encoded, shape, size), why)}
+        for each in self.encoder.columns:
+            if each.kind == "category":
+                raise InputError(
+                    f"{name} sums features: the column {each.name!r} holds categories, make each a column of 0 and 1"
+                )
+        matrix = np.ones((len(self.names), 1 + len(self.encoder.columns)))
+        for place, each in enumerate(self.encoder.columns):
+            matrix[:, 1 + place] = each.encode(self.column(each.name))
+        return {"bags": bags if self.bags is None else self.bags, "features": Public(matrix, why=why)}
 
 
-def _bags_in(content: pa.Table, column: str | None) -> Public[NDArray[np.int64]] | None:
-    """A bag for each value of a column, in the order of their texts; none without a column."""
-    if column is None:
-        return None
-    texts = as_text(plain(content.column(column).combine_chunks()), column)
+def _bags_in(values: pa.ChunkedArray, column: str) -> Public[NDArray[np.int64]]:
+    """A bag for each value of a column, in the order of their texts."""
+    texts = as_text(plain(values.combine_chunks()), column)
     if texts.null_count:
         raise InputError(f"must be a column without gaps: {column!r} has a missing value", argument="bags")
     _, numbers = np.unique(np.array(texts.to_pylist(), dtype=np.str_), return_inverse=True)
     return Public(numbers.astype(np.int64), why=f"the column {column!r} is public")
 
 
-def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: str | None) -> list[str]:
-    """Return all columns but label, ids and bags."""
+def _feature_columns(
+    table: TableFile, label: str, id_column: str | None, bags: str | None, person: str | None
+) -> list[str]:
+    """Return all columns but label, ids, bags and persons."""
     table.require(label, "label")
     if id_column is not None:
         table.require(id_column, "id_column")
@@ -175,30 +282,10 @@ def _feature_columns(table: TableFile, label: str, id_column: str | None, bags: 
         raise InputError("must be another column than label: ids are published", argument="id_column")
     if bags is not None and (bags not in table.columns or bags in (label, id_column)):
         raise InputError("must be median, random, or a column beside label and ids", argument="bags")
-    columns = [name for name in table.columns if name not in (label, id_column, bags)]
+    columns = [name for name in table.columns if name not in (label, id_column, bags, person)]
     if not columns:
         raise InputError("the table must have feature columns beside the label: bags are made of them")
     return columns
-
-
-def _mechanism(row: ReleaseMechanism, size: int, records: _Records, bags: str | None, **arguments: Any) -> Bagged:
-    """Return the mechanism of a row of the registry for the records of a file.
-
-    Raises:
-        InputError: features are summed, and a column holds categories: a sum of their codes says nothing.
-    """
-    kind: type[Bagged] = getattr(mechanisms, row.type)
-    features, encoder = records.features, records.encoder
-    if kind.sums_features:
-        if found := [name for name, is_one in zip(encoder.names, encoder.categorical, strict=True) if is_one]:
-            raise InputError(
-                f"{row.name} sums features: the column {found[0]!r} holds categories, make each a column of 0 and 1"
-            )
-        features = np.column_stack([np.ones(len(features)), features])
-    if records.bags is not None or bags is not None:
-        arguments["bags"] = bags if records.bags is None else records.bags
-    public = Public(features, why="the columns beside the label are public features")
-    return kind.calibrated(size, features=public, **arguments)
 
 
 def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
@@ -220,8 +307,9 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
     verdict = verify_file(path)
     if not verdict.holds:
         raise InputError(verdict.sentence)
-    made = verdict.certificate.entries[0].mechanism
-    row = next((each for each in RELEASE_MECHANISMS.values() if each.on_bags and each.type == made["mechanism"]), None)
+    made = next((charge.mechanism for charge in verdict.certificate.entries), {})
+    named = made.get("mechanism")
+    row = next((each for each in RELEASE_MECHANISMS.values() if each.on_bags and each.type == named), None)
     if row is None:
         raise InputError(f"{path} holds no sums over bags: labeldp release --mechanism bag-sum writes them")
     table: pa.Table = open_table(path).read()
@@ -229,9 +317,9 @@ def read_bags(path: str | os.PathLike[str]) -> Release[ReleasedSums]:
         kind: type[Bagged] = getattr(mechanisms, row.type)
         sums = str(read_certificate(path)["column"])
         shown = kind.read_columns(table.column_names, partial(_numbers, table), sums, made)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"the certificate of {path} is damaged or not of labeldp") from error
     return Release(shown, verdict.certificate)
 

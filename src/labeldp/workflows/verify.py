@@ -4,16 +4,41 @@ import os
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+
+from labeldp.curator import LedgerFile
 from labeldp.privacy import Certificate, InputError, checked_certificate, requested_delta
 from labeldp.tables import (
+    TableEncoder,
     has_folder_certificate,
     is_as_certified,
     is_folder_as_certified,
+    names_images,
+    open_images,
+    open_table,
     read_certificate,
     read_folder_certificate,
 )
-from labeldp.workflows.fit.bundle import read_certified
+from labeldp.workflows.fit.bundle import (
+    CERTIFICATE,
+    SUMMARY,
+    Bundle,
+    CertifiedRecords,
+    read_certified,
+    read_json,
+    read_records,
+)
+from labeldp.workflows.fit.data import distinct_ids
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether something holds, and the same in a sentence."""
+
+    holds: bool
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +64,10 @@ def verify(path: str) -> Verdict:
     place = Path(path)
     if not place.exists():
         raise InputError(f"there is no file or directory {path}")
+    if place.suffix == ".json":
+        raise InputError(
+            f"{path} is no model and no released file: name the one that it certifies, such as the directory"
+        )
     if not place.is_dir():
         return verify_file(place)
     if has_folder_certificate(place):
@@ -60,7 +89,7 @@ def verify_folder(path: str | os.PathLike[str]) -> Verdict:
         InputError: it has no certificate of labeldp.
     """
     content = read_folder_certificate(path)
-    certificate = checked_certificate(content["certificate"])
+    certificate = checked_certificate(content["certificate"], path)
     unchanged = is_folder_as_certified(path)
     column = f"The column {content['column']!r} of the parts of {path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
@@ -77,8 +106,75 @@ def verify_file(path: str | os.PathLike[str]) -> Verdict:
         InputError: the file does not exist, or has no certificate of labeldp in or beside it.
     """
     content = read_certificate(path)
-    certificate = checked_certificate(content["certificate"])
+    certificate = checked_certificate(content["certificate"], path)
     unchanged = is_as_certified(path)
     column = f"The column {content['column']!r} of {path}"
     verdict = "still holds what was certified" if unchanged else "is NOT what was certified: it was changed afterwards"
     return Verdict(certificate, unchanged, f"{column} {verdict}.")
+
+
+def check_records(path: str, data: str) -> Check:
+    """Compare features and ids of a file with those that a model was learned from; labels are not read.
+
+    Args:
+        path: a directory that `fit_file` wrote.
+        data: the file, or the source of images.
+
+    Raises:
+        InputError: the directory holds no model, or one of an earlier version, or the file lacks a column.
+    """
+    folder = Path(path)
+    known = read_records(folder) if folder.is_dir() and (folder / CERTIFICATE).is_file() else None
+    if known is None:
+        raise InputError(
+            f"{path} has no digest of records to compare {data} with: it must be a model, of a later version than 0.1"
+        )
+    bundle = Bundle.read(folder)
+    if isinstance(bundle.encoder, TableEncoder):
+        features, ids = _table(bundle.encoder, data, known.id_column)
+    elif names_images(data):
+        label = str(read_json(folder / SUMMARY).get("label"))
+        features, ids = open_images(data, label=label).train.features, None
+    else:
+        raise InputError(f"{data} must be a source of images, as those of {path} are")
+    if CertifiedRecords.of(features, ids, known.id_column) != known:
+        return Check(False, f"The features and ids of {data} are NOT those that the model was learned from.")
+    what = "features" if known.id_column is None else "features and ids"
+    return Check(
+        True, f"The {what} of the {known.count:,} records in {data} are those that the model was learned from."
+    )
+
+
+def _table(encoder: TableEncoder, data: str, id_column: str | None) -> tuple[Any, Any]:
+    """Return encoded features of a table, and ids where there are some."""
+    table = open_table(data)
+    used = [column.name for column in encoder.columns]
+    for name in (*used, *([id_column] if id_column else [])):
+        table.require(name, "data")
+    content: pa.Table = table.read(list(dict.fromkeys([*used, *([id_column] if id_column else [])])))
+    if id_column is None:
+        return encoder.transform(content.select(used)), None
+    return encoder.transform(content.select(used)), distinct_ids(content, id_column)
+
+
+def check_charges(certificate: Certificate, ledger: str) -> Check:
+    """Look for the charges of a certificate in a ledger file, and open their commitments to the labels.
+
+    Args:
+        certificate: of any release.
+        ledger: path of the ledger file.
+
+    Raises:
+        InputError: there is no such file.
+        LedgerError: the file is no ledger, or lacks the dataset.
+    """
+    if not Path(ledger).is_file():
+        raise InputError(f": there is no ledger {ledger}", argument="ledger")
+    account = LedgerFile(ledger).dataset(certificate.dataset)
+    missing = [charge.id for charge in certificate.entries if not account.holds(charge)]
+    if missing:
+        charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        return Check(False, f"The certificate is NOT of the ledger {ledger}: {charges} is not in it as certified.")
+    count, opened = len(certificate.entries), sum("commitment" in charge.facts for charge in certificate.entries)
+    words = f"{opened} of them {'has' if opened == 1 else 'have'} a commitment to the labels, which the ledger opens"
+    return Check(True, f"The ledger {ledger} holds the {count} charge{'s' * (count > 1)} as certified; {words}.")

@@ -53,7 +53,7 @@ def test_the_class_of_a_cell_is_its_most_frequent_one(mechanism: str | None) -> 
     assert np.allclose(model.predict_proba(ROWS).sum(axis=1), 1)
 
 
-def test_several_classes_are_learnt_by_name() -> None:
+def test_several_classes_are_learned_by_name() -> None:
     features, labels = blobs(3000, 3)
     names = np.array(["a", "b", "c"])[labels]
     release = fit_cells(
@@ -229,7 +229,7 @@ def test_many_small_cells_together_say_more_than_each_alone() -> None:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_classes_are_learnt_from_many_small_cells(classes: int) -> None:
+def test_classes_are_learned_from_many_small_cells(classes: int) -> None:
     features, labels = blobs(4000, classes)
     holds = curator(labels, classes)
     release = fit_cells(features, holds, epsilon=1, rng=RNG(0), evaluation=0.2)
@@ -301,7 +301,7 @@ def test_few_large_cells_leave_every_tree_some_records() -> None:
     assert all(set(cells[rows][sums.sample(known, rng)]) == {3} for _ in range(50))
 
 
-def test_cells_that_a_ledger_released_before_are_those_that_are_learnt_from(tmp_path: Path) -> None:
+def test_cells_that_a_ledger_released_before_are_those_that_are_learned_from(tmp_path: Path) -> None:
     """Other features, another machine: the same step is the same release, of the cells of that time."""
     features, labels = blobs(600)
     other = features[:, :1] * 0

@@ -15,6 +15,10 @@ class HalfTheRange(BagSum):
     def sensitivity(self) -> int:
         return super().sensitivity // 2
 
+    @property
+    def sensitivity_square(self) -> int:
+        return super().sensitivity_square // 4
+
 
 class BagsThatOverlap(BagSum):
     """The first record counts in two bags."""

@@ -236,7 +236,7 @@ def test_naive_bags_promise_nothing() -> None:
     assert (
         sentence.startswith("None: no epsilon promises a delta below 0.25 for every label") and "nobody is" in sentence
     )
-    assert "times as likely" not in sentence and "epsilon = 0" not in sentence
+    assert "times more likely" not in sentence and "epsilon = 0" not in sentence
     released = naive.randomize(labels, rng=KEY)
     bags = naive.bags(released)
     assert naive.sums(released).tolist() == [labels[bags == bag].sum() for bag in range(3)]

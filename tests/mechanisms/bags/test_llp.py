@@ -170,7 +170,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"noisy_fraction": 0.05}, "take a larger size or noisy_fraction"),
     ({"weights": "uniform"}, "weights must be one of rademacher, gaussian"),
     ({"noisy_set": "random"}, "noisy_set must be one of stratified, fixed"),
-    ({"records": 100}, 'records is for noisy_set="fixed"'),
+    ({"records": 100}, "records is for noisy_set=fixed"),
     ({"records": 9, "noisy_set": "fixed"}, "records must be at least size"),
     ({"records": 19, "noisy_set": "fixed", "noisy_fraction": 0.05}, "noisy_fraction = 0.05 of 19 labels"),
 ]

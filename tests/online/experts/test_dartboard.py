@@ -135,9 +135,9 @@ def forget_redraw(kernel: BatchedDartboard) -> KeepCoin:
 class Late(dartboard._Course):
     """Coins that read the batch before the newest."""
 
-    def cost(self, batch: int) -> int:
+    def cost(self, end: int) -> int:
         """The loss one batch before."""
-        return super().cost(batch - 1) if batch else 0
+        return super().cost(end - self._kernel.batch) if end > self.first else 0
 
 
 @pytest.fixture(params=["waits", "at once"])

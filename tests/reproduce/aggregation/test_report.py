@@ -11,7 +11,13 @@ from labeldp.reproduce.aggregation.run import AggregationRun
 
 def result(table: str, size: int, bags: int, share: float, seed: int, delta: float | None) -> AggregationResult:
     error = 100.0 + bags / 100 + seed
-    errors = {"network": error} if table == "llp" else {"Adam": 2 * error, "exact": error} if bags else {"exact": 90.0}
+    errors = (
+        {"network": error}
+        if table == "llp"
+        else {"Adam": 2 * error, "natural": 3 * error, "exact": error}
+        if bags
+        else {"exact": 90.0}
+    )
     drawn = max(1, round(share * size)) / size if share else 0.0
     cell = Cell(errors, delta, drawn if table == "llp" else None, "said", max(size * bags, 1000))
     return AggregationResult(AggregationRun("made", table, size, bags, share, seed), cell, {}, 1.0, {}, "today")
@@ -34,7 +40,8 @@ def test_a_cell_is_a_mean_with_its_spread_and_a_row_says_what_it_promises() -> N
     table = rows("Table 1 (LBA), linear model by least squares")
     assert table[0] == ["m", "k = 32", "k = 64", "seeds", "promises: δ(1)"]
     assert table[2] == ["100", "101.50 ± 0.71", "101.50 ± 0.71", "2", "0.951 / 0.951"], "delta is rounded up"
-    assert rows("Table 1 (LBA), linear model by Adam")[3][1] == "205.00 ± 1.41"
+    assert rows("Table 1 (LBA), linear model by Adam\n")[3][1] == "205.00 ± 1.41"
+    assert rows("Table 1 (LBA), linear model by Adam, numbers as they are")[3][1] == "307.50 ± 2.12"
 
 
 def test_without_noise_nothing_is_promised_and_whole_labels_are_told() -> None:
@@ -47,7 +54,14 @@ def test_each_problem_has_a_figure(tmp_path: Path) -> None:
     paths = write_aggregation(RESULTS, tmp_path)
     assert [Path(path).name for path in paths] == ["aggregation.md", "made.svg"]
     picture = (tmp_path / "made.svg").read_text()
-    assert ElementTree.fromstring(picture).tag.endswith("svg") and picture.count(">Table ") == 5
+    assert ElementTree.fromstring(picture).tag.endswith("svg") and picture.count(">Table ") == 6
     assert (
         "From the labels themselves (1,000 records, no protection): 90.00." in (tmp_path / "aggregation.md").read_text()
     )
+
+
+def test_the_tables_are_also_there_as_they_are_printed() -> None:
+    text = aggregation_markdown([])
+    assert text.count(", printed, criteo") == text.count(", printed, census") == 6
+    assert "| 512 | 252.9 ± 21.3 | 234.61 ± 3.14 | 226.41 ± 3.06 | 219.23 ± 2.26 |" in text
+    assert "| 8192 | 181.0 ± 1.74 | 149.79 ± 0.68 | 145.92 ± 0.26 | 145.55 ± 0.25 |" in text

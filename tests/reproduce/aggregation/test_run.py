@@ -12,10 +12,18 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import InputError
-from labeldp.reproduce import AggregationGrid, AggregationResult, reproduce_aggregation
+from labeldp.reproduce import AggregationGrid, AggregationResult, reproduce_aggregation, write_aggregation
 from labeldp.reproduce.aggregation import data as aggregation_data
-from labeldp.reproduce.aggregation.cells import fit_adam, noisy_labels
-from labeldp.reproduce.aggregation.data import CRITEO_COLUMNS, generated, problems, squared_log
+from labeldp.reproduce.aggregation.cells import ADAM_WAYS, _natural, fit_adam, noisy_labels
+from labeldp.reproduce.aggregation.data import (
+    CENSUS,
+    CRITEO_COLUMNS,
+    EXTRACT,
+    Problem,
+    generated,
+    problems,
+    squared_log,
+)
 from labeldp.reproduce.aggregation.run import SHARES, AggregationRun
 
 SMALL = {"tables": "lba", "bag_size": "8,32", "bags": "100,200", "noisy_fraction": None, "seeds": 1}
@@ -98,6 +106,18 @@ def test_other_constants_and_other_files_are_refused(tmp_path: Path, monkeypatch
         reproduce_aggregation(small, out=str(out))
 
 
+@pytest.mark.usefixtures("few")
+def test_results_with_fewer_learners_are_refused(tmp_path: Path) -> None:
+    out, small = tmp_path / "out", grid(bag_size="8", bags="100")
+    reproduce_aggregation(small, out=str(out))
+    path = next((out / "runs").glob("*k8*"))
+    content = json.loads(path.read_text())
+    del content["constants"]["LEARNERS"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="other data or constants"):
+        reproduce_aggregation(small, out=str(out))
+
+
 def test_adam_ends_at_the_least_squares_where_it_has_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3))
@@ -111,7 +131,8 @@ def test_a_whole_number_of_labels_is_noisy_and_one_at_least() -> None:
     assert [noisy_labels(share, 32) for share in (0.0, 0.01, 0.1, 0.5, 1.0)] == [1, 1, 3, 16, 32]
 
 
-CENSUS = "WKSWORK,AGE,SEX,MARST,CHBORN,SCHOOL,EMPSTAT,OCC,IND,OTHER\n"
+CENSUS_CATEGORIES = CENSUS.categories
+HEADER = "WKSWORK,AGE,SEX,MARST,CHBORN,SCHOOL,EMPSTAT,OCC,IND,OTHER\n"
 
 
 def criteo(path: Path) -> None:
@@ -143,11 +164,133 @@ def test_two_to_sixteen_makes_256() -> None:
 
 def test_census_is_prepared_as_the_appendix_says(tmp_path: Path) -> None:
     rows = [f"{'' if n < 5 else n % 53},{20 + n % 40},1,2,3,1,2,{n % 3},{n % 2},z" for n in range(60)]
-    (tmp_path / "census.csv").write_text(CENSUS + "\n".join(rows))
+    (tmp_path / "census.csv").write_text(HEADER + "\n".join(rows))
     ((name, load),) = problems(str(tmp_path / "census.csv")).items()
     problem = load()
-    assert name == "census" and len(problem.labels) == 55 and problem.labels.max() <= 52
+    assert name == "census" and len(problem.labels) == 54 and 1 <= problem.labels.min() <= problem.labels.max() <= 52
     assert problem.features.shape[1] == 1 + 5 * 2 + 4 + 3 and abs(problem.features[:, 0].mean()) < 1e-6
+
+
+HOUSEHOLD, PERSON = 159, 170
+"""Characters of a line; of persons more than those that are read."""
+
+
+def person(**values: int) -> str:
+    """A line of EXT1940USCB.dat: 9 where nothing is said."""
+    line = list("P1940" + "9" * (PERSON - 5))
+    for name, value in values.items():
+        first, last = EXTRACT[name]
+        line[first - 1 : last] = f"{value:0{last - first + 1}d}"
+    return "".join(line)
+
+
+EVERYBODY = {"SEX": 1, "AGE": 30, "MARST": 6, "CHBORN": 0, "SCHOOL": 1, "EMPSTAT": 1, "OCC": 266, "IND": 7036}
+
+
+def read_extract(path: Path, people: list[str]) -> Problem:
+    """Write households of two persons, and read them."""
+    pairs = [people[at : at + 2] for at in range(0, len(people), 2)]
+    lines = [line for pair in pairs for line in ("H1940" + "1" * (HOUSEHOLD - 5), *pair)]
+    path.write_text("\n".join(lines) + "\n")
+    ((name, load),) = problems(str(path)).items()
+    assert name == "census"
+    return load()
+
+
+def test_the_published_extract_of_the_census_is_read_by_its_columns(tmp_path: Path) -> None:
+    people = [person(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(52)]
+    problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
+    assert problem.labels.tolist() == list(range(1, 53)) and (problem.low, problem.high) == (0, 52)
+    ages = problem.features[:, 0] * problem.scales[1, 0] + problem.scales[0, 0]
+    assert ages == pytest.approx(np.arange(20, 72), rel=1e-5) and problem.features.shape == (52, 1 + 7 * 2)
+
+
+@pytest.mark.parametrize("weeks", [0, 53, 98, 99])
+def test_persons_without_weeks_have_no_label(tmp_path: Path, weeks: int) -> None:
+    people = [person(**EVERYBODY, WKSWORK1=weeks if n % 3 == 0 else 40) for n in range(30)]
+    assert len(read_extract(tmp_path / "EXT1940USCB.dat", people).labels) == 20
+
+
+@pytest.mark.parametrize("column", [name for name in EXTRACT if name not in ("AGE", "WKSWORK1")])
+def test_each_category_of_the_extract_becomes_columns_and_rare_codes_stand_together(
+    tmp_path: Path, column: str
+) -> None:
+    first, last = EXTRACT[column]
+    codes = [0, 9] if first == last else [0, 10 ** (last - first + 1) - 1]
+    rare = 5
+    chosen = [codes[n % 2] for n in range(40)] + [rare] * 5
+    people = [person(**{**EVERYBODY, column: code, "WKSWORK1": 52}) for code in chosen]
+    problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
+    place = 1 + sum(2 for name in CENSUS_CATEGORIES[: CENSUS_CATEGORIES.index(column)])
+    flags = problem.features[:, place : place + 3]
+    assert flags.sum(axis=0).tolist() == [20, 20, 5] and (flags.sum(axis=1) == 1).all()
+    assert (flags[:40, 0] == flags[0, 0]).sum() == 20 and flags[40:, 2].all()
+
+
+def test_a_missing_age_is_the_mean_and_other_signs_are_refused(tmp_path: Path) -> None:
+    people = [person(**{**EVERYBODY, "AGE": 999 if n == 3 else 20 + n % 2, "WKSWORK1": 9}) for n in range(41)]
+    problem = read_extract(tmp_path / "EXT1940USCB.dat", people)
+    ages = problem.features[:, 0] * problem.scales[1, 0] + problem.scales[0, 0]
+    assert ages[3] == pytest.approx(np.delete(ages, 3).mean(), rel=1e-5) and ages.max() < 22
+    odd = people[0][: EXTRACT["OCC"][0] - 1] + "x" + people[0][EXTRACT["OCC"][0] :]
+    with pytest.raises(InputError, match="characters 142 to 145"):
+        read_extract(tmp_path / "odd.dat", [*people, odd])
+    with pytest.raises(InputError, match="at least 160 characters"):
+        read_extract(tmp_path / "short.dat", [*people, people[0][:150]])
+
+
+def test_blocks_of_the_extract_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = [person(**{**EVERYBODY, "AGE": 20 + n, "WKSWORK1": 1 + n}) for n in range(31)]
+    whole = read_extract(tmp_path / "EXT1940USCB.dat", people)
+    monkeypatch.setattr(aggregation_data, "BLOCK", 3)
+    assert read_extract(tmp_path / "again.dat", people).digest == whole.digest
+
+
+CRITEO_NUMBERS = ("Time_delay_for_conversion", "nb_clicks_1week", "product_price")
+CRITEO_CATEGORIES = (
+    "product_age_group",
+    "product_category_1",
+    "product_category_7",
+    "product_country",
+    "product_gender",
+)
+
+
+def read_criteo(path: Path, column: str, values: list[str]) -> Problem:
+    """Write the published layout with one column that varies, all others as they are documented."""
+    given = dict.fromkeys(CRITEO_COLUMNS, "7E2C1B9AD4F05C43D3A5B21E6C6E5A0B")
+    given |= {"Sale": "1", "SalesAmountInEuro": "64.0", "Time_delay_for_conversion": "86400", "nb_clicks_1week": "3"}
+    given |= {"click_timestamp": "1598891820", "product_price": "19.99"}
+    lines = ["\t".join({**given, column: value}[name] for name in CRITEO_COLUMNS) for value in values]
+    path.write_text("\n".join(lines) + "\n")
+    ((name, load),) = problems(str(path)).items()
+    assert name == "criteo"
+    return load()
+
+
+@pytest.mark.parametrize("column", CRITEO_NUMBERS)
+def test_each_number_of_criteo_is_a_squared_logarithm_and_the_missing_are_the_mean(tmp_path: Path, column: str) -> None:
+    problem = read_criteo(tmp_path / "CriteoSearchData", column, ["-1", "0", "2", "16", "1024", "16"])
+    place = CRITEO_NUMBERS.index(column)
+    natural = problem.features[:, place] * problem.scales[1, place] + problem.scales[0, place]
+    mean = np.mean([0, 2, 16, 1024, 16])
+    wanted = [np.log2(mean) ** 2, 0, 2, 16, 100, 16]
+    assert natural == pytest.approx(wanted, abs=1e-3)
+
+
+@pytest.mark.parametrize("column", CRITEO_CATEGORIES)
+def test_each_category_of_criteo_becomes_columns_and_the_missing_stand_with_the_rare(
+    tmp_path: Path, column: str
+) -> None:
+    problem = read_criteo(tmp_path / "CriteoSearchData", column, ["A"] * 6 + ["B"] * 7 + ["C"] * 5 + ["-1"] * 9)
+    place = 3 + 2 * CRITEO_CATEGORIES.index(column)
+    assert problem.features[:, place : place + 3].sum(axis=0).tolist() == [6, 7, 14]
+
+
+@pytest.mark.parametrize(("amount", "label"), [("0", 0.0), ("1.5", 1.5), ("2", 2.0), ("64.0", 36.0), ("1e9", 253.78)])
+def test_amounts_of_criteo_are_squared_logarithms_within_their_range(tmp_path: Path, amount: str, label: float) -> None:
+    problem = read_criteo(tmp_path / "CriteoSearchData", "SalesAmountInEuro", [amount, "-1", amount])
+    assert problem.labels == pytest.approx([label, label]), "without a sale there is no label"
 
 
 @pytest.mark.usefixtures("few")
@@ -210,3 +353,31 @@ def test_made_up_records_are_the_same_every_time() -> None:
     problem = generated()
     assert problem.digest == generated().digest and problem.features.shape == (8_500, 10)
     assert json.dumps(AggregationRun("generated", "lba", 8, 100, 0.0, 0).name) == '"generated-lba-m100-k8-seed0"'
+
+
+@pytest.mark.usefixtures("few")
+def test_adam_learns_in_time_what_it_misses_in_two_hundred_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labeldp.reproduce.aggregation.cells.EPOCHS", 60)
+    [result] = reproduce_aggregation(grid(tables="adam", bag_size="32", bags="200"), out=str(tmp_path / "out"))
+    errors, curves = result.cell.errors, result.cell.curves
+    assert set(errors) == {"least squares", *ADAM_WAYS} and set(curves) == set(ADAM_WAYS)
+    paper, best = errors["Appendix K, numbers scaled"], errors["least squares"]
+    assert paper > 5 * best and errors["rate × 100"] < 3 * best
+    for name in ("one bag in a step", "constant from the mean", "rate × 10", "epochs × 10", "numbers as they are"):
+        assert errors[name] < 0.9 * paper, name
+    assert curves["constant from the mean"][0][1] < curves["rate × 10"][0][1] == curves["rate × 100"][0][1]
+    assert [epoch for epoch, _ in curves["no early end"]] == [0, 1, 2, 4, 8, 16, 20, 32, 40, 60]
+    text = (write_aggregation([result], tmp_path), (tmp_path / "aggregation.md").read_text())[1]
+    assert "### Adam, m = 200, k = 32" in text and (tmp_path / "generated-adam-m200-k32.svg").exists()
+
+
+@pytest.mark.usefixtures("few")
+def test_numbers_as_they_are_make_the_same_linear_models() -> None:
+    problem = generated()
+    turn = _natural(problem)
+    rows = np.column_stack([np.ones(5), problem.features[:5]])
+    natural = rows @ turn
+    assert natural[:, :8] == pytest.approx(rows[:, :8]) and natural[:, 8:] == pytest.approx(100 + 50 * rows[:, 8:])
+    assert np.linalg.matrix_rank(turn) == len(turn)

@@ -5,7 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from labeldp.reproduce import Result, Run, write_reproduced
-from labeldp.reproduce.multistage.report import markdown
+from labeldp.reproduce.multistage.report import beside_the_paper, markdown
 from labeldp.reproduce.plots import COLORS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -111,6 +111,7 @@ def test_there_is_a_figure_for_whatever_was_run(tmp_path: Path) -> None:
         "mnist-candidates.svg",
         "mnist-clusters.svg",
         "mnist-learning.svg",
+        "mnist-split-temperature-lp-2st-cnn-quick-epsilon1-topk.svg",
         "mnist-split-temperature-lp-2st-cnn-quick-epsilon1.svg",
         "mnist-topk.svg",
     ]
@@ -139,3 +140,13 @@ def test_figures_and_table_are_replaced(tmp_path: Path) -> None:
 
 def test_nothing_yet_is_an_empty_table(tmp_path: Path) -> None:
     assert [Path(path).name for path in write_reproduced([], tmp_path)] == ["results.md"]
+
+
+def test_printed_figures_stand_beside_ours_and_empty_places_stay_empty() -> None:
+    text = markdown([*MAIN, result("lp-1st", 1000.0, 0, 0.5)])
+    assert "| ε | LP-1ST, printed | lp-1st, ours | LP-2ST, printed | lp-2st, ours |" in text
+    assert "| 1 | 95.34 | 96.00 ± 1.41 (2) | 95.82 | 98.00 (1) |" in text
+    assert "| 3 | 98.81 |  | 99.14 |  |" in text and "| none | 99.33 | 50.00 (1) |  |  |" in text
+    other = dataclasses.replace(MAIN[0], run=dataclasses.replace(MAIN[0].run, network="inception"))
+    assert "| lp-1st cnn, ours | lp-1st inception, ours |" in "\n".join(beside_the_paper("mnist", [MAIN[0], other]))
+    assert "| 4 | 96.86 |  | 97.83 |  |" in "\n".join(beside_the_paper("kmnist", []))

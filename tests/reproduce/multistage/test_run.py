@@ -124,10 +124,16 @@ def test_a_run_that_somebody_is_at_is_left_to_them(images: str, tmp_path: Path) 
     assert len(reproduce_multistage(made, data=images, out=str(out))) == 2
 
 
-def test_clusters_are_judged_by_the_labels_that_they_were_counted_from(images: str, tmp_path: Path) -> None:
+def test_clusters_of_all_images_are_counted_on_training_labels_and_measured_on_test_images(
+    images: str, tmp_path: Path
+) -> None:
     few, many = reproduce_multistage(clusters(), data=images, out=str(tmp_path / "out"))
-    assert few.metric == many.metric == "accuracy of clusters on the training labels"
-    assert few.value > 0.9 and few.run.delta == 0
+    assert few.metric == many.metric == "accuracy" and few.value > 0.9 and few.run.delta == 0
+    assert few.releases[0]["records"] == PARTS["train"], "no test label was counted"
+    flipped = {**arrays(), "test_labels": 1 - arrays()["test_labels"]}
+    np.savez(tmp_path / "flipped.npz", **flipped)
+    other, _ = reproduce_multistage(clusters(), data=str(tmp_path / "flipped.npz"), out=str(tmp_path / "other"))
+    assert other.value == pytest.approx(1 - few.value)
 
 
 def test_runs_have_noises_and_names_of_their_own() -> None:
@@ -151,7 +157,7 @@ def test_defaults_go_with_data_set_network_and_method() -> None:
 
 WRONG = [
     ({"dataset": "mnits"}, "--dataset must be one of mnist"),
-    ({"method": "lp-3st"}, "--method must be one or more of lp-1st"),
+    ({"method": "lp-4st"}, "--method must be one or more of lp-1st"),
     ({"method": "linear,linear"}, "distinct"),
     ({"method": "linear,"}, "--method must hold"),
     ({"seeds": 0}, "--seeds must be at least 1"),

@@ -9,7 +9,7 @@ import pytest
 
 from labeldp.online.experts.accounting import batching_excess
 from labeldp.privacy import InputError
-from labeldp.reproduce import OnlineGrid, OnlineResult, auto_choices, online_cells, reproduce_online
+from labeldp.reproduce import OnlineGrid, OnlineResult, auto_choices, online_cells, reproduce_online, write_online
 from labeldp.reproduce.online import tables as online_tables
 from labeldp.reproduce.online.run import TABLES
 from labeldp.reproduce.online.tables import (
@@ -133,6 +133,7 @@ def test_every_table_has_its_runs() -> None:
         "excess": 4,
         "regret": regret,
         "hard": 20,
+        "adversary": 30,
         "stocks": 15,
         "elec2": 15,
     }
@@ -146,6 +147,28 @@ def test_the_adversary_of_the_lower_bound_is_left_out_where_its_epochs_are_too_s
     assert list(grid(tables="hard", rounds="64", epsilon=None).runs([])) == [
         run for run in grid(tables="hard", rounds="64", epsilon=None).runs([]) if run.epsilon >= 1 / 64
     ]
+
+
+def test_the_adversary_is_played_by_every_learner_beside_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online_tables, "ADVERSARY_ROUNDS", (300, 1000))
+    monkeypatch.setattr(online_tables, "ADVERSARY_POWERS", (1 / 4,))
+    grid = OnlineGrid.parse(tables="adversary", losses=None, rounds="1e3", experts="4", epsilon=None, seeds=1)
+    results = reproduce_online(grid, data=None, out=str(tmp_path / "out"))
+    assert {each.size for each in results} == {(300, 4), (1000, 4)} and len(results) == 2
+    assert all(each.run.epsilon <= each.size[0] ** -0.25 for each in results)
+    for each in results:
+        bound, *points = each.points
+        rounds, epsilon = each.size[0], each.run.epsilon
+        assert bound.value == pytest.approx(math.sqrt(rounds) + rounds ** (1 / 3) / epsilon ** (2 / 3))
+        played = {point.name for point in points if point.played is not None}
+        assert played >= {"dartboard", "l2p", "redraw", "matrix-factorization", "tree", "multiplicative-weights"}
+        free = next(point for point in points if point.name == "multiplicative-weights")
+        assert free.value <= max(point.value for point in points) and all(abs(p.value) <= rounds for p in points)
+    paths = write_online(results, tmp_path)
+    assert [Path(path).name for path in paths] == ["online.md", "adversary.svg"]
+    assert "## The adversary of Theorem 4.2, played" in (tmp_path / "online.md").read_text()
 
 
 def test_runs_are_made_once(folder: Path) -> None:

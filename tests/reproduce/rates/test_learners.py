@@ -129,13 +129,13 @@ SELECTS = [
 ]
 
 
-@pytest.mark.parametrize(("learnt", "epsilon", "select"), SELECTS)
-def test_classes_are_as_hard_from_counts_as_from_records(learnt: Any, epsilon: float, select: Any) -> None:
+@pytest.mark.parametrize(("learned", "epsilon", "select"), SELECTS)
+def test_classes_are_as_hard_from_counts_as_from_records(learned: Any, epsilon: float, select: Any) -> None:
     rng = RNG(0)
 
     def on_records() -> float:
         instance = hard_classes(6, dimension=1, rng=rng)
-        predict = learnt(instance.draw(RECORDS, rng), epsilon, rng)
+        predict = learned(instance.draw(RECORDS, rng), epsilon, rng)
         return instance.excess(predict, lines=edges(SIDE))
 
     def on_counts(given: float) -> float:
@@ -154,13 +154,13 @@ ESTIMATES = [
 ]
 
 
-@pytest.mark.parametrize(("learnt", "epsilon", "estimate"), ESTIMATES)
-def test_numbers_are_as_hard_from_counts_as_from_records(learnt: Any, epsilon: float, estimate: Any) -> None:
+@pytest.mark.parametrize(("learned", "epsilon", "estimate"), ESTIMATES)
+def test_numbers_are_as_hard_from_counts_as_from_records(learned: Any, epsilon: float, estimate: Any) -> None:
     rng = RNG(0)
 
     def on_records() -> float:
         instance = hard_values(6, dimension=1, rng=rng)
-        predict = learnt(instance.draw(RECORDS, rng), epsilon, rng)
+        predict = learned(instance.draw(RECORDS, rng), epsilon, rng)
         return instance.excess(predict, lines=edges(SIDE))
 
     def on_counts(given: float) -> float:

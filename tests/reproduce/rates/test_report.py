@@ -1,5 +1,6 @@
 """Tables and figures of imagined slopes: what is not reached is flagged, and every picture is a whole SVG file."""
 
+import dataclasses
 import math
 from pathlib import Path
 from xml.etree import ElementTree
@@ -45,6 +46,14 @@ def test_a_slope_stands_beside_its_interval_and_the_predicted_one() -> None:
     single = slope("regression-none", 1, 0.0, -0.5)
     alone = Slope(**{**vars(single), "noises": 1, "low": math.nan, "high": math.nan})
     assert rows(rates_markdown([alone], []))[-1][6] == ""
+
+
+def test_a_family_has_tables_and_figures_of_its_own() -> None:
+    rough = dataclasses.replace(slope("regression-none", 1, 0.0, -0.5), family="rough")
+    text = rates_markdown([*FOUND, rough], [])
+    assert "## Regression, rough: β = 0.5, γ = 1, p = 2\n" in text and text.count("## Regression") == 2
+    assert "5 of 5 intervals hold the predicted slope; 0 hold" in text and "0 of 2 intervals" in text
+    assert "regression-none-rough" in dict(rate_figures([*FOUND, rough], []))
 
 
 def test_slopes_that_are_not_reached_are_flagged_and_no_others() -> None:

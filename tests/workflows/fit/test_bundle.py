@@ -12,6 +12,8 @@ from typing import Any
 from zipfile import ZipFile
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.preprocessing import FunctionTransformer
@@ -38,7 +40,16 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Located
 from labeldp.workflows import FitSettings, fit_file, predict_file
-from labeldp.workflows.fit.bundle import DESCRIPTION, ESTIMATOR, TRUSTED, Bundle, _dumped, certify, read_certified
+from labeldp.workflows.fit.bundle import (
+    DESCRIPTION,
+    ESTIMATOR,
+    TRUSTED,
+    Bundle,
+    _dumped,
+    certify,
+    read_certified,
+    read_records,
+)
 
 Disk = Callable[[int], AbstractContextManager[None]]
 
@@ -80,7 +91,7 @@ def test_a_model_as_earlier_versions_wrote_it_is_read(folder: Path) -> None:
     model = folder / "model"
     before = Bundle.read(model).model.estimator
     io.dump(before, model / ESTIMATOR)
-    certify(model, read_certified(model)[0])
+    certify(model, read_certified(model)[0], read_records(model))
     again = Bundle.read(model).model.estimator
     assert again[-1].coef_.tolist() == before[-1].coef_.tolist()
     assert _dumped(again) == _dumped(before)
@@ -108,7 +119,7 @@ def test_arrays_that_are_one_stay_one() -> None:
 
 def refusal(model: Path) -> str:
     """What reading the directory says, after whoever changed it wrote a certificate that agrees."""
-    certify(model, read_certified(model)[0])
+    certify(model, read_certified(model)[0], read_records(model))
     with pytest.raises(ldp.InputError) as caught:
         Bundle.read(model)
     return str(caught.value)
@@ -186,10 +197,8 @@ def test_a_fit_on_a_full_disk_leaves_no_directory_and_is_finished_by_the_same_co
     folder: Path, small_disk: Disk
 ) -> None:
     before = sorted(os.listdir(folder))
-    with (
-        pytest.raises(ldp.LabelDPError, match="the disk is full"),
-        small_disk((folder / "people.ledger").stat().st_size),
-    ):
+    largest = max(path.stat().st_size for path in (folder / "model").iterdir())
+    with pytest.raises(ldp.LabelDPError, match="the disk is full"), small_disk(largest // 2):
         fit(folder, "again")
     assert sorted(os.listdir(folder)) == before
     fit(folder, "again")
@@ -253,3 +262,31 @@ def test_a_linear_model_of_wavelets_is_read_again(tmp_path: Path, representation
     path.write_bytes(_dumped(model.estimator))
     again = io.load(path, trusted=sorted(TRUSTED))
     assert np.array_equal(again.predict_proba(images), model.estimator.predict_proba(images))
+
+
+def test_load_predicts_data_frames_as_the_command_line_does(folder: Path) -> None:
+    model = ldp.load(folder / "model")
+    frame = table_of_people(50, seed=2)
+    predict_file(str(folder / "model"), str(folder / "new.csv"), out=str(folder / "predicted.csv"))
+    written = pd.read_csv(folder / "predicted.csv")
+    for given in (frame, pl.DataFrame(frame.drop(columns="bought")), pd.read_csv(folder / "new.csv")):
+        assert model.predict(given).tolist() == written["prediction"].tolist()
+        np.testing.assert_allclose(model.predict_proba(given)[:, 1], written["probability_yes"])
+    assert model.classes_.tolist() == ["no", "yes"] and model.evaluation is None
+    assert model.certificate == read_certified(folder / "model")[0]
+    assert model.score(frame, ldp.Public(frame["bought"], why="made up")) > 0.5
+    read = io.loads(io.dumps(model), trusted=io.get_untrusted_types(data=io.dumps(model)))
+    assert (read.predict_proba(frame) == model.predict_proba(frame)).all() and read.certificate == model.certificate
+
+
+def test_load_refuses_what_is_no_model_and_features_that_it_cannot_take(folder: Path) -> None:
+    model = ldp.load(str(folder / "model"))
+    with pytest.raises(ldp.InputError, match="must be a pyarrow table, or a data frame"):
+        model.predict(np.ones((3, 4)))
+    with pytest.raises(ldp.InputError, match="needs exactly one feature column 'age'"):
+        model.predict(table_of_people(50, seed=2).drop(columns="age"))
+    with pytest.raises(ldp.InputError, match="is not a directory that labeldp fit wrote"):
+        ldp.load(folder)
+    (folder / "model" / DESCRIPTION).write_text("{}")
+    with pytest.raises(ldp.InputError, match=r"is not what was certified: model\.json changed"):
+        ldp.load(folder / "model")

@@ -1,4 +1,4 @@
-"""How each `--model` is learnt: who may name it, what its releases cost, and what is left of an interrupted fit."""
+"""How each `--model` is learned: who may name it, what its releases cost, and what is left of an interrupted fit."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -71,7 +71,8 @@ def test_a_model_goes_with_its_trust_alone(images: bool, trust: str) -> None:
         ),
         ({"model": "cnn", "delta": 1e-6}, True, "--delta goes with --trust central"),
         ({"method": "best", "delta": 1e-6}, True, "--delta goes with --trust central"),
-        ({"method": "best", "trust": "central"}, False, "--method best is for images"),
+        ({"method": "best", "trust": "central"}, False, "--method best is for images; a table takes --method auto"),
+        ({"method": "auto"}, True, "--method auto is for tables; images take --method best"),
         ({"method": "best", "trust": "central", "model": "linear"}, True, "--method best takes --model cnn"),
         ({"method": "best", "trust": "central", "stages": 2}, True, "do not go with --method best"),
         ({"method": "best", "trust": "central", "epochs": 2}, True, "do not go with --method best"),
@@ -182,7 +183,18 @@ def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, mod
     recipe = recipe_of(replace(NUMBERS, **changes))
     assert type(recipe).__name__ == kind and recipe.settings.model == model
     losses = [step.loss for step in recipe.steps(100)]
-    assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (1, 2)
+    assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (2, 3)
+
+
+@pytest.mark.parametrize("model", ["auto", "boosting", "cells", "neighbors"])
+def test_numbers_that_were_answered_by_noise_on_the_grid_stay_so(model: str) -> None:
+    recipe = recipe_of(replace(NUMBERS, model=model))
+    older = recipe.earlier()
+    assert older is not None and older.earlier() is None and recipe.shares_releases and not older.shares_releases
+    assert (recipe.answers, older.answers) == ("UnbiasedNumbers", "DiscreteLaplace")
+    assert [step.name for step in older.steps(100)] == ["labels"]
+    fine = replace(NUMBERS, domain=ldp.Interval(0, 10, grid=5000))
+    assert recipe_of(fine).answers == "DiscreteLaplace" and recipe_of(fine).earlier() is None
 
 
 @pytest.mark.parametrize("model", ["cells", "neighbors"])
@@ -203,7 +215,9 @@ def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int)
 
 
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
-    assert "noise of scale 20.00, in the unit of the labels" in recipe_of(NUMBERS).describe_noise(100)
+    assert "one of 2 numbers from -15.41 to 25.41" in recipe_of(NUMBERS).describe_noise(100)  # 10 / (e^0.5 - 1) beyond
+    before = recipe_of(NUMBERS).earlier()
+    assert before is not None and "noise of scale 20.00, in the unit of the labels" in before.describe_noise(100)
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in recipe_of(
         replace(NUMBERS, trust="central")
     ).describe_noise(100)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import labeldp as ldp
-from labeldp.learners import Evaluation, Model, fit_multistage
+from labeldp.learners import Evaluation, Model, NoisyNumberRegressor, evaluate, fit_multistage, tune
 from labeldp.workflows.fit import simulate
 from labeldp.workflows.fit.local import NoisyLabels
 from labeldp.workflows.fit.settings import FitSettings
@@ -55,3 +55,18 @@ def test_importances_take_a_model_that_cross_fitting_left_and_at_most_so_many_re
 def test_wide_tables_and_many_classes_are_simulated_on_fewer_records() -> None:
     assert [recipe("no,yes").simulated_records(columns) for columns in (5, 20, 1000)] == [40_000, 10_000, 4_000]
     assert recipe("a,b,c,d").simulated_records(5) == 10_000
+
+
+def test_importances_of_numbers_take_such_a_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(500, 2))
+    numbers = np.clip(5 + 2 * features[:, 0], 0, 10)
+    holder = ldp.Curator(numbers, domain=ldp.Interval(0, 10), budget=ldp.Budget(4))
+    release = holder.release(ldp.DiscreteLaplace(domain=holder.domain, epsilon=4), rng=rng)
+    found = tune([NoisyNumberRegressor(LinearRegression())], features, release)
+    fold = Model(holder.domain, found.fold[0]), found.fold[1]
+    model = Model(holder.domain, found.learner, None, evaluate(release, found.held_out, "", np.arange(500), fold))
+    monkeypatch.setattr(NoisyLabels, "refit", None)
+    first, second = simulate.importances(recipe("no,yes"), model, features, ("one", "two"))
+    assert first.low > 2 and second.low <= 0.1 and len(fold[1]) == 100
+    assert np.array_equal(fold[0].predict(features[fold[1]]), np.clip(found.held_out, 0, 10)[fold[1]])

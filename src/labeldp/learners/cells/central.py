@@ -1,7 +1,7 @@
 """Learners on noisy answers of a trusted curator for cells of public features."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_p
 from labeldp.learners.cells.partitions import Keys
 from labeldp.learners.evidence import Probabilities, projected
 from labeldp.learners.features import GapTags, check_rows, number_table, row_table, take_rows
-from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate
+from labeldp.learners.model import Model, check_evaluation, fit_and_evaluate, label_epsilon
 from labeldp.mechanisms import (
     Classes,
     CountMechanism,
@@ -30,6 +30,7 @@ from labeldp.privacy import (
     Public,
     RandomSource,
     Release,
+    check_curator,
     float_below,
     gather,
     positive_epsilon,
@@ -60,6 +61,7 @@ def fit_cells(
     partition: Any = None,
     mechanism: str | None = None,
     evaluation: float = 0.0,
+    errors: Literal["summed", "labels"] = "summed",
     partition_seed: int = 0,
 ) -> Release[Model]:
     """Learn classes or numbers from noisy answers of a trusted curator, one for each cell of public features.
@@ -71,7 +73,8 @@ def fit_cells(
         features: public numbers, one row for each record.
         curator: holds the labels; regression if its domain is an `Interval`. For labels with heavy tails declare
             `Interval(-T, T, clip=True)`.
-        epsilon: cost of all releases together; the guarantee is pure.
+        epsilon: cost of all releases together; the guarantee is pure. If the curator has persons, it is what a person
+            pays, so that the noise grows with the most records that one has: see `Curator.limited`.
         rng: randomness of the noise.
         partition: unfitted partition, each cell of which answers for itself. By default `default_cells` compact cells,
             with boosted trees on their answers and NaN allowed.
@@ -80,7 +83,8 @@ def fit_cells(
             By default sums, or counts for more than two classes: a noisy count chooses about as well as a class alone,
             and gives probabilities.
         evaluation: share of the records, in [0, 1), that is kept from the model and randomized one by one at the same
-            epsilon, for its `evaluation`.
+            epsilon, for its `evaluation`; of numbers, squared errors are summed.
+        errors: "summed", or "labels" to have numbers of the evaluation answered one by one, by `DiscreteLaplace`.
         partition_seed: public seed of the random split.
 
     Returns:
@@ -97,15 +101,17 @@ def fit_cells(
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17) and (23), the noise
     of the second corrected (`docs/corrections.md`).
     """
+    check_curator(curator)
     table = row_table(features)
     records = len(number_table(table))
     check_rows(table, curator.records)
     check_evaluation(evaluation)
-    small = CompactPartition(default_cells(records, epsilon)) if partition is None else partition
+    each = label_epsilon(curator, epsilon)
+    small = CompactPartition(default_cells(records, each)) if partition is None else partition
     fitted = fitted_partition(small, table)
     if evaluation and isinstance(source_of(fitted), Release):
         raise InputError("evaluation must be 0 where cells rest on a Release: it may hold the labels that it held out")
-    task = CellTask.of(curator.domain, epsilon, mechanism, together=partition is None)
+    task = CellTask.of(curator.domain, each, mechanism, together=partition is None)
     if not evaluation:
         return task.learn(fitted, table, curator, rng)
 
@@ -113,7 +119,7 @@ def fit_cells(
         model = task.learn(fitted, take_rows(table, ~held), training, rng)
         return model, task.predicted(model.value, take_rows(table, held))
 
-    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng)
+    return fit_and_evaluate(curator, epsilon, learn, share=evaluation, seed=partition_seed, rng=rng, errors=errors)
 
 
 @dataclass(frozen=True)
@@ -243,7 +249,7 @@ class CellTask:
         for number, own in enumerate(cells, start=1):
             step = "cells" if len(cells) == 1 else f"cells of tree {number}"
             steps[step] = self.kind(domain=self.domain, epsilon=part, groups=grouped(own))
-        curator.require({step: mechanism.privacy_loss() for step, mechanism in steps.items()})
+        curator.require({step: curator.cost(mechanism) for step, mechanism in steps.items()})
         return [curator.release(mechanism, rng=rng, step=step) for step, mechanism in steps.items()]
 
     def values(self, mechanism: Any, released: NDArray[Any], sizes: NDArray[np.int64]) -> NDArray[np.float64]:

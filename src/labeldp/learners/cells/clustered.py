@@ -119,7 +119,8 @@ class TreePartition(MeansPartition):
         try:
             leaves = np.asarray(self.grown_.apply(shown)).astype(np.int64).reshape(len(table), -1)
         except ValueError as error:
-            raise InputError(f"the trees cannot take these features: {error}") from error
+            first = str(error).partition("\n")[0]
+            raise InputError(f"the trees cannot take these features: {first}") from error
         keys = leaves + self.starts_
         return keys[:, 0] if keys.shape[1] == 1 else keys
 
@@ -156,7 +157,8 @@ def _grown(estimator: Any, table: AnyFloats) -> Any:
     try:
         return clone(estimator).fit(table, scaled)
     except ValueError as error:
-        raise InputError(f"the trees cannot take these features: {error}") from error
+        first = str(error).partition("\n")[0]
+        raise InputError(f"the trees cannot take these features: {first}") from error
 
 
 def _trees_of(estimator: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Mechanisms on public bags of records: how bags are made, and what released sums over them show."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -48,6 +48,8 @@ class Bagged(Mechanism):
     sums_features: ClassVar[bool] = False
     takes_sizes: ClassVar[bool] = False
     """Whether the sizes of the bags are enough, where workers hold the records."""
+    takes_persons: ClassVar[bool] = False
+    """Whether all labels of a person may be protected together."""
 
     def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
         if not (isinstance(self.domain, Interval) or (isinstance(self.domain, Classes) and self.domain.size == 2)):
@@ -223,7 +225,7 @@ def random_bags(records: int, size: int, *, seed: int = 0) -> Public[Keys]:
     """
     count = _count(records, size)
     of_record = np.empty(records, dtype=np.int64)
-    order = np.random.default_rng(seed).permutation(records)
+    order = np.random.default_rng(check_integer(seed, "seed", least=0)).permutation(records)
     of_record[order] = np.arange(records) * count // records
     return Public(of_record, why=f"bags were drawn from the public seed {seed}")
 
@@ -246,10 +248,37 @@ def median_bags(features: Any, size: int) -> Any:
         >>> median_bags(Public(np.array([[4.0], [1.0], [3.0], [2.0], [9.0]]), why="made up"), 2).value.tolist()
         [1, 0, 1, 0, 1]
     """
-    table = real_matrix(features.value, "features must be an array of numbers, shape (n, d)")
-    of_record = np.empty(len(table), dtype=np.int64)
-    places, done = _places(table), 0
-    waiting = [(np.arange(len(table)), _count(len(table), size))]
+    table = real_matrix(public_value(features, "features"), "features must be an array of numbers, shape (n, d)")
+    of_record = halved_at_medians(table.T, table.shape, size)
+    if isinstance(features, Release):
+        return features.map(lambda _: of_record)
+    return public_halves(of_record, features.why)
+
+
+def public_halves(bags: Keys, why: str) -> Public[Keys]:
+    """Return bags that `halved_at_medians` made of features, as public as these.
+
+    Args:
+        bags: of each record, shape (n,).
+        why: the features are public.
+    """
+    return Public(bags, why=f"bags were halved at medians of the features: {why}")
+
+
+def halved_at_medians(columns: Iterable[Floats], shape: tuple[int, ...], size: int) -> Keys:
+    """Return the bag of each record as `median_bags` makes it, of features that come one column after the other.
+
+    Args:
+        columns: of each feature the values, shape (n,).
+        shape: (n, d), records and features.
+        size: the smallest bag.
+    """
+    records, number = shape
+    of_record = np.empty(records, dtype=np.int64)
+    waiting, done = [(np.arange(records), _count(records, size))], 0
+    places = np.empty((number, records), dtype=np.float32)
+    for column, found in zip(columns, places, strict=True):
+        found[:] = _places(column)
     while waiting:
         rows, count = waiting.pop()
         if count == 1:
@@ -262,9 +291,7 @@ def median_bags(features: Any, size: int) -> Any:
         first = count // 2
         cut = len(rows) * first // count
         waiting += [(rows[cut:], count - first), (rows[:cut], first)]
-    if isinstance(features, Release):
-        return features.map(lambda _: of_record)
-    return Public(of_record, why=f"bags were halved at medians of the features: {features.why}")
+    return of_record
 
 
 def _count(records: int, size: int) -> int:
@@ -274,14 +301,13 @@ def _count(records: int, size: int) -> int:
     return records // size
 
 
-def _places(table: Floats) -> NDArray[np.float32]:
-    """Return each value as the share of values of its column below it, ties in the middle, shape (d, n)."""
-    places = np.full(table.shape[::-1], 0.5, dtype=np.float32)
-    for column, found in zip(table.T, places, strict=True):
-        there = np.flatnonzero(~np.isnan(column))
-        _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
-        found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
-    return places
+def _places(column: Floats) -> NDArray[np.float32]:
+    """Return each value as the share of values of its column below it, ties in the middle, shape (n,)."""
+    found = np.full(len(column), 0.5, dtype=np.float32)
+    there = np.flatnonzero(~np.isnan(column))
+    _, values, counts = np.unique(column[there], return_inverse=True, return_counts=True)
+    found[there] = ((np.cumsum(counts) - counts / 2) / max(len(there), 1))[values]
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,8 +177,8 @@ class NoisyBags:
         if self.noisy_set != "fixed":
             raise InputError(
                 "is for ",
-                Argument("noisy_set"),
-                '="fixed": a stratified set promises the same for any number',
+                Argument("noisy_set", "fixed"),
+                ": a stratified set promises the same for any number",
                 argument="records",
             )
         if check_integer(records, "records", most=MAX_RECORDS) < self.size:

@@ -1,7 +1,7 @@
 """Sums of the labels of public bags, with noise or without, and the exact loss of Gaussian noise on linear sums."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Self, final
 
@@ -12,6 +12,7 @@ from labeldp.mechanisms.bags.base import MAX_RECORDS, Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.base import Mechanism, word_stream
 from labeldp.mechanisms.domains import Domain
 from labeldp.mechanisms.gaussian import gaussian_loss, smallest_stddev
+from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     Floats,
     InputError,
@@ -60,9 +61,13 @@ class BagSum(Bagged):
         noise: "laplace" for the pure guarantee, or "gaussian".
         epsilon: privacy parameter, positive.
         delta: of Gaussian noise, in (0, 1); 0 with Laplace noise.
+        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
+            protected together. Noise is set to what the person with most records in few bags moves; None protects each
+            label by itself.
 
     Guarantee: (epsilon, delta)-DP for each label, for the emitted bits, whatever the labels are: bags do not overlap,
     so a replaced label moves one sum by at most the width of the range. With Laplace noise delta is 0.
+    With persons, for all labels of each person.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, or a parameter out of range.
@@ -80,14 +85,21 @@ class BagSum(Bagged):
 
     contract: ClassVar[str] = "bag sums"
     takes_sizes: ClassVar[bool] = True
+    takes_persons: ClassVar[bool] = True
     noise: str = "laplace"
     _: KW_ONLY
     epsilon: float
     delta: float = 0.0
+    persons: InitVar[Any] = None
+    owners: Groups | None = field(init=False, default=None, repr=False)
+    moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
+    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
     stddev: int = field(init=False, default=0, repr=False, compare=False)
 
-    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+    def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
         super().__post_init__(bags, features, seed)
+        if persons is not None:
+            self._protect(persons)
         set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))
         check_choice(self.noise, "noise", NOISES)
         delta = decimal(self.delta, "delta")
@@ -104,15 +116,33 @@ class BagSum(Bagged):
         noise = "gaussian" if decimal(delta, "delta") else "laplace"
         return cls(size, noise, epsilon=epsilon, delta=delta, **arguments)
 
+    def _protect(self, persons: Any) -> None:
+        """Set the noise to what all labels of a person move; refuse persons that are not those of the records."""
+        own, bags = Groups.of_persons(persons), self.partition.of_record
+        if bags is None or own.records != self.records:
+            raise InputError("must be one non-negative integer for each record", argument="persons")
+        pairs, counts = np.unique(own.of_record * self.partition.count + bags, return_counts=True)
+        whose = pairs // self.partition.count
+        squares = np.zeros(own.count, dtype=np.int64)
+        np.add.at(squares, whose, counts**2)
+        moves = (own.most, int(squares.max()), int(np.bincount(whose).max()))
+        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
+        set_fields(self, owners=own, moves=moves, public_inputs=inputs)
+
+    @property
+    def protected(self) -> Groups | None:
+        """Whose each record is, where persons are protected."""
+        return self.owners
+
     def _calibrate(self) -> None:
         """Compute the noise; refuse what no noise of 64 bits can promise."""
         if self.noise == "laplace" and self.rate < MIN_RATE:
             raise InputError("is too small for a grid as fine as this one: take fewer grid points", argument="epsilon")
-        if self.records * self.sensitivity >= 1 << 62:
+        if self.records * self.label_steps >= 1 << 62:
             raise InputError("the sums do not fit into 64 bits: take a coarser grid of labels")
         if self.noise == "gaussian":
             exact = positive_epsilon(self.epsilon), decimal(self.delta, "delta")
-            set_fields(self, stddev=smallest_stddev(self.sensitivity**2, 1, *exact))
+            set_fields(self, stddev=smallest_stddev(self.sensitivity_square, self.moves[2], *exact))
 
     def with_epsilon(self, epsilon: float) -> Self:
         """Return the same mechanism at another epsilon."""
@@ -126,9 +156,19 @@ class BagSum(Bagged):
         return 1 if self.noise == "laplace" else -(-MIN_STEPS // (self.domain.size - 1))
 
     @property
-    def sensitivity(self) -> int:
+    def label_steps(self) -> int:
         """The steps by which one label can move a sum."""
         return self.fine * (self.domain.size - 1)
+
+    @property
+    def sensitivity(self) -> int:
+        """The steps by which one label, or all of a person, can move all sums together."""
+        return self.moves[0] * self.label_steps
+
+    @property
+    def sensitivity_square(self) -> int:
+        """The squared length, in steps, of the move of all sums by one label, or by all of a person."""
+        return self.moves[1] * self.label_steps**2
 
     @property
     def rate(self) -> Fraction:
@@ -145,13 +185,14 @@ class BagSum(Bagged):
         """Pure epsilon, or a Gaussian loss and a failure below 10^-33 that stands for the integers."""
         if self.noise == "laplace":
             return PrivacyLoss.pure(self.epsilon)
-        return gaussian_loss(self.sensitivity**2, self.stddev, 1)
+        return gaussian_loss(self.sensitivity_square, self.stddev, self.moves[2])
 
     def parameters(self) -> dict[str, Any]:
-        """Size, bags, noise, epsilon and delta."""
+        """Size, bags, noise, epsilon and delta; with persons, who they are and what they move."""
         own = {"noise": self.noise, "epsilon": str(positive_epsilon(self.epsilon))}
         gaussian = {"delta": str(decimal(self.delta, "delta")), "stddev": self.stddev} if self.delta else {}
-        return {**super().parameters(), **own, **gaussian}
+        persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
+        return {**super().parameters(), **own, **gaussian, **persons}
 
     @property
     def published(self) -> str:
@@ -182,6 +223,9 @@ class BagSum(Bagged):
         given: dict[str, Any] = {name: float(Fraction(made[name])) for name in ("epsilon", "delta") if name in made}
         public = Public(bags.astype(np.int64), why="the file says so")
         mechanism = cls(made["size"], noise=made["noise"], domain=domain, bags=public, **given)
+        if "moves" in made:
+            set_fields(mechanism, moves=tuple(int(each) for each in made["moves"]))
+            mechanism._calibrate()
         spread = mechanism.noise_stddev
         return ReleasedSums.of_records(
             domain, bags, np.ones(len(bags)), column(sums), lambda bags: np.full(bags.max() + 1, spread)

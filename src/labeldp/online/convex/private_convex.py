@@ -77,7 +77,7 @@ class PrivateOnlineConvex(ChargedLearner):
         clip: scale longer gradients down instead of refusing them.
         sampler: for method "sampler": draws for general convex losses, with its total variation stated.
         rng: `SystemRandomness()`, or a numpy generator for a simulation.
-        ledger: charged in the place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
+        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
         dataset: the name of the losses in a new ledger.
 
     Guarantee: the guarantee of all rounds is charged before the first point is drawn; the first point that an update

@@ -29,7 +29,7 @@ FEW_EXPERTS = 32
 WORDS_AHEAD = 1 << 16
 """How many words are read at once; at least as many as `batches_ahead` says."""
 FEW_WEIGHTS = 1 << 18
-"""How many weights at most wait for draws that are made together."""
+"""About how many weights are looked at together."""
 
 
 @final
@@ -133,16 +133,16 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
             words: the first ones, no more than there are batches.
             ending: the number of batches that end, at least 1.
         """
+        ends, drawn, first, batch = course.ends, course.words, course.first, self.batch
         if self.redraw == 1:  # no coins
-            more = fresh_words(course.rng, ending - len(words))
-            for batch, word in enumerate(np.concatenate([words, more]).tolist()):
-                course.draw(batch, word)
+            ends += range(first, first + ending * batch, batch)
+            drawn += [*words.tolist(), *fresh_words(course.rng, ending - len(words)).tolist()]
             return
         ahead, tails_from, heads = self._ahead, self._coin.tails_from, self._coin.heads
         suspects, values = self._suspects(words)
         done = place = i = 0  # batches that ended, words that were asked for, suspects before them
         while done < ending:
-            size = min(ahead, ending - done)
+            size = ahead if done + ahead <= ending else ending - done
             if place + size > len(words):
                 more = fresh_words(course.rng, min(ending - done, WORDS_AHEAD) - (len(words) - place))
                 words, place, i = np.concatenate([words[place:], more]), 0, 0
@@ -150,17 +150,18 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
             while suspects[i] < place:
                 i += 1
             while (suspect := suspects[i]) < place + size:
-                batch = done + suspect - place
-                if values[i] >= tails_from or not heads(values[i], course.cost(batch), course.rng):
+                end = first + (done + suspect - place) * batch
+                if values[i] >= tails_from or not heads(values[i], course.cost(end), course.rng):
                     break
                 i += 1
             else:
                 done, place = done + size, place + size
                 continue
-            done, place = batch + 1, place + size
+            done, place = done + suspect - place + 1, place + size
             if place == len(words):
                 words, place, i, suspects = fresh_words(course.rng, 1), 0, 0, [1]
-            course.draw(batch, int(words[place]))
+            ends.append(end)
+            drawn.append(words.item(place))
             place += 1
 
     def _suspects(self, words: Words) -> tuple[list[int], list[int]]:
@@ -201,76 +202,76 @@ _NOTHING = np.zeros(1, dtype=np.int64)
 class _Course:
     """The draws of one call, each by a word of its own from the weights of all rounds before it.
 
-    With many experts each is made at once. With few, a draw is made when a coin asks for its action, and those that
-    no coin asks for are made many at a time.
+    A draw is made when a coin asks for its action. With few experts, those that no coin asks for are made together.
+
+    Attributes:
+        ends: for each draw how many rounds lie before it, the first one of an action that was drawn before.
+        words: the first 64 bits of each draw.
     """
 
     def __init__(self, kernel: BatchedDartboard, state: LazyState[Integers], rows: Rows, rng: Randomness) -> None:
-        self.rng = rng
-        self._kernel, self._state, self._rows, self._batch = kernel, state, rows, kernel.batch
+        self.rng, self.ends, self.words = rng, [0], [0]
+        self.first = kernel.batch - state.rounds % kernel.batch
+        """The number of rounds up to the end of the first batch."""
+        self._kernel, self._state, self._rows = kernel, state, rows
         self._weights = ExponentialWeights(kernel.measure.unit)
-        self._first = kernel.batch - state.rounds % kernel.batch
-        self._ends, self._words, self._actions = [0], [0], [int(state.points[0])]
+        self._actions = [int(state.points[0])]
         self._history, self._summed = state.history, 0  # the sums before the draw of this number
         self._totals: list[Integers] = []
         self._asked: dict[int, int] = {}
         self._wait = FEW_WEIGHTS // kernel.experts if kernel.experts <= FEW_EXPERTS else 0
 
-    def draw(self, batch: int, word: int) -> None:
-        """Draw an action after a batch, by this word."""
-        self._ends.append(self._first + batch * self._batch)
-        self._words.append(word)
-        if len(self._ends) - len(self._actions) > self._wait:
-            self._settle()
-
-    def cost(self, batch: int) -> int:
-        """Return what the newest action lost in a batch."""
-        newest = len(self._ends) - 1
-        if newest < len(self._actions):
-            action = self._actions[newest]
-        elif newest in self._asked:
-            action = self._asked[newest]
-        else:
-            self._sum_up(newest)
-            action = self._asked[newest] = self._weights.index(self._history, self._words[-1], self.rng)
-        end = self._first + batch * self._batch
-        before = 0 if batch else int(self._state.costs[0])
-        return before + self._rows.spent(max(end - self._batch, 0), end, action)
+    def cost(self, end: int) -> int:
+        """Return what the newest action lost in the batch that ends after so many rounds."""
+        newest, begin = len(self.ends) - 1, end - self._kernel.batch
+        action = self._asked.get(newest)
+        if action is None:
+            action = self._drawn(newest)
+        if begin >= 0:
+            return self._rows.spent(begin, end, action)
+        return int(self._state.costs[0]) + self._rows.spent(0, end, action)
 
     def end(self) -> tuple[LazyState[Integers], Actions]:
         """Return the state after all rounds, and the actions in them."""
-        self._settle()
+        self._draw_all()
         rounds, actions = len(self._rows), np.array(self._actions)
-        history = self._history + self._rows.sums(self._ends[-1])
-        played = np.repeat(actions, np.diff([*self._ends, rounds]))
+        history = self._history + self._rows.sums(self.ends[-1])
+        played = np.repeat(actions, np.diff([*self.ends, rounds]))
         return self._kernel._after(self._state, self._rows, rounds, history, actions[-1:].copy()), played
 
-    def _sum_up(self, newest: int) -> None:
-        """Sum the losses up to the newest draw; with few experts up to each."""
-        ends = self._ends[self._summed :]
-        self._summed = newest
-        if len(ends) == 1:
-            return
-        if self._wait:
+    def _drawn(self, newest: int) -> int:
+        """Return the newest action, which is drawn if it was not before."""
+        if newest - len(self._actions) >= self._wait:
+            self._draw_all()
+        if newest < len(self._actions):
+            return self._actions[newest]
+        self._sum_up()
+        action = self._asked[newest] = self._weights.index(self._history, self.words[newest], self.rng)
+        return action
+
+    def _sum_up(self, count: int | None = None) -> None:
+        """Sum the losses up to each of the next draws, by default all."""
+        ends = self.ends[self._summed :][:count]
+        if len(ends) > 1:
             totals = np.add.accumulate(self._rows.pieces(ends)) + self._history
             self._totals.append(totals)
             self._history = totals[-1]
-        else:
-            self._history = self._history + self._rows.sums(*ends)
+            self._summed += len(ends) - 1
 
-    def _settle(self) -> None:
+    def _draw_all(self) -> None:
         """Draw all actions that were not drawn before."""
-        newest, done = len(self._ends) - 1, len(self._actions)
-        if newest < done:
-            return
-        self._sum_up(newest)
         if not self._wait:
-            self._actions.append(self._weights.index(self._history, self._words[-1], self.rng))
-            return
-        words = np.array(self._words[done:], dtype=np.uint64)
-        drawn = self._weights.indices(np.concatenate(self._totals), words, self.rng).tolist()
-        self._actions += [self._asked.get(done + i, action) for i, action in enumerate(drawn)]
-        self._totals, self._asked = [], {}
+            for i in range(len(self._actions), len(self.ends)):
+                self._history = self._history + self._rows.sums(self.ends[i - 1], self.ends[i])
+                self._actions.append(self._weights.index(self._history, self.words[i], self.rng))
+        while len(self._actions) < len(self.ends):
+            self._sum_up(self._wait)
+            totals, done = np.concatenate(self._totals), len(self._actions)
+            words = np.array(self.words[done : done + len(totals)], dtype=np.uint64)
+            drawn = self._weights.indices(totals, words, self.rng).tolist()
+            self._actions += [self._asked.get(done + i, action) for i, action in enumerate(drawn)]
+            self._totals = []
+        self._asked = {}
 
 
 ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.always_redraw

@@ -60,7 +60,7 @@ class PrivateExperts(ChargedLearner):
         neighbors: "replace" protects a round's losses against all others, "zero-out" against none at all.
         loss_bits: 8 or 16; losses are rounded to multiples of 1 / (2^loss_bits - 1).
         rng: `SystemRandomness()`, or a numpy generator for a simulation.
-        ledger: charged in the place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
+        ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
         dataset: the name of the losses in a new ledger.
 
     Guarantee: the guarantee of the whole horizon is charged before the first action is drawn; the first action that

@@ -1,7 +1,8 @@
 """One cell of a table: release labels in bags, learn a model from the release, and measure it on test records."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ MAX_INSTANCES = 50_000
 LARGEST_EPSILON = 1000.0
 """Epsilon of labels that are as good as bare: noise of 0.14 % of their range."""
 
-UNPROTECTED = "none: the model is learnt from the labels themselves"
+UNPROTECTED = "none: the model is learned from the labels themselves"
 
 
 def constants() -> dict[str, Any]:
@@ -60,6 +61,13 @@ def constants() -> dict[str, Any]:
     }
 
 
+def learned(table: str) -> dict[str, Any]:
+    """Return which models a table has: results with others are of an earlier version."""
+    if table == "adam":
+        return {"WAYS": {name: asdict(way) for name, way in ADAM_WAYS.items()}}
+    return {"LEARNERS": ["exact", "Adam", "natural"]} if table == "lba" else {}
+
+
 @dataclass(frozen=True)
 class Cell:
     """What a cell found.
@@ -70,6 +78,7 @@ class Cell:
         share: of the labels that have noise, as it was drawn.
         certificate: the guarantee as a sentence; that there is none, where there is none.
         records: trained on.
+        curves: test errors by epoch, by the name of the training; empty but in the table of Adam.
     """
 
     errors: dict[str, float]
@@ -77,6 +86,7 @@ class Cell:
     share: float | None
     certificate: str
     records: int
+    curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,23 +144,81 @@ def whole_sample(problem: Problem, table: str, seed: int) -> Cell:
 
 
 def lba(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
-    """Return a cell of Table 1: secret weights, and a linear model by Adam as in Appendix K, and by least squares.
+    """Return a cell of Table 1: secret weights, a linear model by Adam as in Appendix K, and by least squares.
+
+    Adam learns twice: from numbers of mean 0 and deviation 1, and from numbers as they are.
 
     Source: Brahmbhatt, Fig. 1, Table 1 and Appendix K.
     """
     split = Split.of(problem, size * bags, seed)
+    mechanism, release = _weighted(problem, split, size, bags, rng, seed)
+    exact = fit_bags(split.features, release).value.predict(split.test)
+    rows, sums = _rows(problem, split, release)
+    errors = {"exact": split.error(exact)}
+    for name, turn in (("Adam", np.eye(rows.shape[1])), ("natural", _natural(problem))):
+        coefficients = fit_adam(rows @ turn, sums, max(1, _batch(problem) // size), seed)
+        errors[name] = split.error(split.test @ turn @ coefficients)
+    return Cell(errors, mechanism.privacy_loss().delta(1.0), None, release.certificate.at(0.5), size * bags)
+
+
+def adam(problem: Problem, size: int, bags: int, rng: np.random.Generator, seed: int) -> Cell:
+    """Return the same cell of Table 1 as `lba`, learned by Adam in several ways, with their learning curves.
+
+    Source: Brahmbhatt, Table 1 and Appendix K.
+    """
+    split = Split.of(problem, size * bags, seed)
+    mechanism, release = _weighted(problem, split, size, bags, rng, seed)
+    rows, sums = _rows(problem, split, release)
+    errors = {"least squares": split.error(fit_bags(split.features, release).value.predict(split.test))}
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for name, way in ADAM_WAYS.items():
+        batch = 1 if way.alone else max(1, _batch(problem) // size)
+        errors[name], curves[name] = _adam_in_a_way(problem, split, rows, sums, way, batch, seed)
+    delta = mechanism.privacy_loss().delta(1.0)
+    return Cell(errors, delta, None, release.certificate.at(0.5), size * bags, curves)
+
+
+def _adam_in_a_way(
+    problem: Problem, split: Split, rows: Floats, sums: Floats, way: "AdamWay", batch: int, seed: int
+) -> tuple[float, list[tuple[int, float]]]:
+    """Return the test error of what Adam keeps, and those along its way, by epoch."""
+    turn = _natural(problem) if way.natural else np.eye(rows.shape[1])
+    epochs, test = EPOCHS * way.longer, split.test @ turn
+    start = np.zeros(rows.shape[1])
+    start[0] = rows[:, 0] @ sums / (rows[:, 0] @ rows[:, 0]) if way.from_mean else 0.0
+    curve = [(0, split.error(test @ start))]
+
+    def watch(epoch: int, coefficients: Floats) -> None:
+        if epoch & (epoch - 1) == 0 or epoch % CURVE_STEP == 0:
+            curve.append((epoch, split.error(test @ coefficients)))
+
+    schedule = Schedule(epochs, LEARNING_RATE * way.faster, epochs if way.patient else PATIENCE)
+    found = fit_adam(rows @ turn, sums, batch, seed, schedule=schedule, start=start, watch=watch)
+    return split.error(test @ found), curve
+
+
+def _natural(problem: Problem) -> Floats:
+    """Return the matrix that turns a constant and scaled features into a constant and features as they were."""
+    mean, deviation = problem.scales
+    return np.block([[np.ones((1, 1)), mean[None, :]], [np.zeros((len(mean), 1)), np.diag(deviation)]])
+
+
+def _weighted(
+    problem: Problem, split: Split, size: int, bags: int, rng: np.random.Generator, seed: int
+) -> tuple[WeightedLBA, Release[Any]]:
+    """Release sums over bags with secret weights."""
     noise = BAG_NOISE * math.sqrt(size) * (problem.high - problem.low)
     features = Public(split.features, why="features are public")
     drawn = random_bags(size * bags, size, seed=seed)
     mechanism = WeightedLBA(size, domain=_domain(problem), bags=drawn, features=features, bag_noise=noise)
-    release = _released(problem, split, mechanism, rng)
-    exact = fit_bags(split.features, release).value.predict(split.test)
+    return mechanism, _released(problem, split, mechanism, rng)
+
+
+def _rows(problem: Problem, split: Split, release: Release[Any]) -> tuple[Floats, Floats]:
+    """Return released sums of features, shape (m, d + 1), and of labels, shape (m,)."""
     rows = bag_rows(split.features, release)
     middle = (problem.low + problem.high) / 2
-    sums = rows.sums + middle * rows.features[:, 0]
-    coefficients = fit_adam(rows.features, sums, max(1, _batch(problem) // size), seed)
-    errors = {"Adam": split.error(split.test @ coefficients), "exact": split.error(exact)}
-    return Cell(errors, mechanism.privacy_loss().delta(1.0), None, release.certificate.at(0.5), size * bags)
+    return rows.features, rows.sums + middle * rows.features[:, 0]
 
 
 def llp(problem: Problem, size: int, bags: int, share: float, rng: np.random.Generator, seed: int) -> Cell:
@@ -184,7 +252,69 @@ def _released(problem: Problem, split: Split, mechanism: Mechanism, rng: np.rand
     return Curator(split.labels, domain=_domain(problem), budget=budget).release(mechanism, rng=rng)
 
 
-def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
+@dataclass(frozen=True)
+class Schedule:
+    """How long Adam runs.
+
+    Args:
+        epochs: at most.
+        rate: the first learning rate; it falls as a cosine, to a thousandth.
+        patience: epochs without progress on the held-out bags.
+    """
+
+    epochs: int
+    rate: float
+    patience: int
+
+
+@dataclass(frozen=True)
+class AdamWay:
+    """A change of the paper's training.
+
+    Args:
+        natural: numbers are not scaled.
+        from_mean: the constant starts where it fits the released sums best by itself.
+        alone: one bag in a step.
+        patient: no early end.
+        faster: factor on the learning rate.
+        longer: factor on the epochs.
+    """
+
+    natural: bool = False
+    from_mean: bool = False
+    alone: bool = False
+    patient: bool = False
+    faster: int = 1
+    longer: int = 1
+
+
+ADAM_WAYS = {
+    "Appendix K, numbers scaled": AdamWay(),
+    "no early end": AdamWay(patient=True),
+    "numbers as they are": AdamWay(natural=True),
+    "one bag in a step": AdamWay(alone=True),
+    "constant from the mean": AdamWay(from_mean=True),
+    "rate × 10": AdamWay(faster=10),
+    "rate × 100": AdamWay(faster=100),
+    "epochs × 10": AdamWay(longer=10),
+    "as they are, rate × 10": AdamWay(natural=True, faster=10),
+}
+"""What is changed in the table of Adam, one thing at a time."""
+
+CURVE_STEP = 20
+"""Epochs between points of a learning curve, after the first ones."""
+
+
+def fit_adam(
+    rows: Floats,
+    sums: Floats,
+    batch: int,
+    seed: int,
+    *,
+    schedule: Schedule | None = None,
+    start: Floats | None = None,
+    watch: Callable[[int, Floats], None] = lambda epoch, coefficients: None,
+) -> Floats:
     """Fit a linear model to released sums by Adam with a cosine schedule, until held-out bags get no better.
 
     Args:
@@ -192,21 +322,26 @@ def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
         sums: of labels, shape (m,).
         batch: bags in a step.
         seed: of order and of the bags that are held out.
+        schedule: by default that of Appendix K.
+        start: first coefficients, shape (d,); by default 0.
+        watch: called after each epoch with its number and the coefficients.
 
     Returns:
         Coefficients, shape (d,).
 
     Source: Brahmbhatt, Appendix K.
     """
+    plan = schedule or Schedule(EPOCHS, LEARNING_RATE, PATIENCE)
     order = np.random.default_rng(seed)
     mixed = order.permutation(len(sums))
     cut = max(1, int(HELD_OUT * len(sums)))
-    held, learnt = mixed[:cut], mixed[cut:]
+    held, learned = mixed[:cut], mixed[cut:]
     state = np.zeros((3, rows.shape[1]))
+    state[0] = 0.0 if start is None else start
     best, kept, waited, step = math.inf, state[0], 0, 0
-    for epoch in range(EPOCHS):
-        rate = LEARNING_RATE * (0.001 + 0.999 * (1 + math.cos(math.pi * epoch / EPOCHS)) / 2)
-        mixed = order.permutation(learnt)
+    for epoch in range(plan.epochs):
+        rate = plan.rate * (0.001 + 0.999 * (1 + math.cos(math.pi * epoch / plan.epochs)) / 2)
+        mixed = order.permutation(learned)
         for first in range(0, len(mixed), batch):
             step += 1
             chosen = mixed[first : first + batch]
@@ -215,7 +350,8 @@ def fit_adam(rows: Floats, sums: Floats, batch: int, seed: int) -> Floats:
         error = float(np.mean((rows[held] @ state[0] - sums[held]) ** 2))
         waited = 0 if error < best else waited + 1
         best, kept = (error, state[0]) if error < best else (best, kept)
-        if waited >= PATIENCE:
+        watch(epoch + 1, state[0])
+        if waited >= plan.patience:
             break
     return kept
 

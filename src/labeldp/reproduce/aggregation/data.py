@@ -1,8 +1,9 @@
 """What sums over bags are tried on: a made-up linear problem, stand-ins, and files prepared as Appendix K says."""
 
 import hashlib
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ MAX_RECORDS = 2_700_000
 LEVELS, NUMBERS, MEAN, SPREAD = (40, 20), 11, 50.0, 178.0**0.5
 """Of made-up records: levels of two categories, numbers, the mean label, and the deviation of labels around the fit."""
 
+NATURAL = [[100.0], [50.0]]
+"""Mean and deviation of made-up numbers where they are not scaled, about those of squared logarithms of prices."""
+
 # fmt: off
 CRITEO_COLUMNS = (
     "Sale", "SalesAmountInEuro", "Time_delay_for_conversion", "click_timestamp", "nb_clicks_1week", "product_price",
@@ -49,7 +53,8 @@ class Source:
         numbers: columns of numbers; a missing one counts as the mean.
         categories: columns of which each frequent value becomes a column of zeros and ones.
         squared_log: whether numbers z above 2 are replaced by the square of log2 z, label included.
-        least: records with smaller labels have none.
+        least, most: records with labels beyond have none.
+        missing: the code of a missing number, where there is one.
     """
 
     label: str
@@ -59,6 +64,8 @@ class Source:
     categories: tuple[str, ...]
     squared_log: bool = False
     least: float = -np.inf
+    most: float = np.inf
+    missing: float | None = None
 
 
 CRITEO = Source(
@@ -69,14 +76,36 @@ CRITEO = Source(
     ("product_age_group", "product_category_1", "product_category_7", "product_country", "product_gender"),
     squared_log=True,
     least=0.0,
+    missing=-1.0,
 )
 
 CENSUS = Source(
-    "WKSWORK", 0.0, 52.0, ("AGE",), ("SEX", "MARST", "CHBORN", "SCHOOL", "EMPSTAT", "OCC", "IND"), least=0.0
+    "WKSWORK1",
+    0.0,
+    52.0,
+    ("AGE",),
+    ("SEX", "MARST", "CHBORN", "SCHOOL", "EMPSTAT", "OCC", "IND"),
+    least=1.0,
+    most=52.0,
+    missing=999.0,
 )
+"""Persons who worked: 50.6 of 132 million in the paper, in which those without a label are left out."""
+
+EXTRACT = {
+    "SEX": (73, 73),
+    "AGE": (74, 76),
+    "MARST": (79, 79),
+    "CHBORN": (83, 84),
+    "SCHOOL": (127, 127),
+    "EMPSTAT": (138, 138),
+    "OCC": (142, 145),
+    "IND": (149, 152),
+    "WKSWORK1": (159, 160),
+}
+"""First and last character, from 1, in lines of persons of EXT1940USCB.dat, as its setup file EXT1940USCB.sps says."""
 
 FILES = {"criteo": CRITEO, "census": CENSUS}
-"""The paper's own, recognized by the column of the label."""
+"""The paper's own, recognized by their columns; the published census by its lines of households and persons."""
 
 STAND_INS = {
     "hillstrom": Source(
@@ -114,6 +143,7 @@ class Problem:
         labels: shape (n,).
         low, high: the declared range.
         digest: of all of it.
+        scales: mean and deviation of each column as it was before it was scaled, shape (2, d).
     """
 
     name: str
@@ -122,14 +152,15 @@ class Problem:
     low: float
     high: float
     digest: str
+    scales: Floats = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, features: Rows, labels: Floats, low: float, high: float) -> "Problem":
+    def of(cls, name: str, features: Rows, labels: Floats, low: float, high: float, scales: Floats) -> "Problem":
         """Return a problem with labels clipped to their declared range, and a digest."""
         clipped = np.clip(labels, low, high)
         found = hashlib.sha256(np.ascontiguousarray(features).ravel().data)
         found.update(clipped.data)
-        return cls(name, features, clipped, low, high, found.hexdigest()[:16])
+        return cls(name, features, clipped, low, high, found.hexdigest()[:16], scales)
 
 
 def problems(data: str | None) -> dict[str, Callable[[], Problem]]:
@@ -145,8 +176,8 @@ def problems(data: str | None) -> dict[str, Callable[[], Problem]]:
         return {GENERATED: generated}
     path = Path(data)
     if path.is_file():
-        name = _recognized(path)
-        return {name: partial(_read, name, path, FILES[name])}
+        name, source = _recognized(path)
+        return {name: partial(_read, name, path, source)}
     if not path.is_dir():
         raise InputError(f"--data {data} is neither a file nor a folder")
     places = {name: path / name / f"{name}.csv.gz" for name in STAND_INS}
@@ -166,7 +197,9 @@ def generated() -> Problem:
         parts = [np.eye(count)[rng.integers(count, size=len(block))] for count in LEVELS]
         block[:] = np.column_stack([*parts, rng.normal(size=(len(block), NUMBERS))])
         labels[first : first + BLOCK] = MEAN + block @ slopes + SPREAD * rng.normal(size=len(block))
-    return Problem.of(GENERATED, features, labels, 0.0, CRITEO.high)
+    scales = np.array([[0.0], [1.0]]).repeat(len(slopes), axis=1)
+    scales[:, -NUMBERS:] = NATURAL
+    return Problem.of(GENERATED, features, labels, 0.0, CRITEO.high, scales)
 
 
 def _columns(path: Path, names: list[str]) -> Any:
@@ -177,6 +210,8 @@ def _columns(path: Path, names: list[str]) -> Any:
     """
     from pyarrow import ArrowException, csv
 
+    if _is_extract(path):
+        return _persons(path, names)
     _, tab, nameless = _header(path)
     reading = csv.ReadOptions(column_names=CRITEO_COLUMNS if nameless else None)
     parsing = csv.ParseOptions(delimiter="\t" if tab else ",")
@@ -198,16 +233,60 @@ def _header(path: Path) -> tuple[tuple[str, ...], bool, bool]:
     return (CRITEO_COLUMNS if nameless else names), "\t" in first, nameless
 
 
-def _recognized(path: Path) -> str:
-    """Return which of the paper's files it is.
+def _is_extract(path: Path) -> bool:
+    """Return whether a file has the lines of households and persons of the published extract of the census."""
+    from pyarrow import input_stream
+
+    with input_stream(str(path)) as stream:
+        return re.match(rb"[HP]1940\d{10}", stream.read(16)) is not None
+
+
+def _persons(path: Path, names: list[str]) -> Any:
+    """Read columns of the published extract of the census: of lines of persons alone, those who have a label."""
+    import pyarrow as pa
+
+    parts: dict[str, list[NDArray[np.int16]]] = {name: [] for name in names}
+    width = max(last for _, last in EXTRACT.values())
+    with pa.input_stream(str(path), buffer_size=BLOCK * width) as stream:
+        rest = b""
+        while block := stream.read(BLOCK * width):
+            *whole, rest = (rest + block).split(b"\n")
+            _add_persons(parts, whole, width)
+        _add_persons(parts, [rest], width)
+    return pa.table({name: np.concatenate(found) for name, found in parts.items()})
+
+
+def _add_persons(parts: dict[str, list[NDArray[np.int16]]], lines: list[bytes], width: int) -> None:
+    """Add the columns of the persons among some lines, of those with a label."""
+    persons = [line[:width] for line in lines if line[:1] == b"P"]
+    if any(len(line) < width for line in persons):
+        raise InputError(f"lines of persons must have at least {width} characters, as in EXT1940USCB.dat")
+    signs = np.frombuffer(b"".join(persons), dtype="S1").reshape(len(persons), width)
+    columns = {}
+    for name in (*parts, CENSUS.label):
+        first, last = EXTRACT[name]
+        try:
+            texts = np.ascontiguousarray(signs[:, first - 1 : last]).view(f"S{last - first + 1}").ravel()
+            columns[name] = texts.astype(np.int16)
+        except ValueError as error:
+            raise InputError(f"characters {first} to {last} of persons must be whole numbers: {name}") from error
+    has_label = (columns[CENSUS.label] >= CENSUS.least) & (columns[CENSUS.label] <= CENSUS.most)
+    for name, found in parts.items():
+        found.append(columns[name][has_label])
+
+
+def _recognized(path: Path) -> tuple[str, Source]:
+    """Return which of the paper's files it is, and its columns; the paper calls the weeks WKSWORK, files WKSWORK1.
 
     Raises:
         InputError: neither.
     """
+    if _is_extract(path):
+        return "census", CENSUS
     names = set(_header(path)[0])
-    for name, source in FILES.items():
+    for name, source in (*FILES.items(), ("census", replace(CENSUS, label="WKSWORK"))):
         if {source.label, *source.numbers, *source.categories} <= names:
-            return name
+            return name, source
     raise InputError(f"--data {path} must have the columns of Criteo ({CRITEO.label}, …) or census ({CENSUS.label}, …)")
 
 
@@ -215,16 +294,17 @@ def _read(name: str, path: Path, source: Source) -> Problem:
     """Read a file as numbers."""
     table = _columns(path, [source.label, *source.numbers, *source.categories])
     labels = _numbers(table[source.label])
-    rows = np.flatnonzero(np.isfinite(labels) & (labels >= source.least))
+    rows = np.flatnonzero((labels >= source.least) & (labels <= source.most))
     if len(rows) > MAX_RECORDS:
         rows = np.sort(np.random.default_rng(0).choice(rows, MAX_RECORDS, replace=False))
-    features = [
-        _scaled(_numbers(table[column]), rows, source.squared_log)[:, None].astype(np.float32)
-        for column in source.numbers
-    ]
-    features += [_flags(table[column], rows) for column in source.categories]
+    numbers = np.column_stack([_filled(_numbers(table[column]), rows, source) for column in source.numbers])
+    mean, deviation = numbers.mean(axis=0), np.maximum(numbers.std(axis=0), 1e-9)
+    flags = [_flags(table[column], rows) for column in source.categories]
+    features = np.column_stack([((numbers - mean) / deviation).astype(np.float32), *flags])
+    scales = np.array([[0.0], [1.0]]).repeat(features.shape[1], axis=1)
+    scales[:, : len(mean)] = mean, deviation
     chosen = squared_log(labels[rows]) if source.squared_log else labels[rows]
-    return Problem.of(name, np.column_stack(features), chosen, source.low, source.high)
+    return Problem.of(name, features, chosen, source.low, source.high, scales)
 
 
 def _numbers(column: Any) -> Floats:
@@ -243,12 +323,11 @@ def squared_log(values: Floats) -> Floats:
     return np.where(values > 2, np.log2(np.maximum(values, 2)) ** 2, values)
 
 
-def _scaled(values: Floats, rows: NDArray[np.int64], squared: bool) -> Floats:
-    """Scale chosen values to mean 0 and deviation 1; what is missing is the mean."""
-    chosen = np.where(values == -1, np.nan, values)[rows] if squared else values[rows]
+def _filled(values: Floats, rows: NDArray[np.int64], source: Source) -> Floats:
+    """Return chosen values; what is missing is the mean."""
+    chosen = np.where(values == source.missing, np.nan, values)[rows]
     chosen = np.where(np.isnan(chosen), np.nanmean(chosen) if np.isfinite(chosen).any() else 0.0, chosen)
-    chosen = squared_log(chosen) if squared else chosen
-    return np.asarray((chosen - chosen.mean()) / max(float(chosen.std()), 1e-9), dtype=np.float64)
+    return squared_log(chosen) if source.squared_log else np.asarray(chosen, dtype=np.float64)
 
 
 def _flags(column: Any, rows: NDArray[np.int64]) -> Rows:

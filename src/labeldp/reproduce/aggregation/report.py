@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from labeldp.report import fixed
+from labeldp.reproduce.aggregation.published import COUNTS, PRINTED, SIZES
 from labeldp.reproduce.aggregation.run import AggregationResult
 from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
@@ -16,6 +17,7 @@ simulation: bags, weights and noise come from public seeds. The last column is w
 epsilon = 1 by the exact accounting, one for each k, worst seed; 1 is no protection at all."""
 
 LEARNERS = {
+    "natural": "Table 1 (LBA), linear model by Adam, numbers as they are",
     "Adam": "Table 1 (LBA), linear model by Adam",
     "exact": "Table 1 (LBA), linear model by least squares",
 }
@@ -29,7 +31,15 @@ Group = Sequence[AggregationResult]
 
 def write_aggregation(results: Group, folder: str | os.PathLike[str]) -> list[str]:
     """Write `aggregation.md` and an SVG for each problem, over what was there; return the paths."""
-    pictures = {f"{name}.svg": _figure(name, own) for name, own in _problems(results) if any(r.run.bags for r in own)}
+    pictures = {
+        f"{name}.svg": _figure(name, own)
+        for name, own in _problems(results)
+        if any(each.run.bags and each.run.table != "adam" for each in own)
+    }
+    for name, own in _problems(results):
+        for cells in _adam_cells(own):
+            run = cells[0].run
+            pictures[f"{name}-adam-m{run.bags}-k{run.size}.svg"] = _adam_figure(name, cells)
     return write_files(folder, {TABLE: aggregation_markdown(results), **pictures})
 
 
@@ -40,7 +50,51 @@ def aggregation_markdown(results: Group) -> str:
         text += [f"## {name}", ""]
         for title, learner, cells, alone in _tables(own):
             text += [f"### {title}", "", *_table(learner, cells), "", _instances(alone), ""]
-    return "\n".join(text)
+        for cells in _adam_cells(own):
+            text += [f"### Adam, m = {cells[0].run.bags}, k = {cells[0].run.size}", "", *_adam_table(cells), ""]
+    return "\n".join([*text, *printed_tables()])
+
+
+def _adam_cells(own: Group) -> list[Group]:
+    """Return the cells that were learned by Adam in several ways."""
+    found = [each for each in own if each.run.table == "adam"]
+    places = dict.fromkeys((each.run.size, each.run.bags) for each in found)
+    return [[each for each in found if (each.run.size, each.run.bags) == place] for place in places]
+
+
+def _adam_table(cells: Group) -> Iterator[str]:
+    """Return a line for each way to train: its error at the start, after the last epoch, and of what was kept."""
+    rows = []
+    for name in cells[0].cell.errors:
+        curves = [each.cell.curves.get(name) for each in cells]
+        first = [curve[0][1] for curve in curves if curve]
+        rows.append([name, _spread(first), _spread([each.cell.errors[name] for each in cells]), len(cells)])
+    return markdown_table(["", "before the first step", "at the end", "seeds"], "lrrr", rows)
+
+
+def _adam_figure(name: str, cells: Group) -> str:
+    """Draw test errors by epoch, means over seeds; a line for each way to train."""
+    series = []
+    for way in cells[0].cell.curves:
+        curves = [dict(each.cell.curves[way]) for each in cells]
+        epochs = sorted(set.intersection(*(set(curve) for curve in curves)) - {0})
+        series.append(Series(way, tuple(Point.of(e, [curve[e] for curve in curves]) for e in epochs)))
+    size = f"m = {cells[0].run.bags}, k = {cells[0].run.size}"
+    panel = Panel(f"{name}, {size}", series, Axis("epoch, logarithmic scale", log=True), ERROR)
+    return lines(f"Test errors on {name} by epoch, {size}.", [panel])
+
+
+def printed_tables() -> Iterator[str]:
+    """Yield the tables as the paper prints them, one after the other, on both of its data sets."""
+    yield from ("## What the paper prints", "", "Mean ± standard deviation over ten seeds.", "")
+    for table in PRINTED:
+        yield from (f"### Table {table.number}, printed, {table.data}", "")
+        sizes = SIZES[table.data]
+        rows = [
+            [count, *(table.cells[count, size].replace("±", " ± ") for size in sizes)] for count in COUNTS[table.data]
+        ]
+        yield from markdown_table(["m", *(f"k = {size}" for size in sizes)], "r" * (1 + len(sizes)), rows)
+        yield from ("", f"From the labels themselves: {table.labels.replace('±', ' ± ')}.", "")
 
 
 def _problems(results: Group) -> list[tuple[str, Group]]:
@@ -98,7 +152,7 @@ def _instances(alone: Group) -> str:
     """Return what the labels themselves give."""
     errors = [error for each in alone for error in each.cell.errors.values()]
     if not errors:
-        return "The labels themselves were not learnt from."
+        return "The labels themselves were not learned from."
     return f"From the labels themselves ({alone[0].cell.records:,} records, no protection): {_spread(errors)}."
 
 

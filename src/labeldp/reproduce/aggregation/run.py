@@ -9,12 +9,12 @@ from typing import Unpack
 from labeldp.privacy import InputError, decimal_text
 from labeldp.reproduce import harness
 from labeldp.reproduce.aggregation import cells
-from labeldp.reproduce.aggregation.cells import Cell, lba, llp, training_records, whole_sample
+from labeldp.reproduce.aggregation.cells import Cell, adam, lba, llp, training_records, whole_sample
 from labeldp.reproduce.aggregation.data import FILES, GENERATED, Problem, problems
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.workflows import networks
 
-TABLES = "lba", "llp"
+TABLES = "lba", "llp", "adam"
 SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
 SIZES, COUNTS = (32, 64, 128, 256), (512, 1024, 2048, 4096)
 """Bag sizes and numbers of bags of the paper on Criteo."""
@@ -22,7 +22,7 @@ SIZES, COUNTS = (32, 64, 128, 256), (512, 1024, 2048, 4096)
 CENSUS_SIZES, CENSUS_COUNTS = (64, 128, 256, 512), (1024, 2048, 4096, 8192)
 """The same on its census."""
 
-SMALL = {"lba": ((8, 16, 32), (256, 512, 1024)), "llp": ((32, 64), (128, 512))}
+SMALL = {"lba": ((8, 16, 32), (256, 512, 1024)), "llp": ((32, 64), (128, 512)), "adam": ((32,), (512,))}
 """Sizes and numbers on stand-ins, and of networks on made-up records, where none are asked for."""
 
 
@@ -32,7 +32,7 @@ class AggregationRun(harness.SeededRun):
 
     Args:
         problem: what is learned.
-        table: "lba" or "llp".
+        table: "lba", "llp" or "adam".
         size: records in a bag, k; 0 for the labels themselves.
         bags: how many, m; 0 for the labels themselves.
         share: of noisy labels, ρ; 0 for "lba".
@@ -66,7 +66,7 @@ class AggregationGrid:
     """What a command asks for.
 
     Args:
-        tables: "lba", "llp" or both.
+        tables: some of `TABLES`.
         sizes, counts: k and m for everything; None for what suits each problem.
         shares: ρ.
         seeds: so many of everything.
@@ -89,7 +89,7 @@ class AggregationGrid:
         """
         chosen = tuple(listed(tables, "tables"))
         if not set(chosen) <= set(TABLES):
-            raise InputError(f"--tables must be one or both of {', '.join(TABLES)}")
+            raise InputError(f"--tables must be one or more of {', '.join(TABLES)}")
         sizes = None if bag_size is None else tuple(listed(bag_size, "bag-size", int))
         counts = None if bags is None else tuple(listed(bags, "bags", int))
         for name, values, least in (("bag-size", sizes, 2), ("bags", counts, 20)):
@@ -103,6 +103,8 @@ class AggregationGrid:
 
     def cells(self, problem: str, table: str) -> list[tuple[int, int]]:
         """Return sizes and numbers of bags of one table."""
+        if table == "adam":
+            return [(size, count) for count in self.counts or SMALL[table][1] for size in self.sizes or SMALL[table][0]]
         full = problem in FILES or (problem == GENERATED and table == "lba")
         census = problem == "census"
         own = ((CENSUS_SIZES, CENSUS_COUNTS) if census else (SIZES, COUNTS)) if full else SMALL[table]
@@ -113,7 +115,8 @@ class AggregationGrid:
         """Return everything on one problem with one seed."""
         found = []
         for table in self.tables:
-            found.append(AggregationRun(problem, table, 0, 0, 0.0, seed))
+            if table != "adam":
+                found.append(AggregationRun(problem, table, 0, 0, 0.0, seed))
             for size, count in self.cells(problem, table):
                 shares = self.shares if table == "llp" else (0.0,)
                 found += [AggregationRun(problem, table, size, count, share, seed) for share in shares]
@@ -159,7 +162,7 @@ class AggregationExperiment(Experiment[AggregationRun, AggregationResult]):
 
     def constants(self, run: AggregationRun) -> Json:
         """Return what the code fixes for a run, and what it runs on."""
-        return {**cells.constants(), "data": self.problems[run.problem].digest}
+        return {**cells.constants(), **cells.learned(run.table), "data": self.problems[run.problem].digest}
 
     def batch(self, run: AggregationRun) -> object:
         """Publish after each problem."""
@@ -174,8 +177,9 @@ class AggregationExperiment(Experiment[AggregationRun, AggregationResult]):
 def _cell(problem: Problem, run: AggregationRun) -> Cell:
     if not run.bags:
         return whole_sample(problem, run.table, run.seed)
-    if run.table == "lba":
-        return lba(problem, run.size, run.bags, run.rng(), run.seed)
+    if run.table in ("lba", "adam"):
+        learn = lba if run.table == "lba" else adam
+        return learn(problem, run.size, run.bags, run.rng(), run.seed)
     return llp(problem, run.size, run.bags, run.share, run.rng(), run.seed)
 
 

@@ -15,7 +15,7 @@ from labeldp.mechanisms import Classes
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.reproduce.harness import SeededRun, check_seeds, listed
 from labeldp.tables import LabeledArrays, load_movielens, open_images
-from labeldp.workflows import classes_of, epsilon_of
+from labeldp.workflows import classes_of, epsilon_of, networks
 
 Setting = tuple[str, float | str]
 
@@ -38,19 +38,24 @@ class Method:
 METHODS = {
     "lp-1st": Method(),
     "lp-2st": Method(),
+    "lp-3st": Method(),
     "linear": Method(delta=True, network=False, preset=False),
     "best": Method(delta=True, preset=False),
     "best-local": Method(preset=False),
 }
-"""Randomized response in one stage and in two, the linear model of noisy sums, and networks on top of linear models."""
+"""Randomized response in one, two and three stages, linear models of noisy sums, and networks on top of those."""
 
 CLUSTERS = Method(network=False, preset=False)
-"""Noisy majorities of clusters, behind their figure alone."""
+"""Noisy majorities of clusters, behind their figures alone."""
+
+COUNTS = (10.0, 30.0, 100.0, 300.0, 1000.0)
+"""Of clusters."""
 
 FIGURES: dict[str, tuple[str, dict[str, tuple[float | str, ...]]]] = {
     "split-temperature": ("lp-2st", {"split": (0.4, 0.55, 0.7), "temperature": (0.5, 1.0, 2.0, "calibrated")}),
     "mixup": ("lp-2st", {"mixup1": (0.0, 2.0, 8.0), "mixup2": (0.0, 2.0, 8.0)}),
-    "clusters": ("clusters", {"clusters": (10.0, 30.0, 100.0, 300.0, 1000.0)}),
+    "clusters": ("clusters", {"clusters": COUNTS}),
+    "ssl-clusters": ("ssl-clusters", {"clusters": COUNTS}),
 }
 """Sweeps behind a figure of their own: the method, and the values of two settings, or of one beside epsilon."""
 
@@ -69,7 +74,7 @@ class Run(SeededRun):
 
     Args:
         dataset: a key of `DATASETS`.
-        method: a key of `METHODS`, or "clusters".
+        method: a key of `METHODS`, or "clusters" or "ssl-clusters".
         epsilon: of every label.
         delta: 0 for methods that spend none.
         seed: of noise, split and training.
@@ -184,6 +189,9 @@ def _completed(run: Run) -> Run:
 
 STARS = np.arange(1, 6)
 GRAY, COLOR = (28, 28), (32, 32, 3)
+CLUSTERED = 50
+"""Principal components of pixels that are clustered."""
+
 PRINCIPAL = 1000
 """As many directions as `fit_linear` looks at."""
 
@@ -275,6 +283,21 @@ class Task:
             if np.array_equal(images, part.features):
                 return table
         return np.asarray(mapping.transform(images))
+
+    @cached_property
+    def principal(self) -> NDArray[np.float32]:
+        """Principal components of the pixels of training and test images, in this order."""
+        from sklearn.decomposition import PCA
+
+        images = np.concatenate([part.features for part in (self.train, self.test)])
+        pixels = images.reshape(len(images), -1).astype(np.float32)
+        return np.asarray(PCA(min(CLUSTERED, *pixels.shape), random_state=0).fit_transform(pixels))
+
+    @cached_property
+    def self_supervised(self) -> NDArray[np.float32]:
+        """Embeddings of training and test images, in this order, by a network that saw training images alone."""
+        learned = networks().SelfSupervised().fit(self.train.features)
+        return np.concatenate([learned.transform(part.features) for part in (self.train, self.test)])
 
     @cached_property
     def mapped(self) -> "MappedImages":

@@ -1,5 +1,6 @@
 """Tables and figures of multi-stage training and linear models."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -9,6 +10,7 @@ from typing import Any
 
 from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.multistage.grid import setting_text
+from labeldp.reproduce.multistage.published import PRINTED, UNPROTECTED
 from labeldp.reproduce.multistage.run import Result
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, grid, lines
 
@@ -76,6 +78,8 @@ def markdown(results: Sequence[Result]) -> str:
         main = [each for each in found if not each.run.settings]
         if main:
             text += [*_main_table(main), ""]
+            if dataset_of(found[0]) in PRINTED:
+                text += [*beside_the_paper(dataset_of(found[0]), main), ""]
         for group in by([each for each in found if each.run.settings], sweep_of):
             text += [*_sweep_table(group), ""]
     return "\n".join(text)
@@ -141,6 +145,45 @@ def _main_table(results: Sequence[Result]) -> Iterator[str]:
     yield from rows
 
 
+def beside_the_paper(dataset: str, results: Sequence[Result]) -> Iterator[str]:
+    """Yield the printed figures of a data set with ours beside them: empty where there was no run.
+
+    Args:
+        dataset: a key of `PRINTED`.
+        results: of this data set, without sweeps.
+
+    Source: Ghazi, Tables 1 to 5.
+    """
+    columns: list[tuple[str, Callable[[float], str]]] = []
+    for method, figures in PRINTED[dataset].items():
+        columns.append(
+            (f"{method.upper()}, printed", partial(_figure_text, figures, 3 if dataset == "movielens" else 2))
+        )
+        own = [each for each in results if each.run.method == method]
+        for found in by(own, method_of):
+            columns.append((f"{_named(found[0], own)}, ours", partial(_cell, found)))
+        if not own:
+            columns.append((f"{method}, ours", lambda epsilon: ""))
+    epsilons = sorted({epsilon for figures in PRINTED[dataset].values() for epsilon in figures})
+    rows = [[_epsilon_text(epsilon), *(cell(epsilon) for _, cell in columns)] for epsilon in epsilons]
+    yield from markdown_table(["ε", *(head for head, _ in columns)], "r" * (1 + len(columns)), rows)
+
+
+def _figure_text(figures: dict[float, float], digits: int, epsilon: float) -> str:
+    """Return a printed figure, or nothing."""
+    return f"{figures[epsilon]:.{digits}f}" if epsilon in figures else ""
+
+
+def _cell(results: Sequence[Result], epsilon: float) -> str:
+    """Return ours at a printed epsilon."""
+    return next(_cells(results, [min(epsilon, UNPROTECTED)], value_of, *_measure(results[0])))
+
+
+def _epsilon_text(epsilon: float) -> str:
+    """Return a printed epsilon; infinity is no protection."""
+    return "none" if epsilon == math.inf else f"{epsilon:g}"
+
+
 def _after(step: str, result: Result) -> float | None:
     """Return what was measured after a step on the way."""
     return next((float(each["value"]) for each in result.steps if each["step"] == step), None)
@@ -178,12 +221,15 @@ def figures(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
         yield f"{name}-accuracy", _figure(name, _by_epsilon(main, value_of), EPSILON, test)
         yield from _staged(name, main, test)
     for found in by([each for each in results if len(each.run.settings) == 1], sweep_of):
-        yield f"{name}-clusters", _clusters(name, found)
+        yield f"{name}-{found[0].run.method}", _clusters(name, found)
     for found in by([each for each in results if len(each.run.settings) == 2], sweep_of):
         for same in by(found, epsilon_of):
             run = same[0].run
             words = [name, *(setting for setting, _ in run.settings), run.method, run.network, run.preset]
-            yield "-".join([*filter(None, words), f"epsilon{run.epsilon:g}"]), _grid(name, same)
+            place = "-".join([*filter(None, words), f"epsilon{run.epsilon:g}"])
+            yield place, _grid(name, same)
+            if any(each.covered is not None for each in same):
+                yield f"{place}-topk", _topk(name, same)
 
 
 def _figure(name: str, series: Sequence[Series], x: Axis, y: Axis) -> str:
@@ -232,6 +278,18 @@ def _pairs(results: Sequence[Result]) -> list[Series]:
     return found
 
 
+def _topk(name: str, results: Sequence[Result]) -> str:
+    """Draw the final accuracy against stage 1's top-k accuracy: a point for each run of a sweep."""
+    setting = results[0].run.settings[-1][0]
+    series = []
+    for value in sorted({each.run.settings[-1][1] for each in results}, key=_order):
+        own = [each for each in results if each.run.settings[-1][1] == value and each.covered is not None]
+        points = tuple(Point(each.covered or 0.0, each.value) for each in own)
+        series.append(Series(f"{setting} {setting_text(value)}", points, joined=False))
+    covered = Axis("stage-1 top-k accuracy, at each record's own k", share=True)
+    return _figure(name, series, covered, Axis("test accuracy", share=True))
+
+
 def _curves(results: Sequence[Result]) -> Panel:
     """Return the mean loss at each epoch, steps one after the other; a line for each epsilon."""
     series = []
@@ -254,7 +312,7 @@ def _clusters(name: str, results: Sequence[Result]) -> str:
         groups = by(same, lambda each: float(each.run.settings[0][1]))
         points = [Point.of(float(group[0].run.settings[0][1]), [each.value for each in group]) for group in groups]
         series.append(Series(f"ε = {same[0].run.epsilon:g}", tuple(points)))
-    y = Axis("accuracy of noisy majorities on the training labels", share=True)
+    y = Axis("accuracy of noisy majorities of clusters on test images", share=True)
     return _figure(name, series, Axis("clusters, logarithmic scale", log=True), y)
 
 

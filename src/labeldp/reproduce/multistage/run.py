@@ -15,11 +15,18 @@ from labeldp.mechanisms import LaplaceHistogram
 from labeldp.privacy import Budget, Certificate, InputError, Public, Release
 from labeldp.reproduce import harness
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored
-from labeldp.reproduce.multistage.grid import Grid, Run, Task, load_task
+from labeldp.reproduce.multistage.grid import CLUSTERED, Grid, Run, Task, load_task
 from labeldp.tables import atomic_write
 from labeldp.workflows import networks
 
 CURVE = "curve.jsonl"
+STAGES = {"lp-1st": 1, "lp-2st": 2, "lp-3st": 3}
+CLUSTERINGS: dict[str, Callable[[Task], Any]] = {
+    "clusters": lambda task: task.principal,
+    "ssl-clusters": lambda task: task.self_supervised,
+}
+"""What is clustered, by method."""
+
 BEST: dict[str, Literal["central", "local"]] = {"best": "central", "best-local": "local"}
 """The methods that are `fit_best`, and whom they trust."""
 Watch = Callable[[str, Any, int], None]
@@ -232,10 +239,6 @@ class _Clock:
         self._show(f"{self._run.title}: {step}, epoch {record.epoch} of {epochs}", record.epoch / epochs)
 
 
-CLUSTERED = 50
-"""Principal components that are clustered."""
-
-
 @dataclass(frozen=True)
 class Outcome:
     """A measured model.
@@ -266,6 +269,8 @@ def recipes(run: Run) -> tuple[Any, ...]:
 
 def constants(run: Run) -> Json:
     """Return what the code of a method fixes, and no option says, as plain JSON values."""
+    if run.method in CLUSTERINGS:
+        return {"CLUSTERED": CLUSTERED, "measured on": "test images"}
     if run.method not in ("linear", *BEST):
         return {}
     found: Json = dict(CHOSEN)
@@ -286,7 +291,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
         checkpoints: folder of this run.
         watch: called after each epoch.
     """
-    if run.method == "clusters":
+    if run.method in CLUSTERINGS:
         return _clusters(run, task, curator)
     from sklearn.preprocessing import FunctionTransformer
 
@@ -317,7 +322,7 @@ def perform(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
 
 
 def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, watch: Watch) -> Release[Any]:
-    """Fit LP-1ST or LP-2ST with the loss that knows the noise, temperature calibrated on released labels."""
+    """Fit LP-1ST, LP-2ST or LP-3ST with the loss that knows the noise, temperature calibrated on released labels."""
     split, temperature = run.setting("split"), run.setting("temperature")
     counts = tuple((task.train.features.max(axis=0) + 1).tolist()) if task.ratings else None
     return fit_multistage(
@@ -327,7 +332,7 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
             run.network, recipe=recipes(run), counts=counts, checkpoints=checkpoints, watch=watch
         ),
         epsilon=run.epsilon,
-        stages=1 if run.method == "lp-1st" else 2,
+        stages=STAGES[run.method],
         fractions=None if split is None else (float(split), 1 - float(split)),
         temperature=temperature if isinstance(temperature, float) else "calibrated",
         evaluation=0.0,
@@ -338,19 +343,20 @@ def _staged(run: Run, task: Task, curator: ObservedCurator, checkpoints: Path, w
 
 
 def _clusters(run: Run, task: Task, curator: ObservedCurator) -> Outcome:
-    """Measure noisy majorities of k-means clusters of the training images on those images' own labels."""
-    from sklearn.cluster import MiniBatchKMeans
-    from sklearn.decomposition import PCA
+    """Measure noisy majorities of k-means clusters of all images, counted on training labels, on the test images.
 
-    count = int(run.setting("clusters") or 1)
-    pixels = task.train.features.reshape(len(task.train.features), -1).astype(np.float32)
-    table = PCA(min(CLUSTERED, *pixels.shape), random_state=run.seed).fit_transform(pixels)
+    Source: Ghazi, appendix B, Figure 2.
+    """
+    from sklearn.cluster import MiniBatchKMeans
+
+    count, table = int(run.setting("clusters") or 1), CLUSTERINGS[run.method](task)
     groups = MiniBatchKMeans(count, random_state=run.seed, n_init=3, batch_size=4096).fit_predict(table)
-    why = "k-means on the public features, with a public seed"
-    mechanism = LaplaceHistogram(
-        domain=task.domain, epsilon=run.epsilon, groups=Public(groups.astype(np.int64), why=why)
-    )
+    own, other = np.split(groups, [len(task.train.labels)])
+    occupied, places = np.unique(own, return_inverse=True)
+    public = Public(places.astype(np.int64), why="k-means on the public features, with a public seed")
+    mechanism = LaplaceHistogram(domain=task.domain, epsilon=run.epsilon, groups=public)
     release = curator.release(mechanism, rng=run.rng(), step="clusters")
-    majority = release.value.argmax(axis=1)[release.mechanism.arrays()]
-    right = majority == task.domain.encode(task.train.labels)
-    return Outcome("accuracy of clusters on the training labels", float(right.mean()), release.certificate)
+    majority = np.zeros(count, dtype=np.int64)  # class 0 for test images in a cluster without a training image
+    majority[occupied] = release.value.argmax(axis=1)
+    right = majority[other] == task.domain.encode(task.test.labels)
+    return Outcome(task.metric, float(right.mean()), release.certificate)

@@ -10,7 +10,7 @@ from labeldp.online import METHODS
 from labeldp.report import fixed
 from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.online.run import AutoChoice, OnlineCell, OnlineResult, auto_choices, online_cells
-from labeldp.reproduce.online.tables import OnlinePoint
+from labeldp.reproduce.online.tables import LOWER_BOUND, OnlinePoint
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
 
 TABLE = "online.md"
@@ -124,8 +124,8 @@ def _ratio(choice: AutoChoice) -> str:
 
 def _real(results: Sequence[OnlineResult]) -> Iterator[str]:
     """Yield a table for each sequence: for each learner its mean, a play, and switches for each epsilon."""
-    for data in dict.fromkeys(each.run.data for each in results):
-        group = [each for each in results if each.run.data == data]
+    for data, size in dict.fromkeys((each.run.data, each.size) for each in results):
+        group = [each for each in results if (each.run.data, each.size) == (data, size)]
         cells, epsilons = online_cells(group), sorted({each.run.epsilon for each in group})
         rounds, experts = group[0].size
         rows = []
@@ -164,6 +164,7 @@ PARTS = {
     "excess": ("Proposition 3.3: the cost of batches", _excess),
     "regret": ("Regret on made-up losses", _regrets),
     "hard": ("The adversary of Theorem 4.2", _regrets),
+    "adversary": ("The adversary of Theorem 4.2, played", _real),
     "stocks": ("Stocks", _real),
     "elec2": ("Electricity prices", _real),
 }
@@ -211,6 +212,8 @@ def online_figures(results: Sequence[OnlineResult]) -> Iterator[tuple[str, str]]
         yield f"regret-T{size[0]}-d{size[1]}", lines(label, panels, key_above=True)
     for data in dict.fromkeys(each.run.data for each in results if each.run.table in ("stocks", "elec2")):
         yield data, _by_epsilon(data, [each for each in results if each.run.data == data])
+    if own := [each for each in results if each.run.table == "adversary"]:
+        yield "adversary", _adversary_figure(own)
 
 
 def _figure_exponents(points: Sequence[OnlinePoint]) -> str:
@@ -249,6 +252,19 @@ def _by_epsilon(data: str, results: Sequence[OnlineResult]) -> str:
     regret = Axis("regret; bars: deviation of single plays; dashed: any expert, at random", powers=far)
     title = f"Regret on {data}"
     return lines(f"{title}, by ε.", [Panel(title, series, EPSILON, regret)], key_above=True)
+
+
+def _adversary_figure(results: Sequence[OnlineResult]) -> str:
+    """Draw plays against the adversary by epsilon, a panel for each T; dashed: any expert, and the lower bound."""
+    panels = []
+    for size in sorted({each.size for each in results}):
+        cells = online_cells([each for each in results if each.size == size])
+        cells = [each for each in cells if fmean(each.values) >= 1]
+        series = [Series("", _points(cells, name), reference=True) for name in ("blind", LOWER_BOUND)]
+        series += [Series(label, points) for name, label in SHOWN.items() if (points := _points(cells, name))]
+        regret = Axis(f"regret, from 1; dashed: any expert, at random, and {LOWER_BOUND}", powers=True)
+        panels.append(Panel(f"T = {size[0]:,}, d = {size[1]:,}", series, EPSILON, regret))
+    return lines("Regret against the adversary of Theorem 4.2, by ε.", panels, key_above=True)
 
 
 def _points(cells: Sequence[OnlineCell], name: str) -> tuple[Point, ...]:

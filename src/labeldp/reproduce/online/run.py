@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Self, Unpack
@@ -16,16 +17,18 @@ from labeldp.reproduce.online.learners import DELTA, chosen, learners
 from labeldp.reproduce.online.tables import SEQUENCES, OnlinePoint
 from labeldp.workflows import epsilon_of
 
-EXPONENTS, BOUNDS, EXCESS, REGRET, HARD, STOCKS, ELECTRICITY = TABLES = (
+EXPONENTS, BOUNDS, EXCESS, REGRET, HARD, ADVERSARY, STOCKS, ELECTRICITY = TABLES = (
     "exponents",
     "table1",
     "excess",
     "regret",
-    "hard",
+    tables.HARD,
+    tables.ADVERSARY,
     "stocks",
     "elec2",
 )
-"""Figure 1, Table 1, the counterexample to Proposition 3.3, made-up losses, Theorem 4.2's adversary, real losses."""
+"""Figure 1, Table 1, the counterexample to Proposition 3.3, made-up losses, Theorem 4.2's adversary, the same by T and
+epsilon, and real losses."""
 
 EPSILONS = (0.1, 1.0)
 """Of made-up losses."""
@@ -174,6 +177,10 @@ class OnlineGrid:
             if HARD in self.tables:
                 own = [each for each in tables.HARD_EPSILONS if 1 / self.rounds <= each <= self.rounds**-0.25]
                 yield from (RegretRun(HARD, HARD, self.rounds, experts, epsilon, seed) for epsilon in own)
+        if ADVERSARY in self.tables:
+            for rounds, power in product(tables.ADVERSARY_ROUNDS, tables.ADVERSARY_POWERS):
+                epsilon = float(f"{rounds**-power * 0.9999:.2g}")
+                yield RegretRun(ADVERSARY, HARD, rounds, self.experts[0], min(epsilon, rounds**-0.25), seed)
         for name in losses:
             table = ELECTRICITY if name == ELECTRICITY else STOCKS
             if table in self.tables:
@@ -239,6 +246,8 @@ class OnlineExperiment(Experiment[RegretRun, OnlineResult]):
             return tables.excess(run.rounds, run.epsilon)
         if (given := self._given(run)) is not None:
             return tables.real_regrets(given, run.epsilon, run.seed, run.rng())
+        if run.table == ADVERSARY:
+            return tables.adversary_regrets(run.rounds, run.experts, run.epsilon, run.seed, run.rng())
         return tables.regrets(run.data, run.rounds, run.experts, run.epsilon, run.seed, run.rng())
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import log, prod
+from math import log, prod, sqrt
 from statistics import fmean
 from typing import Any
 
@@ -33,8 +33,13 @@ SEQUENCES: dict[str, Callable[[int, int, int], LossSequence]] = {
 }
 """Kinds of losses, made of rounds, experts and a seed."""
 
-HARD = "hard"
-"""The adversary of Theorem 4.2, which depends on epsilon, too."""
+HARD, ADVERSARY = "hard", "adversary"
+"""The adversary of Theorem 4.2, which depends on epsilon, too: mean regret at one size, and plays by T and epsilon."""
+
+ADVERSARY_ROUNDS, ADVERSARY_POWERS = (10**4, 10**5), (1 / 2, 3 / 8, 1 / 4)
+"""T, and a of epsilon = T^-a: the adversary is defined up to T^(-1/4)."""
+
+LOWER_BOUND = "√T + T^(1/3)/ε^(2/3)"
 
 EXCESSES = ((10**4, 0.1), (10**5, 0.1), (10**6, 0.1), (10**7, 0.01))
 BOUNDED = ((10**4, 100), (10**5, 1000), (10**6, 1000), (10**6, 100_000))
@@ -130,6 +135,23 @@ def _played(learner: Learner, losses: LossSequence | RealLosses, rng: RandomSour
 def real_regrets(losses: RealLosses, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
     """Return the mean regret of every learner on real losses, and that of one play of its kernel."""
     rounds, experts = losses.levels.shape
+    return _means_and_plays(losses, rounds, experts, epsilon, seed, rng)
+
+
+def adversary_regrets(rounds: int, experts: int, epsilon: float, seed: int, rng: RandomSource) -> list[OnlinePoint]:
+    """Return the lower bound of Theorem 4.2, and what its adversary costs every learner, in the mean and in one play.
+
+    Source: Asi, Theorem 4.2.
+    """
+    bound = OnlinePoint(LOWER_BOUND, sqrt(rounds) + rounds ** (1 / 3) / epsilon ** (2 / 3))
+    losses = Epochs.hard(rounds, experts, epsilon, seed)
+    return [bound, *_means_and_plays(losses, rounds, experts, epsilon, seed, rng)]
+
+
+def _means_and_plays(
+    losses: LossSequence | RealLosses, rounds: int, experts: int, epsilon: float, seed: int, rng: RandomSource
+) -> list[OnlinePoint]:
+    """Return the mean regret of every learner, and that of one play of its kernel."""
     found = []
     for each in learners(experts, rounds, epsilon):
         point = _mean(each, losses, seed, rng)

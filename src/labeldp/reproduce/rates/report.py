@@ -9,7 +9,8 @@ from statistics import geometric_mean
 from labeldp.report import fixed
 from labeldp.reproduce.harness import markdown_table, write_files
 from labeldp.reproduce.plots import Axis, Panel, Point, Series, lines
-from labeldp.reproduce.rates.run import ClassCurve, RateResult, Slope, class_curves, slopes
+from labeldp.reproduce.rates.rows import FAMILIES
+from labeldp.reproduce.rates.run import CONSTANTS, SMOOTH, ClassCurve, RateResult, Slope, class_curves, slopes
 
 TABLE = "rates.md"
 INTRODUCTION = """\
@@ -27,8 +28,10 @@ def write_rates(results: Sequence[RateResult], folder: str | os.PathLike[str]) -
 def rates_markdown(found: Sequence[Slope], curves: Sequence[ClassCurve]) -> str:
     """Return all slopes, task by task, and the risks by the number of classes, as Markdown."""
     text = ["# Measured exponents", "", INTRODUCTION, ""]
-    for task, group in groupby(found, lambda each: each.task):
-        text += [f"## {task.capitalize()}", "", *_slope_table(list(group)), ""]
+    for (family, task), group in groupby(found, lambda each: (each.family, each.task)):
+        own = list(group)
+        rest = "" if family == SMOOTH else f", {family}: {FAMILIES[family].title}"
+        text += [f"## {task.capitalize()}{rest}", "", *_slope_table(own), "", _held(own), ""]
     if curves:
         text += ["## Number of classes", "", *_class_table(curves), ""]
     return "\n".join(text)
@@ -46,6 +49,16 @@ def _slope_table(found: Sequence[Slope]) -> Iterator[str]:
         flag = "" if each.reached else f"**off by {_signed(each.measured - each.predicted)}**"
         rows.append([each.row, each.dimension, epsilon, records, each.noises, *numbers, flag])
     return markdown_table(heads, "lrrlrrlrrl", rows)
+
+
+def _held(found: Sequence[Slope]) -> str:
+    """Say how many intervals hold the predicted slope, of the corrected tunings."""
+    own = [each for each in found if not each.printed]
+    held, possibly = (sum(getattr(each, name) for each in own) for name in ("held", "held_possibly"))
+    return (
+        f"{held} of {len(own)} intervals hold the predicted slope; {possibly} hold the slope of a rate "
+        f"whose terms of data and of privacy have constants up to {CONSTANTS:g} times apart."
+    )
 
 
 def _class_table(curves: Sequence[ClassCurve]) -> Iterator[str]:
@@ -79,13 +92,14 @@ Strength = Callable[[float, float], float]
 
 def rate_figures(found: Sequence[Slope], curves: Sequence[ClassCurve]) -> Iterator[tuple[str, str]]:
     """Yield names and SVG texts."""
-    for row in dict.fromkeys(each.row for each in found if not each.printed):
-        own = [each for each in found if each.row in (row, f"{row}-printed")]
+    for family, row in dict.fromkeys((each.family, each.row) for each in found if not each.printed):
+        own = [each for each in found if each.row in (row, f"{row}-printed") and each.family == family]
         panels = [_by_records(row, group) for group in _dimensions(own)]
         exact = [each for each in own if not each.printed]
         if len({each.epsilon for each in exact}) > 1:
             panels += [_by_strength(row, group) for group in _dimensions(exact)]
-        yield row, lines(f"Excess risk of {row} against the number of records.", panels)
+        name = row if family == SMOOTH else f"{row}-{family}"
+        yield name, lines(f"Excess risk of {name} against the number of records.", panels)
     if curves:
         title, classes = "Excess risk by the number of classes", Axis("classes K, logarithmic scale", log=True)
         yield "classes", lines(f"{title}.", [Panel(title, [_curve(each, curves) for each in curves], classes, RISK)])

@@ -17,8 +17,8 @@ from labeldp.reproduce.rates import learners
 from labeldp.reproduce.rates.learners import Estimate, Rng, Select
 from labeldp.theory import HardClasses, HardValues, critical_side, hard_classes, hard_values, heavy_values
 
-BETA, MARGIN, MOMENTS, AMPLITUDE = 1.0, 0.5, 3.0, 1.0
-"""β, γ, p, and the height of bumps of side 1."""
+AMPLITUDE = 1.0
+"""The height of bumps of side 1."""
 
 RECORDS = tuple(round(10 ** (6 + half / 2)) for half in range(7))
 """Two for each power of ten."""
@@ -38,6 +38,30 @@ TAILS = (0.0, 0.5, 1.0)
 
 POINTS, REPEATS = 200, 8
 """Places at which neighbors are asked, and how often records are drawn for cubes, in one run at d = 1."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is assumed of the distributions.
+
+    Args:
+        beta: Hölder smoothness.
+        margin: Tsybakov's γ, of classes.
+        moments: p, of heavy tails.
+    """
+
+    beta: float
+    margin: float
+    moments: float
+
+    @property
+    def title(self) -> str:
+        """Its name in tables."""
+        return f"β = {self.beta:g}, γ = {self.margin:g}, p = {self.moments:g}"
+
+
+FAMILIES = {"smooth": Family(1.0, 0.5, 3.0), "rough": Family(0.5, 1.0, 2.0)}
+"""By their names in options."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +89,12 @@ class Row:
         """Its name in files and options."""
         return "-".join(filter(None, (self.task, self.trust, self.protection, "printed" * self.printed)))
 
-    def setting(self, dimension: int) -> dict[str, Any]:
+    def setting(self, dimension: int, family: Family) -> dict[str, Any]:
         """Return what the calculators of `labeldp.theory` ask for."""
-        found = {"task": self.task, "protection": self.protection, "dimension": dimension, "beta": BETA}
+        found = {"task": self.task, "protection": self.protection, "dimension": dimension, "beta": family.beta}
         found |= {"trust": self.trust} if self.trust else {}
-        found |= {"margin": MARGIN} if self.task == "classification" else {}
-        return found | ({"moments": MOMENTS} if self.task == "heavy-tailed" else {})
+        found |= {"margin": family.margin} if self.task == "classification" else {}
+        return found | ({"moments": family.moments} if self.task == "heavy-tailed" else {})
 
 
 @dataclass(frozen=True)
@@ -93,19 +117,19 @@ class Tuning:
         return max(1, round(1 / self.side))
 
 
-def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
+def tuning(row: Row, dimension: int, family: Family, epsilon: float, records: int) -> Tuning:
     """Tune a learner by the library's rules, or by the paper's where they were corrected.
 
     Source: Zhao, Theorems 2, 4, 6, 8, 10, 12, 13 and 14, `docs/corrections.md`.
     """
     if row.printed:
-        return _printed(row, dimension, epsilon, records)
+        return _printed(row, dimension, family, epsilon, records)
     if row.protection == "none" or (row.trust, row.protection) == ("local", "full"):
-        side = row.constant * critical_side(records=records, epsilon=epsilon or None, **row.setting(dimension))
-        order = 2 * MOMENTS if row.task == "heavy-tailed" and row.trust else np.inf
+        side = row.constant * critical_side(records=records, epsilon=epsilon or None, **row.setting(dimension, family))
+        order = 2 * family.moments if row.task == "heavy-tailed" and row.trust else np.inf
         return Tuning(side, (records * side ** (2 * dimension) * epsilon**2) ** (1 / order))
-    given: dict[str, Any] = {"epsilon": epsilon, "beta": BETA}
-    moments = {"moments": MOMENTS} if row.task == "heavy-tailed" else {}
+    given: dict[str, Any] = {"epsilon": epsilon, "beta": family.beta}
+    moments = {"moments": family.moments} if row.task == "heavy-tailed" else {}
     trust = Trust[row.trust.upper()]
     reach = clipping_radius(records, dimension, trust=trust, **moments, **given) if moments else 1.0
     given |= {"constant": row.constant, **moments}
@@ -116,15 +140,16 @@ def tuning(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
     return Tuning(cube_side(records, dimension, trust=trust, **given, **classes), reach)
 
 
-def _printed(row: Row, dimension: int, epsilon: float, records: int) -> Tuning:
+def _printed(row: Row, dimension: int, family: Family, epsilon: float, records: int) -> Tuning:
     """Tune by Theorems 10, 12 and 14 (2) as they are printed."""
-    public, heavy = 2 * BETA + dimension, MOMENTS * BETA + dimension * (MOMENTS - 1)
+    beta, moments = family.beta, family.moments
+    public, heavy = 2 * beta + dimension, moments * beta + dimension * (moments - 1)
     if row.trust == "local":
-        private = (records * epsilon**2) ** (2 * BETA / (heavy + MOMENTS * BETA))
-        count = min(records, ceil(row.constant * max(private, records ** (2 * BETA / public))))
-        return Tuning((count / records) ** (1 / dimension), (count * epsilon**2) ** (1 / (2 * MOMENTS)), count)
+        private = (records * epsilon**2) ** (2 * beta / (heavy + moments * beta))
+        count = min(records, ceil(row.constant * max(private, records ** (2 * beta / public))))
+        return Tuning((count / records) ** (1 / dimension), (count * epsilon**2) ** (1 / (2 * moments)), count)
     side = row.constant * (records ** (-1 / public) + (epsilon * records) ** (-1 / heavy))
-    return Tuning(side, (epsilon * records * side**dimension) ** (1 / MOMENTS))
+    return Tuning(side, (epsilon * records * side**dimension) ** (1 / moments))
 
 
 @dataclass(frozen=True)
@@ -142,14 +167,14 @@ class Measured:
     excess: float
 
 
-def measure(row: Row, dimension: int, epsilon: float, records: int, *, rng: Rng) -> list[Measured]:
+def measure(row: Row, dimension: int, family: Family, epsilon: float, records: int, *, rng: Rng) -> list[Measured]:
     """Return the excess risk on bumps of all widths, records and noise drawn afresh for each."""
-    tuned = tuning(row, dimension, epsilon, records)
+    tuned = tuning(row, dimension, family, epsilon, records)
     tails = TAILS if row.task == "heavy-tailed" else (0.0,)
     repeats = REPEATS // dimension if tuned.neighbors is None else 1
     made = []
     for per_axis, tail in product(_bumps(row.task, tuned), tails):
-        instances = (_instance(row.task, per_axis, dimension, tail, rng) for _ in range(repeats))
+        instances = (_instance(row.task, per_axis, dimension, family, tail, rng) for _ in range(repeats))
         excess = fmean(_excess(row, each, tuned, epsilon, records, rng) for each in instances)
         made.append(Measured(per_axis, tail, excess))
     return made
@@ -165,16 +190,18 @@ def _bumps(task: str, tuned: Tuning) -> list[int]:
     return [int(each * tuned.per_axis) for each in ALIGNED if (each * tuned.per_axis).denominator == 1]
 
 
-def _instance(task: str, per_axis: int, dimension: int, tail: float, rng: Rng) -> HardClasses | HardValues:
+def _instance(
+    task: str, per_axis: int, dimension: int, family: Family, tail: float, rng: Rng
+) -> HardClasses | HardValues:
     """Draw bumps with random signs, as high as smoothness allows."""
-    given: dict[str, Any] = {"dimension": dimension, "beta": BETA, "amplitude": AMPLITUDE, "rng": rng}
+    given: dict[str, Any] = {"dimension": dimension, "beta": family.beta, "amplitude": AMPLITUDE, "rng": rng}
     if task == "classification":
-        return hard_classes(per_axis, margin=MARGIN, **given)
+        return hard_classes(per_axis, margin=family.margin, **given)
     if task == "regression":
         return hard_values(per_axis, **given)
-    heaviest = heavy_values(per_axis, moments=MOMENTS, **given)
+    heaviest = heavy_values(per_axis, moments=family.moments, **given)
     reach = max(1.0, floor(2 * heaviest.reach**tail) / 2)
-    return replace(heaviest, reach=reach, share=min(1.0, reach**-MOMENTS))
+    return replace(heaviest, reach=reach, share=min(1.0, reach**-family.moments))
 
 
 def _excess(
@@ -235,11 +262,11 @@ ROWS = {
 """Table I, and the tunings that were corrected, by name."""
 
 
-def constants(row: Row) -> dict[str, Any]:
+def constants(row: Row, family: Family) -> dict[str, Any]:
     """Return what this file fixes for a row, as results store it."""
-    shared = {"BETA": BETA, "MARGIN": MARGIN}
+    shared = {"BETA": family.beta, "MARGIN": family.margin}
     if row.task == "classification":
         own: dict[str, Any] = {"AMPLITUDE": AMPLITUDE, "FINEST": FINEST}
     else:
-        own = {"MOMENTS": MOMENTS, "AMPLITUDE": AMPLITUDE, "WIDTHS": WIDTHS, "TAILS": TAILS, "POINTS": POINTS}
+        own = {"MOMENTS": family.moments, "AMPLITUDE": AMPLITUDE, "WIDTHS": WIDTHS, "TAILS": TAILS, "POINTS": POINTS}
     return {**shared, **own, "REPEATS": REPEATS, "constant": row.constant}

@@ -1,22 +1,26 @@
 """Zhao et al.: the runs of Table I and of the number of classes, and the slopes that they show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, product
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from labeldp.privacy import InputError, decimal_text
 from labeldp.reproduce import harness
 from labeldp.reproduce.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from labeldp.reproduce.rates import learners, rows
 from labeldp.reproduce.rates.learners import CLASSES, METHODS_OF_CLASSES, excess_of_classes
-from labeldp.reproduce.rates.rows import DIMENSIONS, RECORDS, ROWS, measure
+from labeldp.reproduce.rates.rows import DIMENSIONS, FAMILIES, RECORDS, ROWS, measure
 from labeldp.theory import exponent, rate
 from labeldp.workflows import epsilon_of
+
+SMOOTH = "smooth"
+"""The family of distributions that is taken where none is named."""
 
 OF_CLASSES = {f"classes-{method}": method for method in METHODS_OF_CLASSES}
 """Rows that vary the number of classes in place of the records, and how they randomize."""
@@ -31,18 +35,21 @@ class RateRun(harness.SeededRun):
         dimension: d; 0 where classes vary.
         epsilon: of every label; 0 without protection.
         seed: of instances, labels and noise.
+        family: a key of `FAMILIES`.
     """
 
     row: str
     dimension: int
     epsilon: float
     seed: int
+    family: str = SMOOTH
 
     @property
     def name(self) -> str:
         """The name of its file; different runs have different names."""
         words = [self.row, *([f"d{self.dimension}"] if self.dimension else [])]
         words += [f"epsilon{decimal_text(self.epsilon)}"] if self.epsilon else []
+        words += [self.family] if self.family != SMOOTH else []
         return "-".join([*words, f"seed{self.seed}"])
 
     @property
@@ -50,6 +57,7 @@ class RateRun(harness.SeededRun):
         """Its name for people."""
         words = [self.row, *([f"d = {self.dimension}"] if self.dimension else [])]
         words += [f"ε = {self.epsilon:g}"] if self.epsilon else []
+        words += [self.family] if self.family != SMOOTH else []
         return ", ".join([*words, f"noise {self.seed + 1}"])
 
 
@@ -66,7 +74,9 @@ class RateGrid:
     runs: tuple[RateRun, ...]
 
     @classmethod
-    def parse(cls, *, rows: str | None, epsilon: str | None, records: str | None, seeds: int) -> "RateGrid":
+    def parse(
+        cls, *, rows: str | None, epsilon: str | None, records: str | None, seeds: int, family: str = SMOOTH
+    ) -> "RateGrid":
         """Return the grid of the options of a command line; None for everything as in `docs/results/rates.md`.
 
         Raises:
@@ -83,16 +93,19 @@ class RateGrid:
         if len(counts) < 2 or list(counts) != sorted(set(counts)):
             raise InputError("--records must hold at least two numbers, rising: a slope needs them")
         harness.check_seeds(seeds)
-        settings = [setting for name in chosen for setting in _settings(name, epsilons)]
-        return cls(counts, tuple(RateRun(*setting, seed) for seed, setting in product(range(seeds), settings)))
+        families = listed(family, "family")
+        if not set(families) <= set(FAMILIES):
+            raise InputError(f"--family must be one or more of {', '.join(FAMILIES)}")
+        first = [run for each in families for name in chosen for run in _first_runs(name, each, epsilons)]
+        return cls(counts, tuple(replace(run, seed=seed) for seed in range(seeds) for run in first))
 
 
-def _settings(name: str, epsilons: tuple[float, ...] | None) -> list[tuple[str, int, float]]:
-    """Return a row with all its dimensions and epsilons."""
+def _first_runs(name: str, family: str, epsilons: tuple[float, ...] | None) -> list[RateRun]:
+    """Return a row with all its dimensions and epsilons, and the first seed; classes know no smoothness."""
     if name in OF_CLASSES:
-        return [(name, 0, each) for each in epsilons or (learners.EPSILON,)]
+        return [RateRun(name, 0, each, 0) for each in epsilons or (learners.EPSILON,) if family == SMOOTH]
     own = (epsilons or ROWS[name].epsilons) if ROWS[name].trust else (0.0,)
-    return [(name, dimension, each) for dimension in DIMENSIONS for each in own]
+    return [RateRun(name, dimension, each, 0, family) for dimension in DIMENSIONS for each in own]
 
 
 def _count(text: str) -> int:
@@ -163,7 +176,7 @@ class RateExperiment(Experiment[RateRun, RateResult]):
         """Return what the code fixes for a run."""
         if run.row in OF_CLASSES:
             return learners.constants_of_classes()
-        return {**rows.constants(ROWS[run.row]), "records": self.records}
+        return {**rows.constants(ROWS[run.row], FAMILIES[run.family]), "records": self.records}
 
     def measure(self, run: RateRun, place: Path, show: Progress) -> RateResult:
         """Return the excess risks of a run."""
@@ -178,7 +191,7 @@ class RateExperiment(Experiment[RateRun, RateResult]):
                     yield RatePoint(size, f"lead {lead:.3g}", excess)
             return
         for count in self.records:
-            for each in measure(ROWS[run.row], run.dimension, run.epsilon, count, rng=rng):
+            for each in measure(ROWS[run.row], run.dimension, FAMILIES[run.family], run.epsilon, count, rng=rng):
                 yield RatePoint(count, f"{each.per_axis} bumps, tail {each.tail:g}", each.excess)
 
 
@@ -201,6 +214,12 @@ def reproduce_rates(grid: RateGrid, *, out: str, **hooks: Unpack[Hooks]) -> list
 
 
 RESAMPLES, LEVEL = 1000, 0.95
+CONSTANTS = 4.0
+"""The constants of the two terms of a rate are not known; by how much they may differ."""
+
+MIN_POINTS = 4
+"""Numbers of records from which on their scatter around a line is part of its interval."""
+
 REACHED = 0.1
 """A slope this near to the predicted one counts as reached."""
 
@@ -217,9 +236,12 @@ class Slope:
         records: N, rising.
         risks: mean excess risk on the hardest instance at each N.
         measured: slope of log risk against log N, by least squares.
-        low, high: 95 % interval of it over runs; NaN for a single one.
+        low, high: 95 % interval of it, of noise and data; NaN for a single run.
         predicted: slope of the log of the corrected rate, over the same N.
         limit: its slope as N grows beyond: minus the exponent of Table I.
+        family: a key of `FAMILIES`.
+        possible: the lowest and the highest slope of a rate whose two terms, of data and of privacy, have constants
+            that differ by up to `CONSTANTS`, either way.
     """
 
     row: str
@@ -233,6 +255,8 @@ class Slope:
     high: float
     predicted: float
     limit: float
+    family: str = SMOOTH
+    possible: tuple[float, float] = (np.nan, np.nan)
 
     @property
     def task(self) -> str:
@@ -253,6 +277,16 @@ class Slope:
     def reached(self) -> bool:
         """Whether the slope is near the predicted one."""
         return abs(self.measured - self.predicted) <= REACHED
+
+    @property
+    def held(self) -> bool:
+        """Whether the interval holds the predicted slope."""
+        return self.low <= self.predicted <= self.high
+
+    @property
+    def held_possibly(self) -> bool:
+        """Whether the interval holds a possible slope."""
+        return self.low <= self.possible[1] and self.possible[0] <= self.high
 
 
 @dataclass(frozen=True)
@@ -280,7 +314,11 @@ def slopes(results: Sequence[RateResult]) -> list[Slope]:
     """Return a slope for each row, dimension and epsilon, in the order of Table I."""
     order = list(ROWS)
     found = [_slope(group) for group in _groups([each for each in results if each.run.row in ROWS])]
-    return sorted(found, key=lambda each: (order.index(each.row), each.dimension, each.epsilon))
+    families = list(FAMILIES)
+    return sorted(
+        found,
+        key=lambda each: (families.index(each.family), order.index(each.row), each.dimension, each.epsilon),
+    )
 
 
 def class_curves(results: Sequence[RateResult]) -> list[ClassCurve]:
@@ -300,8 +338,8 @@ def class_curves(results: Sequence[RateResult]) -> list[ClassCurve]:
 def _groups(results: Sequence[RateResult]) -> Iterator[list[RateResult]]:
     """Yield runs that differ in nothing but the noise."""
 
-    def key(each: RateResult) -> tuple[str, int, float]:
-        return each.run.row, each.run.dimension, each.run.epsilon
+    def key(each: RateResult) -> tuple[str, str, int, float]:
+        return each.run.family, each.run.row, each.run.dimension, each.run.epsilon
 
     for _, group in groupby(sorted(results, key=key), key=key):
         yield list(group)
@@ -318,9 +356,13 @@ def _slope(group: Sequence[RateResult]) -> Slope:
     """Fit a line to the hardest instances, and others to those of runs drawn anew."""
     run, (records, tables) = group[0].run, _tables(group)
     risks = np.array([table.mean(axis=0).max() for table in tables])
-    low, high = _interval(records, tables) if len(group) > 1 else (np.nan, np.nan)
-    setting = ROWS[run.row].setting(run.dimension)
-    rates = [rate(records=each, epsilon=run.epsilon or None, **setting) for each in records]
+    setting = ROWS[run.row].setting(run.dimension, FAMILIES[run.family])
+    rates = np.array([rate(records=each, epsilon=run.epsilon or None, **setting) for each in records])
+    measured, low, high = float(_fitted(records, risks)), np.nan, np.nan
+    if len(group) > 1:
+        low, high = _interval(records, tables)
+        spread = _spread(records, risks / rates)
+        low, high = min(low, measured - spread), max(high, measured + spread)
     return Slope(
         run.row,
         run.dimension,
@@ -328,21 +370,51 @@ def _slope(group: Sequence[RateResult]) -> Slope:
         len(group),
         records,
         tuple(map(float, risks)),
-        float(_fitted(records, risks)),
+        measured,
         float(low),
         float(high),
-        float(_fitted(records, np.array(rates))),
+        float(_fitted(records, rates)),
         -exponent(**setting),
+        run.family,
+        _possible(records, rates, setting),
     )
 
 
 def _interval(records: Sequence[int], tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the percentile bootstrap over runs; each resample chooses its hardest instances anew."""
+    """Return the percentile bootstrap over runs; each resample chooses its hardest instances anew.
+
+    A resample without any risk at some number of records has no slope, and is left out.
+    """
     runs = len(tables[0])
     weights = np.random.default_rng(0).multinomial(runs, [1 / runs] * runs, RESAMPLES) / runs
     risks = np.stack([(weights @ table).max(axis=1) for table in tables], axis=1)
     tail = (1 - LEVEL) / 2
-    return np.asarray(np.quantile(_fitted(records, risks), [tail, 1 - tail]))
+    fitted = _fitted(records, np.where(risks > 0, risks, np.nan))
+    return np.asarray(np.nanquantile(fitted, [tail, 1 - tail]))
+
+
+def _possible(records: Sequence[int], rates: NDArray[np.float64], setting: dict[str, Any]) -> tuple[float, float]:
+    """Return the lowest and the highest slope of data's term plus privacy's, times or over `CONSTANTS` at most."""
+    plain = {name: value for name, value in setting.items() if name != "trust"} | {"protection": "none"}
+    data = np.array([rate(records=each, epsilon=None, **plain) for each in records])
+    privacy = np.maximum(rates - data, 0)
+    found = [float(_fitted(records, data + factor * privacy)) for factor in (1 / CONSTANTS, 1.0, CONSTANTS)]
+    return min(found), max(found)
+
+
+def _spread(records: Sequence[int], ratios: NDArray[np.float64]) -> float:
+    """Return half of the 95 % interval of a slope whose points lie off their line as ratios of risk and rate do.
+
+    The instances are redrawn in every run, but sides of cubes and widths of bumps are whole numbers that jump with N:
+    of that runs at the same N say nothing, and the scatter of the points around the line does. Below four points it
+    says too little, and 0 is returned.
+    """
+    if len(records) < MIN_POINTS:
+        return 0.0
+    away = np.log(records) - np.log(records).mean()
+    off = np.log(ratios) - np.log(ratios).mean() - _fitted(records, ratios) * away
+    free = len(records) - 2
+    return float(student.ppf((1 + LEVEL) / 2, free) * np.sqrt(off @ off / free / (away @ away)))
 
 
 def _fitted(records: Sequence[int], risks: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Domain
-from labeldp.privacy import Certificate, InputError, checked_certificate
+from labeldp.privacy import Certificate, InputError, check_growth, checked_certificate, json_value
 from labeldp.tables import TableEncoder, atomic_write
 from labeldp.workflows.fit.data import ImageShape
 from labeldp.workflows.fit.registry import METHODS, RECIPES
+from labeldp.workflows.fit.settings import Ids, public_digest
 
 if TYPE_CHECKING:
     from labeldp.learners import Model
@@ -109,12 +112,45 @@ class Bundle:
             raise InputError(f"{path} is damaged or of another version of labeldp")
         try:
             noise = None if content["noise"] is None else np.array(content["noise"], dtype=np.float64)
+            if noise is not None and (noise.ndim != 2 or not np.isfinite(noise).all()):
+                raise ValueError
             model = Model(Domain.from_json(content.get("range", content)), estimator, noise)
             kind = ImageShape if "images" in content["features"] else TableEncoder
-            return cls(model, kind.from_json(content["features"]))
+            found = cls(model, kind.from_json(content["features"]))
+            if isinstance(found.encoder, TableEncoder):
+                columns = len(found.encoder.columns)
+                if getattr(estimator, "n_features_in_", columns) != columns:
+                    raise ValueError
+            return found
         except (KeyError, TypeError, ValueError, ArithmeticError):  # an InputError is a ValueError, too
             problem = f"{path} is damaged: it does not describe a model of labeldp"
         raise InputError(problem)
+
+
+def load(path: str | os.PathLike[str]) -> "Model":
+    """Load the model that `labeldp fit` wrote into a directory, with its certificate.
+
+    It predicts data frames (pandas, polars, pyarrow) with the columns of the fit, or images. Its files are checked as
+    `labeldp predict` checks them, and no file can make it run code.
+
+    Args:
+        path: the directory.
+
+    Returns:
+        The model, without an evaluation: the summary and the report in the directory hold its results.
+
+    Raises:
+        InputError: not such a directory, or changed since it was certified.
+
+    Examples:
+        >>> load("missing")
+        Traceback (most recent call last):
+        ...
+        labeldp.privacy.errors.InputError: missing is not a directory that labeldp fit wrote: it has no certificate.json
+    """
+    folder = Path(path)
+    bundle = Bundle.read(folder)
+    return replace(bundle.model, encoder=bundle.encoder, certificate=read_certified(folder)[0])
 
 
 def _dumped(estimator: Any) -> bytes:
@@ -192,14 +228,15 @@ def _load_estimator(path: Path) -> Any:
 def _at_home(content: bytes) -> bytes:
     """Return an archive of skops in which the classes of labeldp stand where they stand today."""
     with ZipFile(BytesIO(content)) as file:
+        check_growth("a model", len(content), sum(each.file_size for each in file.infolist()))
         members = {name: file.read(name) for name in file.namelist()}
-    schema = json.loads(members[SCHEMA])
+    schema = json_value(members[SCHEMA])
     _bring_home(schema)
     members[SCHEMA] = json.dumps(schema).encode()
     result = BytesIO()
     with ZipFile(result, "w") as file:
         for name, member in members.items():
-            file.writestr(name, member)
+            file.writestr(ZipInfo(name), member)  # of 1980, whatever the clock says
     return result.getvalue()
 
 
@@ -222,10 +259,46 @@ def _version_beside(path: Path) -> str:
         return ""
 
 
-def certify(folder: Path, certificate: Certificate) -> None:
-    """Write the certificate with digests of all that it covers."""
+@dataclass(frozen=True)
+class CertifiedRecords:
+    """Whose labels were fitted, by what is public of them.
+
+    Args:
+        count: how many records.
+        id_column: the name of their ids, or None where they have row numbers.
+        sha256: see `public_digest`.
+    """
+
+    count: int
+    id_column: str | None
+    sha256: str
+
+    @classmethod
+    def of(cls, features: NDArray[Any], ids: Ids | None, id_column: str | None) -> "CertifiedRecords":
+        """Return what is certified of records; ids count as texts, in whose order records are digested.
+
+        Args:
+            features: encoded, shape (n, …).
+            ids: of the records, or None for row numbers.
+            id_column: the name of the ids.
+        """
+        if ids is not None:
+            ids = ids if isinstance(ids, list) else [str(each).encode() for each in ids.tolist()]
+            order = sorted(range(len(ids)), key=ids.__getitem__)
+            features, ids = features[order], [ids[row] for row in order]
+        return cls(len(features), id_column, public_digest(features, ids, id_column))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all of it."""
+        return certificate_digest(asdict(self))
+
+
+def certify(folder: Path, certificate: Certificate, records: CertifiedRecords | None = None) -> None:
+    """Write the certificate with digests of all that it covers, and whose labels it is about."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
     content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
+    content |= {"records": asdict(records)} if records else {}
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
     write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
@@ -240,12 +313,26 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     files = content.get("files")
     if content.get("format") != FORMAT or not isinstance(files, dict):
         raise InputError(f"{folder / CERTIFICATE} is damaged or of another version of labeldp")
-    certificate = checked_certificate(content.get("certificate"))
+    certificate = checked_certificate(content.get("certificate"), folder)
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
     if SUMMARY not in changed:
-        known = read_json(folder / SUMMARY).get("certificate_digest")
-        changed += [] if known == certificate_digest(content["certificate"]) else [CERTIFICATE]
+        summary, records = read_json(folder / SUMMARY), _records(content)
+        same = summary.get("certificate_digest") == certificate_digest(content["certificate"])
+        same = same and summary.get("records_digest", "") == (records.digest if records else "")
+        changed += [] if same else [CERTIFICATE]
     return certificate, tuple(changed)
+
+
+def read_records(folder: Path) -> CertifiedRecords | None:
+    """Return whose labels were fitted; None where an earlier version wrote nothing of them."""
+    return _records(read_json(folder / CERTIFICATE))
+
+
+def _records(content: dict[str, Any]) -> CertifiedRecords | None:
+    found = content.get("records")
+    if not isinstance(found, dict):
+        return None
+    return CertifiedRecords(found.get("count", 0), found.get("id_column"), str(found.get("sha256", "")))
 
 
 def certificate_digest(content: Any) -> str:
@@ -281,7 +368,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path.parent} is not a directory that labeldp fit wrote: it has no {path.name}")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json_value(path.read_text(encoding="utf-8"))
     except ValueError:
         value = None
     if not isinstance(value, dict):
@@ -300,4 +387,5 @@ def networks() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-    raise InputError("networks need torch: pip install '.[torch]'; linear models do without it")
+        reason = f"{error}. Linear models do without it"
+    raise InputError(reason)

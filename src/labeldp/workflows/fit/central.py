@@ -1,20 +1,28 @@
 """Recipes of a trusted curator, who adds noise to sums of labels."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
-from labeldp.learners import MedianPartition, Model, evaluation_mechanism, fit_cells, fit_linear, round_moment
+from labeldp.learners import (
+    MedianPartition,
+    Model,
+    error_shares,
+    evaluation_mechanism,
+    fit_cells,
+    fit_linear,
+    round_moment,
+)
 from labeldp.mechanisms import CrossMoment, Interval
-from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
+from labeldp.privacy import Charge, CuratorLike, InputError, PrivacyLoss, RandomSource, Release
 from labeldp.workflows.fit.data import ImageRows, Rows
 from labeldp.workflows.fit.recipe import (
-    EVALUATED,
     FEATURES,
     Recipe,
     Step,
@@ -29,8 +37,15 @@ PCA_DIMENSIONS = 500
 """At most so many of the features that a simulation learns from."""
 
 
+@dataclass(frozen=True)
 class SumRecipe(Recipe):
-    """Learns from noisy sums over most records, and is evaluated on noisy labels of the others."""
+    """Learns from noisy sums over most records, and is evaluated on the others: by noisy labels, of numbers by sums.
+
+    Args:
+        answered: numbers of the evaluation are answered one by one, as in version 0.1.
+    """
+
+    answered: bool = False
 
     def __post_init__(self) -> None:
         if self.settings.stages != 1 or self.settings.prior != "none":
@@ -43,9 +58,23 @@ class SumRecipe(Recipe):
         """Return what the sums cost."""
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Return the sums of most records, and the labels of the others one by one."""
+        """Return the sums of most records, and the labels or the summed errors of the others."""
+        sums = Step(self.settings.model, self.sums_loss(), 0)
+        numbers = isinstance(self.settings.domain, Interval) and self.settings.person_column is None
+        if self.errors == "summed" and numbers:
+            shares = error_shares(self.settings.epsilon)
+            return sums, *(Step(name, PrivacyLoss.pure(share), 1) for name, share in shares.items())
         evaluation = evaluation_mechanism(self.settings.domain, self.settings.epsilon).privacy_loss()
-        return Step(self.settings.model, self.sums_loss(), 0), Step("evaluation", evaluation, 1)
+        return sums, Step("evaluation", evaluation, 1)
+
+    @property
+    def errors(self) -> Literal["summed", "labels"]:
+        """How numbers of the evaluation are measured."""
+        return "labels" if self.answered else "summed"
+
+    def resumed(self, charged: Mapping[str, Charge]) -> "SumRecipe":
+        """Return the recipe that finds the answers to single numbers that version 0.1 was charged for."""
+        return replace(self, answered=True) if "evaluation" in charged and not self.answered else self
 
 
 @final
@@ -55,7 +84,7 @@ class NoisyCells(SumRecipe):
 
     secret: ClassVar[tuple[str, ...]] = (
         "The sums of the cells as they were before noise was added.",
-        "Which of the randomized labels of the evaluation are true.",
+        "The labels of the records that the model was measured on.",
     )
     notes: ClassVar[tuple[str, ...]] = (
         "Results at other values of ε are not simulated: each would take as long as this fit.",
@@ -85,7 +114,8 @@ class NoisyCells(SumRecipe):
                 epsilon=self.settings.epsilon,
                 rng=rng,
                 partition=partition,
-                evaluation=EVALUATED,
+                evaluation=self.share,
+                errors=self.errors,
             )
 
     def describe(self, model: Model) -> str:
@@ -97,6 +127,7 @@ class NoisyCells(SumRecipe):
     def describe_noise(self, records: int) -> str:
         """Return the scale of the noise, in units of what one label can do."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
+        epsilon /= self.settings.per_person or 1  # of a label: a person pays epsilon for all of theirs
         if isinstance(domain, Interval):
             scale = f"{format_number((domain.high - domain.low) / epsilon)}, in the unit of the labels,"
             return f"Two-sided geometric noise of scale {scale} was added to the sum of each cell."
@@ -117,7 +148,7 @@ class NoisySums(SumRecipe):
 
     secret: ClassVar[tuple[str, ...]] = (
         "The sums as they were before noise was added.",
-        "Which of the randomized labels of the evaluation are true.",
+        "The labels of the records that the model was measured on.",
     )
     simulation: ClassVar[str] = (
         "summed with fresh noise at each epsilon and the same delta, and learned from as this model was"
@@ -147,7 +178,8 @@ class NoisySums(SumRecipe):
                 delta=self.settings.delta,
                 rng=rng,
                 representation=self.representation(rows),
-                evaluation=EVALUATED,
+                evaluation=self.share,
+                errors=self.errors,
             )
 
     def representation(self, rows: Rows) -> Any:
@@ -190,8 +222,9 @@ class NoisySums(SumRecipe):
         kind, most, move = "Gaussian", "the length", moment.sensitivity_square**0.5
         if not self.settings.delta:
             kind, most, move = "Two-sided geometric", "the sum of the amounts", moment.sensitivity_sum
+        who = "one label" if self.settings.person_column is None else "all labels of one person"
         ratio = moment.noise_stddev / (move * moment.rows.unit)
         return (
-            f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {most} by which one "
-            "label can move all sums together."
+            f"{kind} noise was added to every sum: its standard deviation is {ratio:.3g} times {most} by which {who} "
+            "can move all sums together."
         )

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from labeldp.curator import ONE_PERSON, numbered, person_names
 from labeldp.mechanisms import Domain, Interval
 from labeldp.privacy import DomainError, InputError, Texts
 from labeldp.tables import (
@@ -28,6 +29,7 @@ from labeldp.tables import (
     record_ids,
 )
 from labeldp.workflows.fit.settings import FitSettings, Ids
+from labeldp.workflows.persons import check_person, owner_like, person_column
 
 if TYPE_CHECKING:
     from labeldp.learners import ImageMap, PatchFilters, TableMap
@@ -41,28 +43,106 @@ DISTINCT_SHARE = 0.95
 
 
 @dataclass(frozen=True)
-class PrivateRows:
+class TableRows:
+    """Private rows of a table, in the order of their ids if they have some.
+
+    Args:
+        encoder: the encoder of the feature columns in use.
+        features: the encoded features, shape (n, d).
+        ids: record ids, or None for row numbers.
+        domain: the declared domain of the labels.
+    """
+
+    encoder: TableEncoder = field(repr=False)
+    features: NDArray[np.float64] = field(repr=False)
+    ids: Ids | None = field(repr=False)
+    domain: Domain
+
+    def representation(self) -> "TableMap":
+        """Return the transformer that makes linear features of such rows."""
+        from labeldp.learners import TableMap
+
+        return TableMap(categorical=self.encoder.categorical)
+
+
+@dataclass(frozen=True)
+class GivenRows(TableRows):
+    """The private rows that a program holds.
+
+    Args:
+        labels: the private labels as they were given, shape (n,).
+        order: where each row stood in what was given, shape (n,).
+        persons: whose each row is, integers or texts, where persons are protected.
+    """
+
+    labels: Any = field(repr=False)
+    order: NDArray[np.intp] = field(repr=False)
+    persons: Any = field(default=None, repr=False)
+    index: ClassVar[tuple[str, ...]] = ()
+    keeps_index: ClassVar[bool] = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The feature columns in use."""
+        return self.encoder.names
+
+    @property
+    def codes(self) -> NDArray[Any]:
+        """The codes of the private labels, shape (n,), as `PrivateRows.codes`."""
+        return self.domain.encode(self.labels)[self.order]
+
+    @classmethod
+    def of(cls, table: pa.Table, labels: Any, ids: Any, domain: Domain, persons: Any = None) -> "GivenRows":
+        """Encode features and sort all rows by their ids; labels are not looked at.
+
+        Args:
+            table: the features.
+            labels: one for each row.
+            ids: integers or texts, one for each row and no two alike; None for row numbers.
+            domain: the declared domain of the labels.
+            persons: whose each row is, integers or texts, shape (n,); None to protect each row by itself.
+
+        Raises:
+            InputError: a column, an id or a person cannot be used.
+        """
+        whose = None if persons is None else numbered(person_names(persons, b""))
+        if whose is not None and len(whose) != table.num_rows:
+            raise InputError(ONE_PERSON, argument="persons")
+        order, found = np.arange(table.num_rows), None
+        if ids is not None:
+            found = distinct_ids(id_table(ids, table.num_rows), IDS)
+            order = by_id(found)
+            found = [found[row] for row in order.tolist()] if isinstance(found, list) else found[order]
+        encoder = TableEncoder.fit(table)
+        named = None if whose is None else np.asarray(persons)[order]
+        return cls(encoder, encoder.transform(table)[order], found, domain, labels, order, named)
+
+    def take(self, rows: NDArray[np.intp]) -> "GivenRows":
+        """Return some of the rows, in order, without labels."""
+        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
+        own = ids[rows] if isinstance(ids, np.ndarray) else ids
+        return replace(self, features=self.features[rows], ids=own, labels=None, order=self.order[rows], persons=None)
+
+
+@dataclass(frozen=True)
+class PrivateRows(TableRows):
     """The private file, sorted by record id if it has ids.
 
     Args:
         columns: the requested feature columns.
-        encoder: the encoder of the feature columns in use.
-        features: the encoded features, shape (n, d).
-        ids: record ids, or None for row numbers.
         labels: the private labels, a table of n rows and one column.
-        domain: the declared domain of the labels.
         index: the columns that pandas wrote for an index; empty if features are named.
         keeps_index: whether these columns are features all the same.
+        persons: whose each record is, integers or texts, where persons are protected.
+        owner: a feature column that looks as if it said whose a record is, where they are not.
     """
 
     columns: tuple[str, ...]
-    encoder: TableEncoder = field(repr=False)
-    features: NDArray[np.float64] = field(repr=False)
-    ids: Ids | None = field(repr=False)
     labels: pa.Table = field(repr=False)
-    domain: Domain
     index: tuple[str, ...] = ()
     keeps_index: bool = False
+    persons: Any = field(default=None, repr=False)
+    owner: str | None = None
 
     @cached_property
     def codes(self) -> NDArray[Any]:
@@ -88,7 +168,7 @@ class PrivateRows:
         table = open_table(data)
         columns = _feature_columns(table, settings)
         check_kind(table.schema([settings.label]), settings.label, settings.domain)
-        others = [settings.label, *([settings.id_column] if settings.id_column else [])]
+        others = [each for each in (settings.label, settings.id_column, settings.person_column) if each]
         content: pa.Table = table.read([*columns, *others])
         ids = None
         if settings.id_column is not None:
@@ -96,6 +176,8 @@ class PrivateRows:
             order = by_id(ids)
             content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
+        persons = None if settings.person_column is None else person_column(content, settings.person_column)
+        owner = owner_like(content, columns) if persons is None else None
         found = () if settings.features else tuple(name for name in columns if name in table.index)
         left = () if index else found
         features = content.select([name for name in columns if name not in left])
@@ -105,13 +187,14 @@ class PrivateRows:
         labels = content.select([settings.label])
         notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
         rows = encoder.transform(features)
-        return cls(columns, replace(encoder, notes=notes), rows, ids, labels, settings.domain, found, index)
+        given = columns, labels, found, index, persons, owner
+        return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *given)
 
-    def representation(self) -> "TableMap":
-        """Return the transformer that makes linear features of such rows."""
-        from labeldp.learners import TableMap
-
-        return TableMap(categorical=self.encoder.categorical)
+    def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
+        """Return some of the rows, in order."""
+        ids = [self.ids[row] for row in rows.tolist()] if isinstance(self.ids, list) else self.ids
+        own = ids[rows] if isinstance(ids, np.ndarray) else ids
+        return replace(self, features=self.features[rows], ids=own, labels=self.labels.take(pa.array(rows)))
 
 
 @dataclass(frozen=True)
@@ -186,11 +269,17 @@ def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]
         table.require(settings.id_column, "--id")
     if len(others) == 1:
         raise InputError("--id must be another column than the label")
+    check_person(settings.person_column, (settings.label, settings.id_column), settings.per_person)
+    if settings.person_column is not None:
+        table.require(settings.person_column, "--person")
+        others.add(settings.person_column)
     columns = settings.features or tuple(name for name in table.columns if name not in others)
     if settings.label in columns:
         raise InputError("--features must not hold the label column")
     if settings.id_column in columns:
         raise InputError("--features must not hold the id column")
+    if settings.person_column in columns:
+        raise InputError("--features must not hold the person column: whose a record is says nothing of other people")
     for name in columns:
         table.require(name, "--features")
     if not columns:
@@ -206,6 +295,25 @@ def distinct_ids(content: pa.Table, column: str) -> Ids:
             found.append(record_ids(batch, column))
             seen.add(found[-1])
     return [each for ids in found for each in ids] if isinstance(found[0], Texts) else np.concatenate(found)
+
+
+IDS = "ids"
+"""The argument with record ids, and the column that they are put into."""
+
+
+def id_table(ids: Any, records: int) -> pa.Table:
+    """Return given record ids as a table of one column.
+
+    Raises:
+        InputError: they are no column of integers or texts, or not one for each record.
+    """
+    try:
+        found = pa.table({IDS: ids if hasattr(ids, "__arrow_c_stream__") else pa.array(ids)})
+    except (pa.ArrowException, TypeError, ValueError):
+        found = None
+    if found is None or found.num_rows != records:
+        raise InputError("must be one integer, or one text, for each row", argument=IDS)
+    return found
 
 
 def by_id(ids: Ids) -> NDArray[np.intp]:
@@ -243,6 +351,12 @@ class ImageShape:
         """
         if images.shape[1:] != self.shape:
             raise InputError(f"{name} must hold {self}, not {ImageShape(images.shape[1:])}")
+
+    def transform(self, images: Any) -> NDArray[Any]:
+        """Return images as they are; refuse those of another shape."""
+        found = np.asarray(images)
+        self.require(found, "features")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Return the shape as a JSON value."""
@@ -295,6 +409,8 @@ class ImageRows:
         Raises:
             InputError: an option for tables, or images that are not as they should be.
         """
+        if settings.person_column or settings.per_person:
+            raise InputError("--person is for tables: images have no column that says whose they are")
         if settings.features or settings.id_column:
             raise InputError("--features and --id are for tables: images have no columns and are told apart by number")
         part = open_images(data, label=settings.label).train
@@ -323,7 +439,7 @@ class ImageRows:
         return found
 
 
-Rows = PrivateRows | ImageRows
+Rows = PrivateRows | GivenRows | ImageRows
 
 
 def public_images(path: str, data: str, settings: FitSettings, private: ImageRows) -> PublicRows:

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from labeldp.curator import Curator, DatasetLedger, LedgerFile, WatchedCurator, records_digest
+import numpy as np
+
+from labeldp.curator import (
+    Curator,
+    DatasetLedger,
+    LedgerFile,
+    WatchedCurator,
+    person_names,
+    persons_digest,
+    records_digest,
+)
 from labeldp.learners import Model, evaluation_mechanism
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import (
@@ -15,17 +26,23 @@ from labeldp.privacy import (
     BudgetExceeded,
     Charge,
     InputError,
+    Neighbors,
     Release,
     decimal,
     decimal_text,
+    float_below,
+    positive_epsilon,
     rounded_up_text,
 )
 from labeldp.tables import names_images
-from labeldp.workflows.fit.data import ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
+from labeldp.workflows.advice import WAYS, Option, Way, advise
+from labeldp.workflows.fit.bundle import CertifiedRecords
+from labeldp.workflows.fit.data import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
 from labeldp.workflows.fit.networks import PretrainedModel
 from labeldp.workflows.fit.recipe import Recipe, TrainingContext
 from labeldp.workflows.fit.registry import recipe_of
 from labeldp.workflows.fit.settings import FitSettings
+from labeldp.workflows.persons import Owners, best_cap, counted, named_ids
 
 OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".npy", ".zip", ".tar")
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
@@ -43,6 +60,9 @@ class FitJob:
         public: the rows of a test file, or None.
         account: the dataset of the ledger to charge.
         init: a network whose weights the training starts from, or None.
+        choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
+        whole: all private rows, where `rows` are those of each person that are used.
+        owners: whose they are, where persons are protected.
     """
 
     recipe: Recipe
@@ -52,6 +72,9 @@ class FitJob:
     public: PublicRows | None
     account: DatasetLedger
     init: PretrainedModel | None
+    choice: Option | None = None
+    whole: Rows | None = None
+    owners: Owners | None = None
 
     @classmethod
     def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "FitJob":
@@ -68,18 +91,14 @@ class FitJob:
                 f"{data} is neither a table (CSV or Parquet) nor a source of images: an .npz file, or a folder of "
                 "MNIST's or CIFAR's files or of a folder of pictures for each class"
             )
-        recipe = recipe_of(settings, images=names_images(data))
+        images = names_images(data)
+        if settings.chooses and not images:
+            return cls._chosen(data, settings, ledger, out, test)
+        recipe = recipe_of(settings, images=images)
         rows, public = _read_files(data, settings, test)
-        budget = Budget(settings.epsilon, settings.delta)
-        ledgers = LedgerFile(ledger)
-        whole = ledgers.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
-        account = whole.of_records(records_digest(rows.ids, whole))
-        init = None if settings.init is None else PretrainedModel.read(settings.init, account)
         command = recipe.settings.command(data, ledger, out, test)
-        job = cls(recipe, path.name, command, rows, public, account, init)._as_charged()
-        job.recipe.refuse_earlier(job.charged())
-        recipe.check(rows, job.context)
-        if rows.index and not job.charged():
+        job = cls._of(recipe, data, rows, public, ledger, command)._checked()
+        if rows.index and job.owners is None and not job.charged():
             # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.
             rows, public = _read_files(data, settings, test, index=True)
             older = replace(job, rows=rows, public=public)._as_charged()
@@ -87,13 +106,126 @@ class FitJob:
                 return older
         return job
 
+    @classmethod
+    def of_rows(cls, recipe: Recipe, rows: Rows, ledger: str) -> "FitJob":
+        """Return the fit of rows that a program holds.
+
+        Raises:
+            InputError, LedgerError: the rows or the ledger cannot be used; nothing was charged.
+        """
+        return cls.of_account(recipe, rows, _account(ledger, recipe.settings, rows))._as_charged()
+
+    @classmethod
+    def of_account(cls, recipe: Recipe, rows: Rows, account: Any) -> "FitJob":
+        """Return the fit of rows that a program holds, charged to a ledger that may be one in memory."""
+        job = cls(recipe, "", "", rows, None, account, None)
+        return job if recipe.settings.person_column is None else job._of_persons()
+
+    @classmethod
+    def _chosen(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "FitJob":
+        """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
+
+        Raises:
+            InputError: options that would be chosen, or nothing is left to choose from.
+        """
+        plain = FitSettings(settings.label, settings.domain, settings.epsilon, settings.delta, settings.dataset)
+        for name in ("model", "stages", "prior", "epochs", "init", "cells", "neighbors"):
+            if getattr(settings, name) != getattr(plain, name):
+                raise InputError(f"--{name} does not go with --method auto, which chooses it")
+        rows, public = _read_files(data, settings, test)
+        assert isinstance(rows, PrivateRows)
+        command = settings.command(data, ledger, out, test)
+
+        def job_of(way: Way) -> FitJob:
+            taken = {"delta": 0.0, **way.settings(settings.delta), "chosen": way.name}
+            return cls._of(recipe_of(replace(settings, **taken)), data, rows, public, ledger, command)
+
+        for way in WAYS:
+            if way.admissible(settings.domain, settings.trust):
+                job = job_of(way)
+                if job.holds_choice():
+                    return job._checked()
+        records, dimension = rows.features.shape
+        epsilon = settings.epsilon
+        if rows.persons is not None:
+            job = job_of(next(way for way in WAYS if way.admissible(settings.domain, settings.trust)))
+            assert job.owners is not None
+            sizes, most = job.owners.sizes, settings.per_person
+            records, epsilon = counted(sizes, most, epsilon, settings.domain, settings.trust)
+        best = advise(records, dimension, settings.domain, epsilon, settings.delta, settings.trust).best
+        return replace(job_of(next(way for way in WAYS if way.name == best.method)), choice=best)._checked()
+
+    @classmethod
+    def _of(
+        cls, recipe: Recipe, data: str, rows: Rows, public: PublicRows | None, ledger: str, command: str
+    ) -> "FitJob":
+        """Return a fit of what was read and its dataset in the ledger; see `_checked`."""
+        settings = recipe.settings
+        account = _account(ledger, settings, rows)
+        init = None if settings.init is None else PretrainedModel.read(settings.init, account)
+        job = cls(recipe, Path(data).name, command, rows, public, account, init)
+        return job._as_charged() if settings.person_column is None else job._of_persons()
+
+    def _checked(self) -> "FitJob":
+        """Return this fit, after checking that it can be done.
+
+        Raises:
+            InputError: it cannot; nothing was charged.
+        """
+        self.recipe.check_share(len(self.rows.features))
+        self.recipe.check(self.rows, self.context)
+        return self
+
+    def _of_persons(self) -> "FitJob":
+        """Return this fit of the records of each person that are used, at what each of their answers may cost.
+
+        Raises:
+            InputError: a model that cannot protect persons.
+        """
+        settings, rows = self.settings, self.rows
+        assert isinstance(rows, PrivateRows | GivenRows)
+        if settings.stages != 1 or settings.prior != "none":
+            raise InputError("--stages and --prior do not go with --person: every record is answered, or summed, once")
+        one_by_one, most = settings.trust == "local", settings.per_person
+        if one_by_one and most is None:
+            sizes = Owners.of(rows.persons, rows.ids, None, self.account).sizes
+            most = best_cap(sizes, settings.epsilon, settings.domain)
+        owners = Owners.of(rows.persons, rows.ids, most, self.account)
+        shared = replace(settings, per_person=owners.most)
+        if one_by_one:
+            each = float_below(positive_epsilon(settings.epsilon) / owners.most)
+            shared = replace(shared, epsilon=each, shared=settings.epsilon)
+        # A model was chosen already: its recipe alone takes another epsilon.
+        recipe = replace(self.recipe, settings=shared)
+        job = replace(self, recipe=recipe, rows=rows.take(owners.rows), whole=rows, owners=owners)
+        job.account.check_persons(job._map)
+        return job
+
+    @property
+    def _map(self) -> str:
+        """A digest of the map from records to persons, as the ledger keeps it."""
+        assert isinstance(self.whole, PrivateRows | GivenRows)
+        key = self.account.ids_key or self.account.digest_key or b""
+        return persons_digest(named_ids(self.whole.ids, self.account), person_names(self.whole.persons, key), key)
+
+    @property
+    def times(self) -> int:
+        """How often a person pays for a release that answers records one by one."""
+        return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
+
     def _as_charged(self) -> "FitJob":
-        """Return this fit, or that of an earlier version if its labels were released then: they cost nothing again."""
-        earlier = self.recipe.earlier()
-        if earlier is None:
-            return self
-        before = replace(self, recipe=earlier)
-        return before if before._was_answered() and not self._was_answered() else self
+        """Return this fit, or that of an earlier version if its labels were released then: they cost nothing again.
+
+        Raises:
+            InputError: an earlier version was charged, and its release cannot be used.
+        """
+        earlier, found = self.recipe.earlier(), self
+        if earlier is not None:
+            before = replace(self, recipe=earlier)
+            found = before if before._was_answered() and not self._was_answered() else self
+        found = replace(found, recipe=found.recipe.resumed(found.charged()))
+        found.recipe.refuse_earlier(found.charged())
+        return found
 
     def _was_answered(self) -> bool:
         """Return whether labels of this fit were released by its mechanism already."""
@@ -111,9 +243,18 @@ class FitJob:
 
     @cached_property
     def run(self) -> str:
-        """The name of the run in the ledger."""
+        """The name of the run in the ledger: of this fit alone, or of all whose recipe shares its releases."""
+        return self._run_of_labels if self.recipe.shares_releases else self._run_of_fit
+
+    @property
+    def _run_of_fit(self) -> str:
         digest = self.init.digest if self.init else ""
         return self.settings.run(self.rows.features, self.rows.ids, digest, self.recipe.variant(self.rows))
+
+    @property
+    def _run_of_labels(self) -> str:
+        asked = replace(self.settings, model="", cells=None, neighbors=None, chosen=None)
+        return asked.run(np.empty((len(self.rows.features), 0)), self.rows.ids)
 
     @property
     def request(self) -> str:
@@ -123,18 +264,27 @@ class FitJob:
         """
         test = "" if self.public is None else self.public.digest()
         mechanism = evaluation_mechanism(self.settings.domain, self.settings.epsilon).specification()
-        return hashlib.sha256(json.dumps([self.command, self.run, test, mechanism]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps([self.command, self._run_of_fit, test, mechanism]).encode()).hexdigest()
+
+    @property
+    def records(self) -> CertifiedRecords:
+        """Whose labels are fitted, by what is public of them."""
+        whole = self.rows if self.whole is None else self.whole
+        return CertifiedRecords.of(whole.features, whole.ids, self.settings.id_column)
 
     @cached_property
     def curator(self) -> Curator:
         """The curator of the private labels; the ledger records their domain before they are compared with it."""
-        return Curator.of_codes(
-            lambda: self.rows.codes,
+        whole = self.rows if self.whole is None else self.whole
+        curator = Curator.of_codes(
+            lambda: whole.codes,
             domain=self.settings.domain,
             ledger=self.account,
-            ids=self.rows.ids,
+            ids=whole.ids,
             run=self.run,
+            persons=None if self.owners is None else self.owners.names,
         )
+        return curator if self.owners is None else curator.limited(self.owners.most)[0]
 
     def charged(self) -> dict[str, Charge]:
         """Return the charges so far of this run's steps, by step.
@@ -144,13 +294,24 @@ class FitJob:
         charges = [
             ((entry.step or "").rpartition(": "), replace(entry.certificate.entries[0], path=entry.part))
             for entry in self.account.own_entries
+            if (entry.certificate.neighbors is Neighbors.ONE_PERSON) == (self.owners is not None)
         ]
         found = {step: charge for (run, _, step), charge in charges if run == self.run}
         for step in self.recipe.steps(len(self.rows.features)):
-            same = [charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism]
+            alike = (charge for _, charge in charges if not charge.path and charge.mechanism == step.mechanism)
+            same = [charge for charge in alike if charge.loss == step.loss * self.times]
             if same:
                 found.setdefault(step.name, same[0])
         return found
+
+    def holds_choice(self) -> bool:
+        """Return whether the ledger was charged for this very run: a choice stays, whatever a newer rule says.
+
+        Of ways that share their releases none is held: any of them is free then.
+        """
+        if self.recipe.shares_releases:
+            return False
+        return any((entry.step or "").startswith(f"{self.run}: ") for entry in self.account.own_entries)
 
     def require_budget(self) -> None:
         """Check that the budget admits all steps that are left, before the next of them is charged.
@@ -160,11 +321,15 @@ class FitJob:
         """
         budget = self.account.budget
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
-        total = self.account.spent_with([(charge.path, charge.loss) for charge in rest])
+        more = [(charge.path, charge.loss * self.times) for charge in rest]
+        if rest and decimal(budget.delta, "delta"):
+            self.account.foresee(more)
+            return
+        total = self.account.spent_with(more)
         if not rest or budget.admits(total):
             return
         delta = budget.delta
-        if not decimal(delta, "delta") and total.epsilon(delta) == float("inf"):
+        if total.epsilon(delta) == float("inf"):
             raise BudgetExceeded(
                 f"the budget of {self.settings.dataset!r} has no delta, and this fit asks for "
                 f"delta = {decimal_text(self.settings.delta)}"
@@ -183,10 +348,31 @@ class FitJob:
         """
         watched = WatchedCurator(self.curator, on_release, self.charged())
         release = self.recipe.learn(self.rows, watched, rng=self.account.randomness, context=context)
-        if self.public is None:
+        conditions = []
+        if self.settings.chosen:
+            conditions.append(f"{self.settings.chosen} was chosen by what is public: features and how many records")
+        if self.public is not None:
+            conditions.append(f"the labels of {self.public.file} are public")
+        if not conditions:
             return release
-        assumptions = (*release.certificate.assumptions, f"the labels of {self.public.file} are public")
+        assumptions = (*release.certificate.assumptions, *conditions)
         return replace(release, certificate=replace(release.certificate, assumptions=assumptions))
+
+
+def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
+    """Return the dataset of a ledger file as it charges these records."""
+    budget = Budget(settings.asked, settings.delta)
+    ledger = LedgerFile(path)
+    whole = ledger.dataset(settings.dataset, cohort=settings.cohort, revision=settings.revision, budget=budget)
+    account = whole.of_records(records_digest(rows.ids, whole))
+    if settings.person_column is None:
+        account.check_persons(None)
+    if private := [name for name in getattr(rows, "columns", ()) if name in account.columns]:
+        raise InputError(
+            f"--features must not hold {private[0]!r}: its labels are private in {settings.dataset!r}, and features "
+            "are public. Name the columns that are"
+        )
+    return account
 
 
 def _read_files(

@@ -14,6 +14,8 @@ from threadpoolctl import threadpool_limits
 
 from labeldp.learners import (
     CROSS_VALIDATED,
+    HELD_OUT,
+    BinMeans,
     CellClassifier,
     CellRegressor,
     GeometricMean,
@@ -35,14 +37,24 @@ from labeldp.learners import (
     evaluation_mechanism,
     first_response,
     fit_noisy,
+    fit_numbers,
+    fold_count,
+    held_out,
     indicators,
     tune,
 )
-from labeldp.mechanisms import Classes, Interval, Mechanism, RandomizedResponse, UnaryEncoding
-from labeldp.privacy import CuratorLike, InputError, RandomSource, Release
-from labeldp.workflows.fit.data import PrivateRows, Rows
+from labeldp.mechanisms import (
+    MAX_GRID,
+    Classes,
+    Interval,
+    Mechanism,
+    RandomizedResponse,
+    UnaryEncoding,
+    UnbiasedNumbers,
+)
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
+from labeldp.workflows.fit.data import Rows, TableRows
 from labeldp.workflows.fit.recipe import (
-    EVALUATED,
     FEATURES,
     MIN_RECORDS,
     Recipe,
@@ -61,10 +73,11 @@ from labeldp.workflows.fit.summary import format_number
 NEIGHBOR_FACTORS = (1.0, 4.0, 16.0, 64.0)
 """So many times the number of neighbors by the rule are tried."""
 
+MOST_BINS = 4
+"""Bins of the range for which boosted trees are set up."""
+
 TUNING_RECORDS = 20_000
 """Records on which the number of neighbors is chosen, at most: as a multiple of the rule it does not depend on them."""
-
-FOLDS = 5
 
 
 @final
@@ -72,10 +85,11 @@ FOLDS = 5
 class ReleasedLabels(Recipe):
     """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best.
 
-    For numbers, `auto` chooses among trees and cells of all sizes, of which one cell is the mean of all labels.
+    Numbers are answered and learned from as in `fit_numbers`; `auto` takes its learners.
 
     Args:
-        older: classes are answered as version 0.1 did: by the less noisy of one class and K bits.
+        older: labels are answered as version 0.1 did: classes by the less noisy of one class and K bits, numbers, all
+            at once, by noise on the grid, with `auto` for trees and cells of all sizes.
     """
 
     older: bool = False
@@ -90,11 +104,19 @@ class ReleasedLabels(Recipe):
             raise InputError(f"--stages and --prior do not go with --model {self.settings.model}: it learns at once")
 
     @property
+    def staged(self) -> bool:
+        """Whether a part of the labels, which are numbers, decides what answers the others."""
+        domain = self.settings.domain
+        records = self.settings.person_column is None
+        return isinstance(domain, Interval) and records and not self.older and domain.size <= MAX_GRID
+
+    @property
     def mechanism(self) -> Mechanism:
-        """What answers every record: noise on the grid, or for classes what `--model auto` takes, too."""
+        """What answers every record, or the first ones: of classes what `--model auto` takes, too."""
         domain, epsilon = self.settings.domain, self.settings.epsilon
         if isinstance(domain, Interval):
-            return evaluation_mechanism(domain, epsilon)
+            kind = UnbiasedNumbers if self.staged else evaluation_mechanism
+            return kind(domain=domain, epsilon=epsilon)
         if not self.older:
             return first_response(domain, epsilon)
         half = float(np.exp(epsilon / 2))
@@ -108,48 +130,97 @@ class ReleasedLabels(Recipe):
         return type(self.mechanism).__name__
 
     def earlier(self) -> "ReleasedLabels | None":
-        """Return the recipe of version 0.1, which took one class or K bits; None where this one asks for the same."""
+        """Return the recipe of version 0.1, which asked for other answers; None where this one asks for the same."""
         before = replace(self, older=True)
         return None if self.older or before.mechanism == self.mechanism else before
 
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Return one release of all labels, which every fit that asks for the same one shares."""
+        """Return one release of all labels, which every fit that asks for the same one shares; or those of numbers."""
         mechanism = self.mechanism
+        if self.staged:
+            measured = evaluation_mechanism(self.settings.domain, self.settings.epsilon).privacy_loss()
+            others = Step("labels", PrivacyLoss.pure(self.settings.epsilon), 1), Step("evaluation", measured, 2)
+            return Step("range", mechanism.privacy_loss(), 0), *others
         return (Step("labels", mechanism.privacy_loss(), mechanism=mechanism.specification()),)
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse too few records to hold some out, and features that distances cannot be told from."""
-        require_records(f"--model {self.settings.model}", rows)
+        require_records(f"--model {self.settings.model}", rows, 3 * MIN_RECORDS if self.staged else MIN_RECORDS)
         for name, count in (("cells", self.settings.cells), ("neighbors", self.settings.neighbors)):
             check_size(f"--{name}", count, len(rows.features))
         self._learners(rows)
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """Release all labels once, and keep the learner that best predicts those that it did not see: see `tune`."""
+        if self.staged:
+            return self._learn_numbers(rows, curator, rng)
         release = curator.release(self.mechanism, rng=rng, step="labels")
-        learners = self._learners(rows)
+        learners, held = self._learners(rows), held_out(curator, self.settings.evaluation or 0.0, 0)
+        if held.any():
+            return release.map(lambda _: self._measured(learners, rows.features, release, held))
         source = CROSS_VALIDATED
         if len(learners) > 1:
             source += f"; of {len(learners)} learners the one with the best score on these labels"
             source += ", which flatters it a little"
         with threadpool_limits(1):  # sums in another order would choose another size
-            found = tune(self._candidates(learners, rows, release), rows.features, _coded(release), folds=FOLDS)
-        evaluation = evaluate(release, found.held_out, source, np.arange(curator.records))
+            folds = fold_count(curator.records)
+            found = tune(
+                self._candidates(learners, rows.features, release), rows.features, _coded(release), folds=folds
+            )
+        fold = Model(self.settings.domain, _bare(found.fold[0])), found.fold[1]
+        evaluation = evaluate(release, found.held_out, source, np.arange(curator.records), fold)
         return release.map(lambda _: Model(self.settings.domain, _bare(found.learner), evaluation=evaluation))
 
-    def _candidates(self, learners: list[Any], rows: Rows, release: Release[Any]) -> list[Any]:
+    def _measured(
+        self, learners: list[Any], features: NDArray[Any], release: Release[Any], held: NDArray[np.bool_]
+    ) -> Model:
+        """Return the best learner of the records that are not held out, measured on the answers of the others."""
+        seen, kept = (replace(release, value=release.value[mask]) for mask in (~held, held))
+        with threadpool_limits(1):
+            known = self._candidates(learners, features[~held], seen)
+            found = tune(known, features[~held], _coded(seen), folds=fold_count(len(seen.value)))
+        model = Model(self.settings.domain, _bare(found.learner))
+        answer = model.predict if isinstance(model.domain, Interval) else model.predict_proba
+        evaluation = evaluate(kept, answer(features[held]), HELD_OUT, np.flatnonzero(held))
+        return replace(model, evaluation=evaluation)
+
+    def _learn_numbers(self, rows: Rows, curator: CuratorLike, rng: RandomSource) -> Release[Model]:
+        """See `fit_numbers`: bins are left to the regressors where cells or neighbors are asked for."""
+        assert isinstance(rows, TableRows)
+        settings, categorical = self.settings, rows.encoder.categorical
+        auto, boosting = settings.model == "auto", settings.model == "boosting"
+        trees = classifiers_of("boosting", rows.features, categorical, MOST_BINS) if boosting else ()
+        with threadpool_limits(1):
+            found = fit_numbers(
+                rows.features,
+                curator,
+                epsilon=settings.epsilon,
+                rng=rng,
+                classifiers=None if auto else trees,
+                regressors=None if auto else self._learners(rows),
+                categorical=categorical,
+                evaluation=self.share,
+            )
+        return found.map(lambda model: replace(model, estimator=_bare(model.estimator)))
+
+    @property
+    def shares_releases(self) -> bool:
+        """Return whether all models ask for the same releases of labels, whatever the features are."""
+        return self.staged
+
+    def _candidates(self, learners: list[Any], features: NDArray[Any], release: Release[Any]) -> list[Any]:
         """Return the learners; of neighbors of many records, which are slow, the one that is best on some of them."""
-        records = len(rows.features)
+        records = len(features)
         if self.settings.model != "neighbors" or records <= TUNING_RECORDS or len(learners) == 1:
             return learners
         some = np.random.default_rng(0).permutation(records)[:TUNING_RECORDS]
         known = replace(release, value=release.value[some])
-        scores = tune(learners, rows.features[some], _coded(known), folds=2).scores
+        scores = tune(learners, features[some], _coded(known), folds=2).scores
         return [learners[int(np.argmax(scores))]]
 
     def _learners(self, rows: Rows) -> list[Any]:
         """Return what is chosen from: learners of several sizes."""
-        assert isinstance(rows, PrivateRows)
+        assert isinstance(rows, TableRows)
         settings, records, categorical = self.settings, len(rows.features), rows.encoder.categorical
         numbers = isinstance(settings.domain, Interval)
         if settings.model == "neighbors":
@@ -176,8 +247,11 @@ class ReleasedLabels(Recipe):
     def describe(self, model: Model) -> str:
         """Return what answers, and how it was learned."""
         last = model.estimator[-1] if hasattr(model.estimator, "steps") else model.estimator
-        if isinstance(last, NoisyNumberRegressor):
+        if isinstance(last, BinMeans):
+            kind = f"{model_of(_classifier(last.classifier))} of bins"
+        elif isinstance(last, NoisyNumberRegressor):
             kind = model_of(last)
+            kind += " and a ridge regression" if hasattr(last.estimator_, "estimators_") else ""
         elif self.settings.model == "neighbors":
             kind = f"means over the {last.neighbors_:,} nearest records"
         else:
@@ -188,7 +262,10 @@ class ReleasedLabels(Recipe):
 
     def describe_noise(self, records: int) -> str:
         """Return how far a released label is from the true one."""
-        return self.mechanism.describe_noise(format_number)
+        noise = self.mechanism.describe_noise(format_number)
+        if not self.staged:
+            return noise
+        return f"Of the first part of the records: {noise} By these answers a rule chose what answered the second part."
 
 
 def _coded(release: Release[Any]) -> Release[Any]:
@@ -215,8 +292,8 @@ class NoisyLabels(StageRecipe):
     """A scikit-learn classifier of labels that are randomized one by one, in stages or at once."""
 
     simulation: ClassVar[str] = (
-        "randomized anew at each epsilon and learned from in one stage by plain training of the classifier that was "
-        "chosen, of trees with half as many of twice the weight"
+        "randomized anew at each epsilon and learned from in one stage by plain training of the chosen "
+        "classifier; boosted trees are half as many, at twice the learning rate"
     )
 
     def steps(self, records: int) -> tuple[Step, ...]:
@@ -237,12 +314,12 @@ class NoisyLabels(StageRecipe):
 
     def classifiers(self, rows: Rows, context: TrainingContext) -> list[Any]:
         """Return the classifiers of the model's name."""
-        assert isinstance(rows, PrivateRows)
+        assert isinstance(rows, TableRows)
         return classifiers_of(self.settings.model, rows.features, rows.encoder.categorical, self.settings.domain.size)
 
     def prior_features(self, rows: Rows) -> NDArray[Any]:
         """Return numbers, and an indicator for each category."""
-        assert isinstance(rows, PrivateRows)
+        assert isinstance(rows, TableRows)
         return indicators(rows.features, rows.encoder.categorical)
 
     def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -276,12 +353,17 @@ class NoisyLabels(StageRecipe):
 
 def _learner(model: Model) -> Any:
     """Return the classifier of a model, or the first of several that are alike, as it is fitted to classes."""
-    found = model.estimator.parts[0] if isinstance(model.estimator, GeometricMean) else model.estimator
+    return _classifier(model.estimator)
+
+
+def _classifier(estimator: Any) -> Any:
+    """Return a classifier, or the first of several that are alike, as it is fitted to classes."""
+    found = estimator.parts[0] if isinstance(estimator, GeometricMean) else estimator
     return found.trees if isinstance(found, SoftTrees) else found
 
 
 def _quicker(classifier: Any) -> Any:
-    """Return a classifier that learns faster, if it is made of trees: their number is halved, their weight doubled."""
+    """Return a classifier that learns faster, if it is made of trees: half as many, at twice the learning rate."""
     if not isinstance(classifier, HistGradientBoostingClassifier):
         return classifier
     settings = {"max_iter": -(-classifier.max_iter // 2), "learning_rate": 2 * classifier.learning_rate}
@@ -303,7 +385,7 @@ class LinearLabels(StageRecipe):
     simulation: ClassVar[str] = (
         "randomized anew at each epsilon and learned from in one stage by the likelihood of what was released"
     )
-    options: ClassVar[Mapping[str, Any]] = {"evaluation": EVALUATED, "temperature": "calibrated"}
+    options: ClassVar[Mapping[str, Any]] = {"temperature": "calibrated"}
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse features that nothing can be learned from, and too few records for the stages."""

@@ -15,7 +15,6 @@ from labeldp.privacy import Charge, CuratorLike, InputError, Public, RandomSourc
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
-    EVALUATED,
     MIN_RECORDS,
     WHICH_ARE_TRUE,
     Recipe,
@@ -39,7 +38,7 @@ class NetworkLabels(StageRecipe):
 
     notes: ClassVar[tuple[str, ...]] = (NOT_SIMULATED,)
     resumable: ClassVar[bool] = True
-    options: ClassVar[Mapping[str, Any]] = {"evaluation": EVALUATED, "temperature": "calibrated"}
+    options: ClassVar[Mapping[str, Any]] = {"temperature": "calibrated"}
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse what one step of training on made-up labels fails on, and too few images for the stages."""
@@ -145,7 +144,7 @@ class Best(Recipe):
                 rng=rng,
                 network=self.network,
                 representation=rows.representation(),
-                evaluation=EVALUATED,
+                evaluation=self.share,
                 checkpoints=context.checkpoints,
                 watch=context.watch(1 if self._labels else 2),
             )
@@ -205,11 +204,11 @@ class PretrainedModel:
         shared = {charge.id for charge in certificate.entries} & {charge.id for charge in account.charges}
         if shared or certificate.dataset == account.name:
             raise InputError(
-                f"--init: {path} was learnt from labels of a dataset {certificate.dataset!r}, like this one: take "
+                f"--init: {path} was learned from labels of a dataset {certificate.dataset!r}, like this one: take "
                 "--stages 2 for the same labels, or give other ones another --dataset name"
             )
         condition = (
-            f"the labels that the first weights ({folder.resolve().name}) were learnt from are public, or those of "
+            f"the labels that the first weights ({folder.resolve().name}) were learned from are public, or those of "
             f"other records, which that model's own certificate protects (dataset {certificate.dataset!r})"
         )
         return cls(Public(found[-1], why=condition), file_digest(folder / ESTIMATOR) or "")

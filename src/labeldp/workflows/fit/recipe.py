@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from labeldp.learners import (
+    EVALUATED,
     Model,
     Response,
     cluster_prior,
@@ -35,9 +36,6 @@ from labeldp.workflows.fit.settings import FitSettings
 
 MIN_RECORDS = 20
 """Records that each part of a fit needs: every fold must have some, and so must what is left."""
-
-EVALUATED = 0.1
-"""The share of the records that a model of noisy sums, or a network, is measured on, and not learned from."""
 
 MAX_SIMULATED = 20_000
 """Records that a simulation uses at most."""
@@ -118,9 +116,28 @@ class Recipe(ABC):
     resumable: ClassVar[bool] = False
     """Whether it keeps checkpoints."""
 
+    @property
+    def share(self) -> float:
+        """The share of the records that the model is measured on and does not learn from, where some are."""
+        return EVALUATED if self.settings.evaluation is None else self.settings.evaluation
+
+    def check_share(self, records: int) -> None:
+        """Refuse an evaluation part that is too small to measure, or leaves too few records to learn from.
+
+        Raises:
+            InputError: how many records each must have.
+        """
+        asked = self.settings.evaluation
+        if asked is not None and min(asked, 1 - asked) * records < MIN_RECORDS:
+            raise InputError(
+                f"must leave at least {MIN_RECORDS} records to measure the model on, and as many to learn from, of "
+                f"{records:,}",
+                argument="evaluation",
+            )
+
     @abstractmethod
     def steps(self, records: int) -> tuple[Step, ...]:
-        """Return the releases for so many records, in order."""
+        """Return the releases for this number of records, in order."""
 
     def check(self, rows: Rows, context: TrainingContext) -> None:  # noqa: B027
         """Refuse what cannot be learned from, before anything is charged.
@@ -170,6 +187,19 @@ class Recipe(ABC):
     def earlier(self) -> "Recipe | None":
         """Return the recipe of an earlier version, where it asked for other releases."""
         return None
+
+    def resumed(self, charged: Mapping[str, Charge]) -> "Recipe":
+        """Return the recipe that goes on from these charges, where an earlier version asked for other releases.
+
+        Args:
+            charged: the charges of this very fit so far, by step.
+        """
+        return self
+
+    @property
+    def shares_releases(self) -> bool:
+        """Whether the steps of all models on the same records are the same releases, whatever the features are."""
+        return False
 
     @property
     def answers(self) -> str:
@@ -253,6 +283,7 @@ class StageRecipe(Recipe):
             response=self.response,
             rng=rng,
             progress=context.show,
+            evaluation=self.settings.evaluation,
             **self.options,
         )
 
@@ -341,11 +372,11 @@ def principal(table: NDArray[Any], dimension: int) -> NDArray[Any]:
     return np.asarray(PCA(min(dimension, *table.shape), svd_solver=solver).fit_transform(table))
 
 
-def require_records(option: str, rows: Rows) -> None:
+def require_records(option: str, rows: Rows, least: int = MIN_RECORDS) -> None:
     """Refuse fewer records than an option needs.
 
     Raises:
         InputError: how many they must be.
     """
-    if len(rows.features) < MIN_RECORDS:
-        raise InputError(f"{option} needs at least {MIN_RECORDS} records")
+    if len(rows.features) < least:
+        raise InputError(f"{option} needs at least {least} records")

@@ -96,7 +96,11 @@ _CHOICES = (
         "boosting or kernel, for numbers boosting or cells, whichever explains held-out released labels better; of "
         "images linear",
         (_NOISY_LABELS, _RELEASED_LABELS),
-        {"labeldp.learners.pooling": "GeometricMean"},
+        {
+            "labeldp.learners.pooling": "GeometricMean",
+            "labeldp.learners.numbers": "BinMeans",
+            "sklearn.utils._bunch": "Bunch",
+        },
     ),
     ModelChoice(
         "boosting",
@@ -171,7 +175,8 @@ METHODS = {
             **_LINEAR,
         },
         ("images",),
-    )
+    ),
+    "auto": ModelChoice("auto", "what labeldp choose ranks first, from public numbers alone", ()),
 }
 """Every `--method`, by name."""
 
@@ -188,11 +193,13 @@ def recipe_of(settings: FitSettings, *, images: bool = False) -> Recipe:
     """
     from labeldp.privacy import InputError
 
-    if settings.method is not None:
+    if settings.method is not None and settings.chosen is None:
         if settings.method not in METHODS:
             raise InputError(f"--method must be one of {', '.join(METHODS)}")
-        if not images:
-            raise InputError("--method best is for images; a table takes --model linear with --trust central")
+        if settings.method == "best" and not images:
+            raise InputError("--method best is for images; a table takes --method auto")
+        if settings.method == "auto":
+            raise InputError("--method auto is for tables; images take --method best")
         return METHODS[settings.method].sources[0].make(settings)
     if settings.trust not in TRUSTS:
         raise InputError("--trust must be local or central")
@@ -224,7 +231,7 @@ def _other_models(settings: FitSettings, choices: dict[str, ModelChoice], images
     others = [name for name, choice in choices.items() if any(each.takes(settings) for each in choice.sources)]
     ways = [f"--model {' or '.join(others)}"] if others else []
     if images and any(each.takes(settings) for choice in METHODS.values() for each in choice.sources):
-        ways.append(f"--method {' or '.join(METHODS)}")
+        ways.append(f"--method {' or '.join(name for name, choice in METHODS.items() if choice.sources)}")
     sources = choices[settings.model].sources
     if not any(settings.target in each.targets for each in sources):
         problem = f"--model {settings.model} does not learn {settings.target}"

@@ -1,6 +1,7 @@
 """`labeldp fit`: from a file of private labels to a directory with model, certificate and report."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from labeldp.workflows.fit.job import FitJob
 from labeldp.workflows.fit.settings import FitSettings
 from labeldp.workflows.fit.summarize import PUBLIC_FLAG, summarize
 from labeldp.workflows.fit.summary import FitSummary, Stage
+from labeldp.workflows.persons import owner_note
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, in words, and the share of the work that is done, in [0, 1]."""
@@ -79,6 +81,11 @@ def fit_file(
         )
     if test is None and test_labels_are_public:
         raise InputError(f"{PUBLIC_FLAG} goes with --test FILE: it says that the labels of FILE are public")
+    if not 1980 <= (year := time.localtime(time.time()).tm_year) <= 2107:
+        raise InputError(
+            f"the clock of this machine says that it is the year {year}, and the archive of a model can be of 1980 to "
+            "2107: set the clock, and run again"
+        )
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
@@ -101,12 +108,13 @@ def fit_file(
         show("evaluating", 0.6)
         summary = summarize(job, release, tuple(stages), show)
         digest = certificate_digest(release.certificate.to_json())
-        summary = replace(summary, request=job.request, certificate_digest=digest)
+        records = job.records
+        summary = replace(summary, request=job.request, certificate_digest=digest, records_digest=records.digest)
         Bundle(release.value, job.rows.encoder).write(folder)
         write_json(folder / SUMMARY, summary.to_json())
         if render is not None:
             write_text(folder / REPORT, render(summary))
-        certify(folder, release.certificate)
+        certify(folder, release.certificate, records)
     return summary
 
 
@@ -131,10 +139,18 @@ def existing_result(job: FitJob, folder: Path) -> FitSummary:
 
 
 def _note_what_is_new(job: FitJob, ledger: str, note: Callable[[str], None]) -> None:
-    """Tell the user of a new budget, and whether an index that pandas wrote into the file is a feature."""
+    """Tell the user what was chosen, of a new budget, and whether an index that pandas wrote is a feature."""
+    if job.choice:
+        note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
+    elif job.settings.chosen:
+        note(f"--method auto stays with {job.settings.chosen}, which was charged before")
     if job.account.is_new:
         dataset, budget = job.settings.dataset, job.account.budget
         note(f"{dataset!r} is new in {ledger}: its whole budget is the cost of this fit ({budget})")
+    if job.owners is not None:
+        note(job.owners.describe(job.settings.epsilon if job.settings.trust == "local" else None))
+    elif getattr(job.rows, "owner", None) is not None:
+        note(owner_note(job.rows.owner))  # type: ignore[union-attr,arg-type]
     names = ", ".join(map(repr, job.rows.index))
     if names and job.rows.keeps_index:
         note(f"the index of a pandas data frame, {names}, is a feature of this fit, as it was charged before")

@@ -11,15 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Classes, Interval
-from labeldp.privacy import Budget, decimal, decimal_text, float_above
+from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.tables import domain_in_file
-from labeldp.workflows.parsing import domain_of, epsilon_of
+from labeldp.workflows.parsing import decimal_float, domain_of, domain_words, epsilon_of
 
 Ids = list[bytes] | NDArray[Any]
 """Record ids as the randomness takes them: texts, or integers."""
-
-GRID = 1025
-"""Grid points of a range."""
 
 STAGES = 1
 """What measured best (`docs/results/learning.md`)."""
@@ -41,6 +38,7 @@ class FitSettings:
         trust: "local" or "central".
         model: a name of `labeldp.workflows.fit.registry.RECIPES`.
         method: a name of `labeldp.workflows.fit.registry.METHODS`, or None.
+        chosen: what the method "auto" took: a name of `labeldp.workflows.advice.WAYS`; None before it has chosen.
         stages: 1, 2, …
         prior: "none", or "clusters" with central trust.
         id_column: record ids, which are no feature; row numbers by default.
@@ -48,6 +46,11 @@ class FitSettings:
         init: a directory with a fitted network, whose weights are the first ones.
         cells: how many, for the model "cells"; None to choose.
         neighbors: how many, for the model "neighbors"; None to choose.
+        person_column: whose each record is, which is no feature; None to protect each record by itself.
+        per_person: how many records of a person are used at most; None to choose.
+        evaluation: the share of the records that the model is measured on and does not learn from; None for what its
+            recipe says.
+        shared: what a person pays, where `epsilon` is what each of their answers costs; None where that is one thing.
     """
 
     label: str
@@ -61,6 +64,7 @@ class FitSettings:
     trust: str = "local"
     model: str = "auto"
     method: str | None = None
+    chosen: str | None = None
     stages: int = STAGES
     prior: str = "none"
     id_column: str | None = None
@@ -68,11 +72,33 @@ class FitSettings:
     init: str | None = None
     cells: int | None = None
     neighbors: int | None = None
+    person_column: str | None = None
+    per_person: int | None = None
+    shared: float | None = None
+    evaluation: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.evaluation is not None:
+            from labeldp.learners import check_evaluation  # a certificate is read without learners
+
+            check_evaluation(self.evaluation)
+            if not self.evaluation:
+                raise InputError("must be a share of the records above 0, or be left out", argument="evaluation")
+
+    @property
+    def asked(self) -> float:
+        """The epsilon that was asked for: what the fit costs a label, or a person."""
+        return self.epsilon if self.shared is None else self.shared
 
     @property
     def target(self) -> str:
         """What is learned: "classes" or "numbers"."""
         return "numbers" if isinstance(self.domain, Interval) else "classes"
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the method is still to be chosen."""
+        return self.method == "auto" and self.chosen is None
 
     @classmethod
     def parse(
@@ -82,9 +108,10 @@ class FitSettings:
         delta: str,
         features: str | None,
         stages: int | None,
+        evaluation: str | None = None,
         classes: str | None = None,
         interval: str | None = None,
-        grid: int = GRID,
+        grid: int | None = None,
         clip: bool = False,
         **others: Any,
     ) -> "FitSettings":
@@ -103,6 +130,7 @@ class FitSettings:
             delta=budget.delta,
             features=columns,
             stages=stages or STAGES,
+            evaluation=None if evaluation is None else decimal_float(evaluation, "evaluation"),
             **others,
         )
 
@@ -114,18 +142,22 @@ class FitSettings:
             Path(data).name,
             "--label",
             self.label,
-            *_domain_words(self.domain),
+            *domain_words(self.domain),
         ]
-        words += ["--epsilon", decimal_text(self.epsilon), "--ledger", Path(ledger).name, "--dataset", self.dataset]
+        words += ["--epsilon", decimal_text(self.asked), "--ledger", Path(ledger).name, "--dataset", self.dataset]
         words += ["--delta", decimal_text(self.delta)] if self.delta else []
         words += ["--id", self.id_column] if self.id_column else []
-        words += ["--out", Path(out).name, "--trust", self.trust, "--model", self.model]
-        words += ["--stages", str(self.stages), "--prior", self.prior]
+        words += ["--person", self.person_column] if self.person_column else []
+        words += ["--per-person", str(self.per_person)] if self.per_person else []
+        words += ["--out", Path(out).name, "--trust", self.trust]
+        if self.method != "auto":
+            words += ["--model", self.model, "--stages", str(self.stages), "--prior", self.prior]
         words += ["--method", self.method] if self.method else []
         words += ["--epochs", str(self.epochs)] if self.epochs else []
         words += ["--init", Path(self.init).name] if self.init else []
         words += ["--cells", str(self.cells)] if self.cells else []
         words += ["--neighbors", str(self.neighbors)] if self.neighbors else []
+        words += ["--evaluation", decimal_text(self.evaluation)] if self.evaluation else []
         words += ["--features", ",".join(self.features)] if self.features else []
         words += ["--cohort", self.cohort] if self.cohort else []
         words += ["--revision", self.revision] if self.revision else []
@@ -150,22 +182,30 @@ class FitSettings:
             self.prior,
         ]
         description += [str(self.delta)] if self.delta else []
-        others = {"method": self.method, "epochs": self.epochs, "init": init, "variant": variant}
-        others |= {"cells": self.cells, "neighbors": self.neighbors}
+        others: dict[str, Any] = {"method": self.method, "epochs": self.epochs, "init": init, "variant": variant}
+        others |= {"cells": self.cells, "neighbors": self.neighbors, "chosen": self.chosen}
+        # The share that is a default, too, gives the same parts: they are not charged again for being asked for.
+        from labeldp.learners import EVALUATED
+
+        share = None if self.evaluation == EVALUATED else self.evaluation
+        others |= {"person": self.person_column, "evaluation": share}
         description += [[name, value] for name, value in others.items() if value]
-        digest = hashlib.sha256(json.dumps(description).encode())
-        digest.update(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())
-        if ids is not None:
-            texts = isinstance(ids, list)
-            digest.update(json.dumps([self.id_column, texts, [len(each) for each in ids] if texts else []]).encode())
-            digest.update(b"".join(ids) if isinstance(ids, list) else np.ascontiguousarray(ids).tobytes())
-        return f"fit {digest.hexdigest()[:32]}"
+        return f"fit {public_digest(features, ids, self.id_column, json.dumps(description))[:32]}"
 
 
-def _domain_words(domain: Classes | Interval) -> list[str]:
-    """Return the options that declare a domain."""
-    if isinstance(domain, Classes):
-        return ["--classes", ",".join(map(str, domain.names))]
-    words = ["--range", f"{decimal_text(domain.low)},{decimal_text(domain.high)}"]
-    words += ["--grid", str(domain.grid)] if domain.grid != GRID else []
-    return [*words, "--clip"] if domain.clip else words
+def public_digest(features: NDArray[Any], ids: Ids | None, id_column: str | None, begin: str = "") -> str:
+    """Return the SHA-256 of features and ids, which are public, in this order of the records.
+
+    Args:
+        features: encoded, shape (n, …).
+        ids: of the records, or None for row numbers.
+        id_column: the name of the ids.
+        begin: what is digested before them.
+    """
+    digest = hashlib.sha256(begin.encode())
+    digest.update(repr(features.shape).encode() + np.ascontiguousarray(features).tobytes())
+    if ids is not None:
+        texts = isinstance(ids, list)
+        digest.update(json.dumps([id_column, texts, [len(each) for each in ids] if texts else []]).encode())
+        digest.update(b"".join(ids) if isinstance(ids, list) else np.ascontiguousarray(ids).tobytes())
+    return digest.hexdigest()

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator import Curator
-from labeldp.learners import Evaluation, Model
+from labeldp.learners import Evaluation, Model, NumberEvaluation
 from labeldp.mechanisms import Interval, debias
 from labeldp.privacy import Budget, InputError, Ledger, Release
 from labeldp.workflows.fit.recipe import MAX_SIMULATED, Recipe
@@ -130,11 +130,11 @@ def _held_out(
 ) -> tuple[Model, NDArray[np.intp], Release[Any]]:
     """Return a model, and records with released labels that it was not trained on."""
     evaluation = model.evaluation
-    assert evaluation is not None and evaluation.rows is not None
+    assert isinstance(evaluation, Evaluation | NumberEvaluation) and evaluation.rows is not None
     if len(evaluation.rows) < len(features):
         return model, evaluation.rows, evaluation.release
     release = evaluation.release
-    if isinstance(evaluation, Evaluation) and evaluation.fold is not None:
+    if evaluation.fold is not None:
         other, unseen = evaluation.fold
         return other, evaluation.rows[unseen], replace(release, value=release.value[unseen])
     held = np.random.default_rng(seed).random(len(features)) < 0.2

@@ -10,18 +10,29 @@ from numpy.typing import NDArray
 
 from labeldp._version import __version__
 from labeldp.curator import DatasetLedger
-from labeldp.learners import Estimate, Evaluation, Model, NumberEvaluation, debiased_accuracy
-from labeldp.mechanisms import Classes, Interval, debias
+from labeldp.learners import (
+    Estimate,
+    Evaluation,
+    Model,
+    NumberEvaluation,
+    SummedErrors,
+    clopper_pearson,
+    debiased_accuracy,
+    debiased_difference,
+)
+from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
 from labeldp.workflows.fit.data import PublicRows
 from labeldp.workflows.fit.job import FitJob
+from labeldp.workflows.fit.remedies import better_models, narrower_interval
 from labeldp.workflows.fit.simulate import TWO_SIDED, importances, simulated_curve
 from labeldp.workflows.fit.summary import (
     Across,
     Bin,
     BudgetUse,
     CertificateRow,
+    ClassScore,
     Confusion,
     Cost,
     Dropped,
@@ -42,6 +53,8 @@ WIDE_ACCURACY = 0.2
 WIDE_ERROR = 0.5
 """An error whose interval is wider than this share of the constant's error is called too wide to tell."""
 
+LEDGER_SECRET = "The ledger file: it holds the keys to the noise, so it is as secret as the labels."
+
 LEFT_OUT = "left out "
 """How the encoder's notes on columns that it does not use begin."""
 
@@ -59,8 +72,9 @@ def summarize(
     """
     model, settings, recipe = release.value, job.settings, job.recipe
     features, encoder, certificate = job.rows.features, job.rows.encoder, release.certificate
+    labeled = not isinstance(model.evaluation, SummedErrors)  # else nothing was released of single records
     curve = None
-    if recipe.simulation and isinstance(model.domain, Classes):
+    if recipe.simulation and isinstance(model.domain, Classes) and job.owners is None:
         show("trying other epsilons on simulated labels", 0.7)
         curve = simulated_curve(recipe, model, features)
     show("shuffling features", 0.9)
@@ -100,7 +114,7 @@ def summarize(
         secret=(
             "The labels themselves: they were read on this machine and written nowhere.",
             *recipe.secret,
-            "The ledger file: it holds the keys to the noise, so it is as secret as the labels.",
+            *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
         ),
         budget=_budget_use(job.account, certificate, ids),
         dropped=_dropped(job),
@@ -109,10 +123,12 @@ def summarize(
             *recipe.notes,
         ),
         curve=curve,
-        importance=importances(recipe, model, features, encoder.names) if encoder.names else (),
+        importance=importances(recipe, model, features, encoder.names) if encoder.names and labeled else (),
         stages=stages,
         images="" if encoder.names else str(encoder),
         picture=_picture(model, encoder, features),
+        held_out=_held_out(model, len(features)),
+        remedies=_remedies(job, model),
         **(_of_numbers if isinstance(model.domain, Interval) else _of_classes)(model, job.public),
     )
 
@@ -121,7 +137,9 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
     """Return the fields of a summary that classes have."""
     evaluation = model.evaluation
     assert isinstance(evaluation, Evaluation)
-    accuracy, baseline = evaluation.accuracy(), constant_accuracy(evaluation.release, model.domain.size)
+    constant = constant_classes(evaluation.release)
+    accuracy, baseline = evaluation.accuracy(), constant_accuracy(evaluation.release, constant)
+    gain = debiased_difference(evaluation.release, evaluation.predictions, constant)
     other = "debiased; the class is chosen on one half of the released labels and measured on the other"
     matrix = evaluation.confusion()
     warnings = []
@@ -130,7 +148,7 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
             f"The interval of the accuracy, {accuracy.low:.2f} to {accuracy.high:.2f}, is too wide to tell how good "
             "the model is: more records, a larger epsilon, or public test labels would."
         )
-    if accuracy.low <= baseline.high:
+    if gain.low <= 0:
         warnings.append(
             "The released labels do not show that the model is better than always answering the same class."
         )
@@ -138,6 +156,8 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
         "classes": tuple(str(name) for name in model.classes),
         "accuracy": _within_interval(accuracy, _source(evaluation)),
         "baseline": _within_interval(baseline, other),
+        "gain": _finite(gain, "debiased, record by record"),
+        "class_scores": _class_scores(model, evaluation, matrix.value),
         "log_loss": _finite(evaluation.log_loss(), "debiased; probabilities are raised to at least 0.001"),
         "auc": _finite(evaluation.auc(), "debiased over pairs of records") if model.domain.size == 2 else None,
         "confusion": Confusion(
@@ -153,22 +173,30 @@ def _of_classes(model: Model, public: PublicRows | None) -> dict[str, Any]:
 def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     """Return the fields of a summary that numbers have."""
     evaluation, domain = model.evaluation, model.domain
-    assert isinstance(evaluation, NumberEvaluation) and isinstance(domain, Interval)
+    assert isinstance(evaluation, NumberEvaluation | SummedErrors) and isinstance(domain, Interval)
     error, constant, gain = evaluation.error(), evaluation.constant_error(), evaluation.gain()
     explained = evaluation.explained()
     known = np.isfinite([explained.value, explained.low]).all()
-    other = "debiased; the mean is learned from one half of the released labels and measured on the other"
+    against = "; labels outside of the range count as its ends" if domain.clip else ""
+    if isinstance(evaluation, SummedErrors):
+        other = "of the mean prediction, by a noisy sum over the same records" + against
+        difference = "the difference of both noisy sums"
+    else:
+        other = "debiased; the mean is learned from one half of the released labels and measured on the other" + against
+        difference = "debiased, record by record, so that most of the noise cancels out"
     share = "the same as a share of that constant's squared error"
     numbers = Numbers(
         start=float(domain.low),
         end=float(domain.high),
         grid=domain.grid,
         clip=domain.clip,
-        error=_within_interval(error, _source(evaluation)),
+        error=_within_interval(error, _source(evaluation) + against),
         constant=_within_interval(constant, other),
-        gain=_within_interval(gain, "debiased, record by record, so that most of the noise cancels out"),
+        gain=_within_interval(gain, difference),
         explained=_within_interval(explained, share) if known else None,
-        residuals=binned(evaluation.predictions, evaluation.residuals()),
+        residuals=()
+        if isinstance(evaluation, SummedErrors)
+        else binned(evaluation.predictions, evaluation.residuals()),
         test=None if public is None else _number_test(model, public),
     )
     warnings = []
@@ -182,27 +210,83 @@ def _of_numbers(model: Model, public: PublicRows | None) -> dict[str, Any]:
     return {"classes": (), "numbers": numbers, "warnings": () if public else tuple(warnings)}
 
 
-def constant_accuracy(release: Release[NDArray[Any]], size: int) -> Estimate:
-    """Return the accuracy of always answering the most frequent of `size` classes.
+def _remedies(job: FitJob, model: Model) -> tuple[str, ...]:
+    """Return what would help; nothing where persons pay, who would have to be counted anew."""
+    settings, (records, *shape) = job.settings, job.rows.features.shape
+    if job.owners is not None:
+        return ()
+    found = better_models(settings, records, shape[0]) if job.rows.encoder.names else ()
+    if not isinstance(model.evaluation, Evaluation):
+        return found
+    release = model.evaluation.release
+    plain = isinstance(release.mechanism, RandomizedResponse)
+    accuracy = model.evaluation.accuracy()
+    return found + narrower_interval(settings, accuracy, len(release.value), records, one_by_one=plain)
 
-    A half of the released labels, drawn without looking at them, votes on the class, which is measured on the rest;
-    both ways round, and averaged. Chosen on the labels that it is measured on, the class would look better than it is.
+
+def _held_out(model: Model, records: int) -> int:
+    """Return how many records a model was measured on, if it did not learn from them."""
+    assert model.evaluation is not None and model.evaluation.rows is not None
+    measured = len(model.evaluation.rows)
+    return measured if measured < records else 0
+
+
+def _class_scores(model: Model, evaluation: Evaluation, matrix: NDArray[np.float64]) -> tuple[ClassScore, ...]:
+    """Return what released labels say of each class, given the debiased confusion matrix, shape (K, K)."""
+    recall, precision = evaluation.recall(), evaluation.precision()
+    size = model.domain.size
+    shares = np.bincount(evaluation.predictions, minlength=size) / len(evaluation.predictions)
+
+    def of(found: Estimate, code: int) -> Estimated | None:
+        one = Estimate(found.value[code], found.low[code], found.high[code], found.level)
+        return _within_interval(one, "debiased") if np.isfinite([one.value, one.low, one.high]).all() else None
+
+    return tuple(
+        ClassScore(str(name), float(shares[code]), float(matrix[code].sum()), of(recall, code), of(precision, code))
+        for code, name in enumerate(model.classes)
+    )
+
+
+def constant_classes(release: Release[NDArray[Any]]) -> NDArray[np.intp]:
+    """Return for each record the class that is most frequent among released labels that are not its own, shape (n,).
+
+    Each random half of the records gets that of the other half: chosen on the labels that it is measured on, a class
+    would look better than it is.
+    """
+    unbiased = debias(release.mechanism, release.value).values
+    first = _first_half(len(unbiased))
+    votes = [int(unbiased[half].sum(axis=0).argmax()) for half in (first, ~first)]
+    return np.where(first, votes[1], votes[0])
+
+
+def constant_accuracy(release: Release[NDArray[Any]], chosen: NDArray[np.intp]) -> Estimate:
+    """Return the accuracy of constant classes that each half of the records was given: the mean of both halves.
+
     Each half's interval has half the risk, so that the mean of both keeps the level.
     """
-    found, level = [], (1 + Estimate.level) / 2
-    answers = release.value[np.random.default_rng(0).permutation(len(release.value))]  # records may lie in any order
-    for own in (0, 1):
-        measured, voting = answers[own::2], answers[1 - own :: 2]
-        if len(measured):
-            votes = debias(release.mechanism, voting).values.sum(axis=0)
-            chosen = np.full(len(measured), votes.argmax())
-            found.append(debiased_accuracy(replace(release, value=measured), chosen, level=level))
+    first = _first_half(len(chosen))
+    level = (1 + Estimate.level) / 2
+    found = [
+        debiased_accuracy(replace(release, value=release.value[half]), chosen[half], level=level)
+        for half in (first, ~first)
+        if half.any()
+    ]
     value, low, high = np.mean([(each.value, each.low, each.high) for each in found], axis=0)
     return Estimate(float(value), float(low), float(high))
 
 
-def _source(evaluation: Evaluation | NumberEvaluation) -> str:
+def _first_half(records: int) -> NDArray[np.bool_]:
+    """Return whether each record is in a half that is drawn at random, since records may lie in any order."""
+    first = np.zeros(records, bool)
+    first[np.random.default_rng(0).permutation(records)[::2]] = True
+    return first
+
+
+def _source(evaluation: Evaluation | NumberEvaluation | SummedErrors) -> str:
     """Say what an estimate was made from."""
+    if isinstance(evaluation, SummedErrors):
+        records = f"{len(evaluation.rows):,} records"
+        return f"from a noisy sum of squared errors over {records}; what was evaluated: {evaluation.source}"
     return f"debiased from {len(evaluation.release.value):,} released labels; what was evaluated: {evaluation.source}"
 
 
@@ -228,14 +312,17 @@ def _class_test(model: Model, public: PublicRows) -> PublicTest:
 
     probabilities = model.predict_proba(public.features)
     predicted, size = probabilities.argmax(axis=1), model.domain.size
+    right = int(np.sum(predicted == public.labels))
+    low, high = clopper_pearson(right, len(predicted), Estimate.level)
     shares = confusion_matrix(public.labels, predicted, labels=np.arange(size)) / len(predicted)
     both = size == 2 and 0 < public.labels.sum() < len(public.labels)
     return PublicTest(
         public.file,
         len(predicted),
-        float(np.mean(predicted == public.labels)),
+        right / len(predicted),
         float(roc_auc_score(public.labels, probabilities[:, 1])) if both else None,
         Confusion(_shares(shares), "counted on the public test file"),
+        Estimated(right / len(predicted), float(low), float(high), Estimate.level, "counted on the public test file"),
     )
 
 
@@ -276,9 +363,16 @@ def _records(job: FitJob, path: Path) -> str:
 
 
 def _budget_use(account: DatasetLedger, certificate: Certificate, ids: set[str]) -> BudgetUse:
-    """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over."""
+    """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over.
+
+    Of a filter it is shares of the budget: no epsilon of what was spent so far is promised.
+    """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
+    if (used := account.used()) is not None:
+        rest, earlier = (1 - used) * total, (account.used(without=ids) or 0) * total
+        parts = (total, earlier, certificate.loss.epsilon(delta), rest if rest > total / 10_000 else 0)
+        return BudgetUse(*(Cost(float(part), delta) for part in parts))
     left = total - decimal(account.spent_with().epsilon(budget.delta), "epsilon")
     before = account.spent_with(without=ids)
     costs = (total, before.epsilon(delta), certificate.loss.epsilon(delta), left if left > total / 10_000 else 0)
@@ -372,6 +466,8 @@ def _seen(model: Model, feature: NDArray[np.float64]) -> tuple[Bin, ...]:
     """Return what released labels say along a feature; nothing where a chart has no place for it."""
     evaluation = model.evaluation
     assert evaluation is not None and evaluation.rows is not None
+    if isinstance(evaluation, SummedErrors):
+        return ()
     labels = debias(evaluation.release.mechanism, evaluation.release.value).values
     if isinstance(evaluation, NumberEvaluation):
         return binned(feature[evaluation.rows], labels)

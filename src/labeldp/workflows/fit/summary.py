@@ -126,6 +126,30 @@ class Confusion:
 
 
 @dataclass(frozen=True)
+class ClassScore(FiniteFields):
+    """How well one class is told from the others.
+
+    Args:
+        name: of the class.
+        share: of the records that are predicted to be of it.
+        true_share: of the records that are of it, debiased; may be slightly negative.
+        recall: share of its records that the model finds; None where there seem to be none.
+        precision: share of the records that are predicted to be of it which are; None where there are none.
+    """
+
+    name: str
+    share: float
+    true_share: float
+    recall: Estimated | None
+    precision: Estimated | None
+
+    @property
+    def neglected(self) -> bool:
+        """Whether the model almost never predicts a class that occurs: a tenth as often, at most."""
+        return self.true_share > 0.01 and self.share <= 0.1 * self.true_share
+
+
+@dataclass(frozen=True)
 class Importance(FiniteFields):
     """How much the debiased accuracy drops, in shares of 1, when one feature is shuffled.
 
@@ -148,6 +172,7 @@ class PublicTest(FiniteFields):
         accuracy: share of right answers.
         auc: area under the ROC curve, for two classes.
         confusion: shares of the file's records, as in `Confusion`.
+        interval: of the accuracy on all records like the file's, exact (Clopper and Pearson), 95 percent.
     """
 
     file: str
@@ -155,6 +180,7 @@ class PublicTest(FiniteFields):
     accuracy: float
     auc: float | None = None
     confusion: Confusion | None = None
+    interval: Estimated | None = None
 
 
 @dataclass(frozen=True)
@@ -341,6 +367,11 @@ class FitSummary(FiniteFields):
         budget: the dataset's budget.
         accuracy: debiased accuracy of the model, of classes.
         baseline: debiased accuracy of always answering the most frequent class, chosen on other released labels.
+        held_out: how many records the model did not learn from, and was measured on; 0 where it learned from all.
+        records_digest: of what the certificate's file says of the records, so that a change of either shows.
+        remedies: sentences on what would make the model better, or its interval narrower.
+        class_scores: each class, in the order of `classes`.
+        gain: by how much the accuracy is above the baseline, compared record by record.
         dropped: columns left out, with the reason.
         log_loss: debiased, in nats.
         auc: debiased, for two classes.
@@ -395,6 +426,11 @@ class FitSummary(FiniteFields):
     certificate_digest: str = ""
     numbers: Numbers | None = None
     picture: Picture | None = None
+    gain: Estimated | None = None
+    held_out: int = 0
+    records_digest: str = ""
+    remedies: tuple[str, ...] = ()
+    class_scores: tuple[ClassScore, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -407,6 +443,12 @@ class FitSummary(FiniteFields):
         for confusion in (self.confusion, self.test.confusion if self.test else None):
             if confusion is not None and len(confusion.shares) != len(self.classes):
                 raise InputError(f"FitSummary: a confusion matrix must have {len(self.classes)} rows, one per class.")
+
+    @property
+    def crossed(self) -> bool:
+        """Whether the accuracy, or the error, is that of models of cross-validation, not of the model itself."""
+        found = self.accuracy if self.numbers is None else self.numbers.error
+        return found is not None and "models of cross-validation" in found.method
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as plain JSON values: objects, lists, strings, numbers, booleans and null."""

@@ -1,0 +1,396 @@
+"""Whether the tests notice a changed line: mutants of the rooms that keep the promise.
+
+    make mutation                                         an environment with mutmut, the map, the run and the page
+    python benchmarks/mutation.py map                     which tests run which lines, and how long each takes
+    python benchmarks/mutation.py run [--sample N] [--small] [--minutes M]
+    python benchmarks/mutation.py again                   the survivors once more, against the tests of today
+    python benchmarks/mutation.py show                    the score, and what survived, for docs/results/mutation.md
+
+A mutant is one change by one of mutmut's operators to one expression of `privacy`, `sampling`, `mechanisms` or
+`curator`. It is loaded in a process of its own in place of the file, and the tests that run the changed statement are
+run until one fails.
+Left alone: what an error says (all of a `raise`, names of arguments, strings with a blank), annotations, decorators,
+imports and docstrings; of a string, mutants that only change its case.
+Findings are kept in .cache/mutation; an interrupted run resumes.
+"""
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
+from mutmut.mutation.mutators import mutation_operators, operator_string
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / ".cache" / "mutation"
+ROOMS = ("privacy", "sampling", "mechanisms", "curator")
+TESTS = [f"{where}/{room}" for room in ROOMS for where in ("tests", "src/labeldp")]
+TESTS += ["tests/oracles", "tests/architecture/test_reprs.py"]
+DECIDE = [
+    *(
+        f"privacy/{name}.py"
+        for name in ("budget", "buckets", "exact", "process", "renyi", "search", "totals", "validate")
+    ),
+    *(f"curator/{name}.py" for name in ("columns", "datasets", "declared", "ledger_accounts", "ledger_totals")),
+    *(f"curator/{name}.py" for name in ("ledger_transaction", "persons", "traces")),
+    "mechanisms/gaussian.py",
+]
+"""The files of fewer than 200 lines that decide a charge: what it is, whether it fits, whose it is, if it is made."""
+
+NAMES = ("check_", "exact_", "decimal", "Argument", "label_width", "cast", "TypeVar", "warn")
+"""Calls whose strings are names of arguments, and words for people."""
+
+STAGES = (8, 120)
+"""So many tests, the shortest, are tried first; then up to so many, and the others where these pass."""
+
+NOT_LOADED = 98
+"""Ends a test process that passed without a look at the mutant."""
+
+WARM = ("numpy", "scipy.special", "scipy.optimize", "scipy.stats", "pandas", "hypothesis", "hypothesis.strategies")
+WARM += ("hypothesis.extra.numpy", "cryptography.hazmat.primitives.ciphers", "sqlite3")
+"""What each test process finds imported."""
+
+OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
+"""Plain, since pytest reads a file that is asked for by its doctests itself, and not as it is imported."""
+
+Operator = Callable[[Any], Any]
+
+
+class Mutants:
+    """The mutants of one file; each is a place, an operator and a number."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        wrapper = MetadataWrapper(cst.parse_module((ROOT / path).read_text(encoding="utf-8")))
+        self.module = wrapper.module
+        self.positions = wrapper.resolve(PositionProvider)
+        self.parents = wrapper.resolve(ParentNodeProvider)
+        self.found: dict[str, tuple[cst.CSTNode, cst.CSTNode]] = {}
+        self._visit(self.module)
+
+    def _visit(self, node: cst.CSTNode) -> None:
+        if self._left_alone(node):
+            return
+        for kind, operator in mutation_operators:
+            if isinstance(node, kind):
+                for number, changed in enumerate(_changes(operator, node)):
+                    start = self.positions[node].start
+                    how = operator.__name__.removeprefix("operator_")
+                    name = f"{self.path}:{start.line}:{start.column}:{how}:{number}"
+                    self.found.setdefault(name, (node, changed))
+        for child in node.children:
+            self._visit(child)
+
+    def _left_alone(self, node: cst.CSTNode) -> bool:
+        """Whether a node and all below it are no behavior, or words for people."""
+        if isinstance(node, cst.Raise | cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom | cst.Assert):
+            return True
+        if isinstance(node, cst.If) and isinstance(node.test, cst.Name) and node.test.value == "TYPE_CHECKING":
+            return True
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
+            return True
+        if isinstance(node, cst.Assign) and self.module.code_for_node(node.targets[0].target) == "__all__":
+            return True
+        return isinstance(node, cst.SimpleString) and (" " in node.value or self._is_name(node))
+
+    def _is_name(self, node: cst.CSTNode) -> bool:
+        """Whether a string names an argument, for an error."""
+        above = self.parents[node]
+        if not isinstance(above, cst.Arg):
+            return False
+        call = self.parents[above]
+        return isinstance(call, cst.Call) and self.module.code_for_node(call.func).startswith(NAMES)
+
+    def code(self, name: str) -> str:
+        """The file with one mutant."""
+        node, changed = self.found[name]
+        return self.module.deep_replace(node, changed).code  # type: ignore[union-attr]
+
+    def words(self, name: str) -> str:
+        """The statement before and after, in a line."""
+        node, changed = self.found[name]
+        before, after = (" ".join(self.module.code_for_node(each).split()) for each in (node, changed))
+        return f"`{before[:70]}` → `{after[:70]}`"
+
+    def lines(self, name: str) -> range:
+        """The lines of the statement, or of the head of a compound one, that a mutant changes."""
+        node: cst.CSTNode = self.found[name][0]
+        while not isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+            node = self.parents[node]
+        start, last = self.positions[node].start.line, self.positions[node].end.line
+        body = getattr(node, "body", None)
+        if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.IndentedBlock):
+            last = max(start, self.positions[body.body[0]].start.line - 1)
+        return range(start, last + 1)
+
+
+def _changes(operator: Operator, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What an operator makes of a node; of a string, the first alone."""
+    changes = iter(operator(node))
+    if operator is operator_string:
+        yield from [change for change, _ in zip(changes, range(1), strict=False)]
+    else:
+        yield from changes
+
+
+@cache
+def mutants_of(path: str) -> Mutants:
+    """The mutants of a file of this tree."""
+    return Mutants(path)
+
+
+def files() -> list[str]:
+    """All files of the rooms."""
+    return [
+        str(path.relative_to(ROOT)) for room in ROOMS for path in sorted((ROOT / "src/labeldp" / room).rglob("*.py"))
+    ]
+
+
+def write_map() -> None:
+    """Run the tests of the rooms once, and keep which ran which line."""
+    sys.path[:] = [each for each in sys.path if Path(each).resolve() != ROOT / "benchmarks"]  # coverage.py beside
+    import coverage
+    import pytest
+
+    watch = coverage.Coverage(
+        data_file=None, config_file=False, source=[str(ROOT / "src/labeldp" / room) for room in ROOMS]
+    )
+    seconds: dict[str, float] = {}
+    failed: set[str] = set()
+
+    class Plugin:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                failed.add(report.nodeid)
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(self, item: Any) -> Any:
+            watch.switch_context(item.nodeid)
+            start = time.process_time()
+            try:
+                return (yield)
+            finally:
+                seconds[item.nodeid] = time.process_time() - start
+                watch.switch_context("")
+
+    watch.start()
+    pytest.main(["-q", "-p", "no:cacheprovider", *TESTS], plugins=[Plugin()])
+    watch.stop()
+    numbers = {test: number for number, test in enumerate(seconds)}
+    lines: dict[str, dict[int, list[int]]] = {}
+    for path in files():
+        found = watch.get_data().contexts_by_lineno(str(ROOT / path))
+        lines[path] = {
+            line: sorted(numbers[test] for test in tests if test and test not in failed)
+            for line, tests in found.items()
+        }
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / "map.json").write_text(json.dumps({"seconds": seconds, "lines": lines}), encoding="utf-8")
+    print(f"{len(seconds)} tests, {sum(seconds.values()):.0f} s; left out, since they fail as it is: {sorted(failed)}")
+
+
+class Map:
+    """Which tests run which lines."""
+
+    def __init__(self) -> None:
+        kept = json.loads((KEPT / "map.json").read_text(encoding="utf-8"))
+        self.seconds: dict[str, float] = kept["seconds"]
+        self.tests = list(self.seconds)
+        self.lines: dict[str, dict[str, list[int]]] = kept["lines"]
+
+    def tests_of(self, path: str, lines: range) -> list[str]:
+        """The tests that run some lines, those of the room first, by their time; of what runs at import, the file's."""
+        known = self.lines[path]
+        found = {test for line in lines for test in known.get(str(line), [])}
+        if not found and any(str(line) in known for line in lines):
+            found = {test for tests in known.values() for test in tests}
+        names = [self.tests[number] for number in found]
+        room = path.split("/")[2]
+        return sorted(names, key=lambda name: (f"/{room}/" not in name, self.seconds[name]))
+
+
+def test_once(path: str, code: str, tests: list[str], limit: float) -> str:
+    """Run tests on a file with other code, in a process of its own: killed, survived or slow."""
+    child = os.fork()
+    if child == 0:
+        _be_child(path, code, tests, limit)
+    end = time.monotonic() + 6 * limit
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > end:
+            with suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "slow"
+        time.sleep(0.02)
+    if os.WIFSIGNALED(status):
+        return "slow" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else "killed"
+    return {0: "survived", NOT_LOADED: "not loaded"}.get(os.WEXITSTATUS(status), "killed")
+
+
+def _be_child(path: str, code: str, tests: list[str], limit: float) -> None:
+    """Put the mutant in the file's place, run the tests, and leave."""
+    os.setpgid(0, 0)
+    sink = os.open(os.environ.get("MUTATION_SHOW", os.devnull), os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    place, get_code, loaded = str(ROOT / path), SourceFileLoader.get_code, []
+
+    def changed(self: SourceFileLoader, name: str) -> Any:
+        if os.path.realpath(self.path) != place:
+            return get_code(self, name)
+        loaded.append(name)
+        return compile(code, self.path, "exec")
+
+    SourceFileLoader.get_code = changed  # type: ignore[method-assign, assignment]
+    import pytest
+
+    status = 99
+    try:
+        status = int(pytest.main([*OPTIONS, *tests]))
+        status = status if status or loaded else NOT_LOADED
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def judge(name: str, known: Map) -> dict[str, Any]:
+    """Whether the tests notice a mutant."""
+    path = name.split(":")[0]
+    mutants = mutants_of(path)
+    start = time.monotonic()
+    code = mutants.code(name)
+    try:
+        same = compile(code, path, "exec") == compile((ROOT / path).read_text(encoding="utf-8"), path, "exec")
+    except SyntaxError:
+        return {"mutant": name, "result": "no program"}
+    if same:
+        return {"mutant": name, "result": "no change"}
+    tests = known.tests_of(path, mutants.lines(name))
+    result = "survived" if tests else "not run"
+    for some in (tests[: STAGES[0]], tests[STAGES[0] : STAGES[1]], tests[STAGES[1] :]):
+        if result == "survived" and some:
+            result = test_once(path, code, some, 15 + 5 * sum(known.seconds[test] for test in some))
+    entry = {"mutant": name, "result": result, "tests": len(tests), "change": mutants.words(name)}
+    return {**entry, "seconds": round(time.monotonic() - start, 2)}
+
+
+def warm() -> None:
+    """Import what is not mutated, for all test processes."""
+    os.chdir(ROOT)
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MPLBACKEND="Agg")
+    for name in WARM:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    assert not any(name.split(".")[0] == "labeldp" for name in sys.modules)
+    gc.freeze()
+
+
+def queue(sample: int, small: bool) -> list[str]:
+    """The mutants to judge, the same in each run: a random sample of all, and all of small files in random order."""
+    place = KEPT / "mutants.json"
+    if not place.exists():
+        place.write_text(json.dumps([name for path in files() for name in mutants_of(path).found]), encoding="utf-8")
+    every = json.loads(place.read_text(encoding="utf-8"))
+    chosen = random.Random(18).sample(every, min(sample, len(every)))
+    if not small:
+        return chosen
+    own = {f"src/labeldp/{path}" for path in DECIDE}
+    rest = [name for name in every if name.split(":")[0] in own and name not in set(chosen)]
+    random.Random(81).shuffle(rest)
+    return chosen + rest
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """What is known, by mutant; later lines replace earlier ones."""
+    place = KEPT / "results.jsonl"
+    lines = place.read_text(encoding="utf-8").splitlines() if place.exists() else []
+    return {entry["mutant"]: entry for entry in map(json.loads, lines)}
+
+
+def shown(sample: int) -> str:
+    """The score of the random sample and of all mutants that were judged, and the survivors."""
+    known = results()
+    chosen = [known[name] for name in queue(sample, False) if name in known]
+    lines = []
+    for title, some in (("random sample", chosen), ("all that were judged", list(known.values()))):
+        count = Counter(entry["result"] for entry in some)
+        valid = sum(count[each] for each in ("killed", "slow", "survived", "not run"))
+        found = count["killed"] + count["slow"]
+        share = f"{100 * found / valid:.1f} %" if valid else "none"
+        numbers = [valid, *(count[each] for each in ("killed", "slow", "survived", "not run"))]
+        lines.append(f"| {title} | {' | '.join(map(str, numbers))} | {share} |")
+    left = [entry for entry in known.values() if entry["result"] in ("survived", "not run", "not loaded")]
+    return "\n".join([*lines, "", *(f"| `{e['mutant']}` | {e['change']} | {e['result']} |" for e in left)])
+
+
+def run(names: list[str], minutes: float) -> None:
+    """Judge mutants that were not judged, and keep each finding at once."""
+    known, end, count = Map(), time.monotonic() + 60 * minutes, Counter[str]()
+    path = "src/labeldp/privacy/budget.py"
+    text = (ROOT / path).read_text(encoding="utf-8")
+    assert test_once(path, text, known.tests[:20], 60) == "survived", "the tests fail without a mutant"
+    assert test_once(path, text.replace("0", "1"), known.tests[:200], 60) == "killed", "no mutant is noticed"
+    with (KEPT / "results.jsonl").open("a", encoding="utf-8") as file:
+        for name in names:
+            if time.monotonic() > end:
+                break
+            entry = judge(name, known)
+            count[entry["result"]] += 1
+            print(json.dumps(entry), file=file, flush=True)
+    print(dict(count), "left:", len(names) - sum(count.values()))
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("map", "run", "again", "show", "count"))
+    parser.add_argument("--sample", type=int, default=1000)
+    parser.add_argument("--small", action="store_true", help="all mutants of the small files that decide a charge, too")
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--only", default="", help="mutants whose name has this")
+    asked = parser.parse_args()
+    if asked.what == "map":
+        os.chdir(ROOT)
+        write_map()
+    elif asked.what == "count":
+        counts = {path: len(mutants_of(path).found) for path in files()}
+        for path, number in counts.items():
+            print(number, path)
+        print(sum(counts.values()), "in all;", sum(counts[f"src/labeldp/{path}"] for path in DECIDE), "in small files")
+    elif asked.what == "show":
+        print(shown(asked.sample))
+    else:
+        warm()
+        known = results()
+        if asked.what == "run":
+            names = [name for name in queue(asked.sample, asked.small) if name not in known]
+        else:
+            names = [name for name, entry in known.items() if entry["result"] in ("survived", "not run", "not loaded")]
+        run([name for name in names if asked.only in name], asked.minutes)
+
+
+if __name__ == "__main__":
+    main()

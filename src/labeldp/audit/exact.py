@@ -1,0 +1,437 @@
+"""The exact privacy of a table of probabilities: its smallest epsilon, delta(epsilon), and the worst pair of labels."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import Classes, FiniteMechanism, joint_laws
+from labeldp.privacy import InputError, decimal, exp_bounds, float_above, float_below, log_bounds
+
+MOST_COMPARED = 1 << 24
+"""delta(epsilon) compares this many entries of pairs of labels at most."""
+
+ROUNDED = Fraction(1, 10**6)
+"""How far from 1 the printed probabilities of a label may sum."""
+
+LARGEST_EPSILON = 1000
+"""No table that anybody writes down has more; above it an exponential is no number of ordinary size."""
+
+_MOST_BITS = 10_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two labels, in order: outputs of the first one that the second one explains worst.
+
+    Args:
+        label, other: their names.
+        output: the output at which the odds between them are largest; None where a pair is about all outputs.
+    """
+
+    label: str
+    other: str
+    output: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.label!r} against {self.other!r}" + ("" if self.output is None else f", output {self.output!r}")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """delta(epsilon) of the worst pair of labels, between exact ends.
+
+    Args:
+        epsilons: where, shape (p,).
+        low, high: the ends, which differ by less than 1e-30 where e^epsilon is irrational, and are equal at 0.
+    """
+
+    epsilons: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True)
+class TableAudit:
+    """The exact privacy of one table of probabilities, a row for each label.
+
+    Use `audit_table` or `audit_mechanism` to make one. All numbers are fractions of integers; an epsilon is compared
+    by certified bounds of its exponential, so that no rounding decides.
+
+    Args:
+        labels, outputs: names of the rows and of the columns.
+        rounding: how far from 1 the farthest row summed; each row was divided by its sum.
+
+    Guarantee: `holds(epsilon, delta)` is True exactly where every ordered pair of labels is (epsilon, delta)-DP.
+
+    Examples:
+        >>> audit = audit_table([["0.75", "0.25"], ["0.25", "0.75"]])
+        >>> audit.ratio, round(audit.epsilon(), 4), audit.holds(1.0), audit.holds(1.1)
+        (Fraction(3, 1), 1.0986, False, True)
+        >>> audit.delta(0)
+        (Fraction(1, 2), Fraction(1, 2))
+    """
+
+    labels: tuple[str, ...]
+    outputs: tuple[str, ...]
+    rounding: Fraction
+    _weights: NDArray[np.object_] = field(repr=False, compare=False)
+    _totals: NDArray[np.object_] = field(repr=False, compare=False)
+
+    @cached_property
+    def _extreme(self) -> tuple[Fraction | None, Pair]:
+        """The largest ratio of two probabilities of one output, None where it is unbounded, and where."""
+        best, where = Fraction(1), (0, 0, 0)
+        for column in range(len(self.outputs)):
+            shares = [Fraction(a, total) for a, total in zip(self._weights[:, column], self._totals, strict=True)]
+            high, low = max(range(len(shares)), key=shares.__getitem__), min(range(len(shares)), key=shares.__getitem__)
+            if shares[high] and not shares[low]:
+                return None, self._pair(high, low, column)
+            if shares[low] and shares[high] / shares[low] > best:
+                best, where = shares[high] / shares[low], (high, low, column)
+        return best, self._pair(*where)
+
+    def _pair(self, label: int, other: int, output: int | None = None) -> Pair:
+        return Pair(self.labels[label], self.labels[other], None if output is None else self.outputs[output])
+
+    @property
+    def ratio(self) -> Fraction | None:
+        """e to the smallest pure epsilon, exactly; None where no epsilon is enough."""
+        return self._extreme[0]
+
+    @property
+    def worst(self) -> Pair:
+        """The labels and the output at which the ratio is largest; of a table with equal rows, any."""
+        return self._extreme[1]
+
+    def epsilon_ends(self, delta: Any = 0) -> tuple[float, float]:
+        """Return two neighboring floats, or nearly so, with the smallest epsilon at this delta between them.
+
+        Args:
+            delta: in [0, 1].
+
+        Raises:
+            InputError: not such a delta, or more than 2**24 entries to compare for a positive one.
+        """
+        share = _delta(delta)
+        ratio = self.ratio if share == 0 else self._ratio_at(share)
+        if ratio is None:
+            return float("inf"), float("inf")
+        low, high = log_bounds(ratio)
+        return float_below(max(low, Fraction(0))), float_above(high)
+
+    def epsilon(self, delta: Any = 0) -> float:
+        """Return the smallest epsilon at this delta, rounded up; infinity where there is none."""
+        return self.epsilon_ends(delta)[1]
+
+    def _ratio_at(self, delta: Fraction) -> Fraction | None:
+        """Return e to the smallest epsilon at a delta: the worst pair decides, and a later one only if it is worse."""
+        ratio = Fraction(1)
+        while True:
+            found, label, other = self._largest(ratio)
+            if found <= delta:
+                return ratio
+            least = self._ratio_of(label, other, delta)
+            if least is None:
+                return None
+            ratio = least
+
+    def _ratio_of(self, label: int, other: int, delta: Fraction) -> Fraction | None:
+        """Return the ratio at which the curve of one pair falls to delta: it is linear between its kinks."""
+        one, two = ([Fraction(a, self._totals[row]) for a in self._weights[row]] for row in (label, other))
+        mass = sum((a for a, b in zip(one, two, strict=True) if not b), Fraction(0))
+        if mass > delta:
+            return None
+        under = Fraction(0)
+        kinks = sorted(((a / b, a, b) for a, b in zip(one, two, strict=True) if b), reverse=True)
+        for place, (_, a, b) in enumerate(kinks):
+            mass, under = mass + a, under + b
+            following = kinks[place + 1][0] if place + 1 < len(kinks) else Fraction(0)
+            if mass - following * under > delta:
+                return (mass - delta) / under
+        return Fraction(0)
+
+    def deltas(self, ratio: Fraction) -> list[list[Fraction]]:
+        """Return delta of every ordered pair of labels at e^epsilon = ratio, exactly: row the first, column the other.
+
+        Args:
+            ratio: at least 1.
+
+        Source: `docs/proofs/audit.md`.
+        """
+        self._refuse_many(1)
+        found = []
+        top, bottom = ratio.numerator, ratio.denominator
+        for row, total in zip(self._weights, self._totals, strict=True):
+            apart = row[None, :] * (self._totals[:, None] * bottom) - self._weights * (top * total)
+            sums = np.maximum(apart, 0).sum(axis=1)
+            found.append(
+                [Fraction(int(a), bottom * total * other) for a, other in zip(sums, self._totals, strict=True)]
+            )
+        return found
+
+    def _refuse_many(self, times: int) -> None:
+        if self._compared * times > MOST_COMPARED:
+            raise InputError(
+                f"delta compares each pair of labels at each output, {self._compared:,} entries: at most "
+                f"{MOST_COMPARED:,} are compared; audit fewer labels at a time, or delta = 0 alone"
+            )
+
+    @property
+    def compares_pairs(self) -> bool:
+        """Whether the table is so small that delta can be computed."""
+        return self._compared <= MOST_COMPARED
+
+    @property
+    def _compared(self) -> int:
+        return len(self.labels) ** 2 * len(self.outputs)
+
+    def _largest(self, ratio: Fraction) -> tuple[Fraction, int, int]:
+        """Return the largest delta at a ratio, and the pair that has it."""
+        deltas = self.deltas(ratio)
+        rows = range(len(self.labels))
+        label, other = max(((a, b) for a in rows for b in rows), key=lambda pair: deltas[pair[0]][pair[1]])
+        return deltas[label][other], label, other
+
+    def delta(self, epsilon: Any, bits: int = 160) -> tuple[Fraction, Fraction]:
+        """Return exact ends of delta(epsilon) of the worst pair; they are equal at epsilon = 0.
+
+        Args:
+            epsilon: at least 0, a decimal as it is written.
+            bits: of the bounds of the exponential.
+        """
+        low, high = _exponential(_epsilon(epsilon), bits)
+        above = self._largest(low)[0]
+        return above if low == high else self._largest(high)[0], above
+
+    def worst_at(self, epsilon: Any) -> Pair:
+        """Return the pair of labels with the largest delta(epsilon)."""
+        _, label, other = self._largest(_exponential(_epsilon(epsilon), 160)[0])
+        return self._pair(label, other)
+
+    def holds(self, epsilon: Any, delta: Any = 0) -> bool:
+        """Return whether every ordered pair of labels is (epsilon, delta)-DP, without rounding.
+
+        Args:
+            epsilon: at least 0.
+            delta: in [0, 1].
+        """
+        limit, share, bits = _epsilon(epsilon), _delta(delta), 160
+        if share == 0 and self.ratio is None:
+            return False
+        while bits < _MOST_BITS:
+            if share == 0:
+                low, high = _exponential(limit, bits)
+                assert self.ratio is not None
+                if self.ratio <= low:
+                    return True
+                if self.ratio > high:
+                    return False
+            else:
+                least, most = self.delta(limit, bits)
+                if most <= share:
+                    return True
+                if least > share:
+                    return False
+            bits *= 2  # e^epsilon is irrational, so that some number of bits decides
+        raise ArithmeticError("the claim could not be decided")
+
+    def curve(self, points: int = 33) -> Curve | None:
+        """Return delta(epsilon) of the worst pair from 0 to where it ends, or None for a table that is too large.
+
+        Args:
+            points: how many at most; fewer for large tables.
+        """
+        count = min(points, MOST_COMPARED // max(1, 2 * self._compared))
+        if count < 5:
+            return None
+        end = self.epsilon() if self.ratio is not None else self._last_finite()
+        epsilons = [round(end * place / (count - 1), 6) for place in range(count)]
+        ends = [self.delta(each) for each in epsilons]
+        return Curve(tuple(epsilons), *(tuple(map(float, each)) for each in zip(*ends, strict=True)))
+
+    def _last_finite(self) -> float:
+        """Return an epsilon beyond which the curve of an unbounded table is flat, at least 1."""
+        ratio = Fraction(1)
+        for column in range(len(self.outputs)):
+            shares = [Fraction(a, total) for a, total in zip(self._weights[:, column], self._totals, strict=True) if a]
+            ratio = max(ratio, max(shares) / min(shares)) if shares else ratio
+        return max(1.0, 1.2 * float(log_bounds(ratio)[1]))
+
+    def to_json(self, epsilon: Any = None, delta: Any = None) -> dict[str, Any]:
+        """Return plain JSON values, and with a claim whether it holds.
+
+        Args:
+            epsilon, delta: the claim; of one alone the other one is computed.
+        """
+        low, high = self.epsilon_ends()
+        found: dict[str, Any] = {
+            "labels": list(self.labels),
+            "outputs": len(self.outputs),
+            "row_sums_off_by": float_above(self.rounding),
+            "pure_epsilon": None if self.ratio is None else {"low": low, "high": high},
+            "ratio": None if self.ratio is None else str(self.ratio),
+            "unbounded": self.ratio is None,
+            "worst": {"label": self.worst.label, "other": self.worst.other, "output": self.worst.output},
+        }
+        if epsilon is not None:
+            found["holds"] = self.holds(epsilon, 0 if delta is None else delta)
+        if epsilon is not None and self.compares_pairs:
+            least, most = self.delta(epsilon)
+            pair = self.worst_at(epsilon)
+            found["at_epsilon"] = {
+                "epsilon": str(epsilon),
+                "delta": {"low": float_below(least), "high": float_above(most)},
+                "worst": {"label": pair.label, "other": pair.other},
+            }
+        if epsilon is None and delta is not None:
+            low, high = self.epsilon_ends(delta)
+            found["at_delta"] = {"delta": str(delta), "epsilon": None if low == float("inf") else high}
+        if (curve := self.curve()) is not None:
+            found["curve"] = {"epsilon": curve.epsilons, "delta": curve.high}
+        return found
+
+
+def audit_table(table: Any, *, labels: Iterable[Any] | None = None, outputs: Iterable[Any] | None = None) -> TableAudit:
+    """Return the exact privacy of any finite mechanism, given as a table of probabilities.
+
+    Args:
+        table: P(output | label), a row for each label and a column for each output: numbers, fractions, or texts of
+            decimals ("0.25") and of ratios ("1/3"), which are taken exactly as they are written. Rows must sum to 1 up
+            to 1e-6, or all to one integer, as `mechanism.weights()` do; each row is divided by its sum.
+        labels, outputs: their names; by default their numbers.
+
+    Raises:
+        InputError: not such a table.
+    """
+    try:
+        rows = [list(row) for row in table]
+    except TypeError:
+        raise InputError("must have a row of probabilities for each label", argument="table") from None
+    if len(rows) < 2 or not rows[0] or len({len(row) for row in rows}) > 1:
+        raise InputError("must have two rows or more, all of one length, at least 1", argument="table")
+    names = _names(labels, len(rows), "labels"), _names(outputs, len(rows[0]), "outputs")
+    exact = [
+        [_probability(value, names[0][row], names[1][column]) for column, value in enumerate(values)]
+        for row, values in enumerate(rows)
+    ]
+    sums = [sum(values, Fraction(0)) for values in exact]
+    whole = len(set(sums)) == 1 and sums[0] > 0 and all(value.denominator == 1 for row in exact for value in row)
+    off = Fraction(0) if whole else max(abs(each - 1) for each in sums)
+    if off > ROUNDED:
+        worst = max(range(len(sums)), key=lambda row: abs(sums[row] - 1))
+        raise InputError(
+            f"must have rows that sum to 1, and that of {names[0][worst]!r} sums to {float(sums[worst]):g}",
+            argument="table",
+        )
+    return _audit(names, [_integers(values) for values in exact], off)
+
+
+def _audit(names: tuple[tuple[str, ...], tuple[str, ...]], rows: Sequence[Sequence[int]], off: Fraction) -> TableAudit:
+    weights = np.empty((len(rows), len(rows[0])), dtype=object)
+    weights[:] = [list(row) for row in rows]
+    totals = np.empty(len(rows), dtype=object)
+    totals[:] = [sum(row) for row in rows]
+    return TableAudit(*names, off, weights, totals)
+
+
+def audit_mechanism(mechanism: FiniteMechanism) -> tuple[TableAudit, ...]:
+    """Return the exact privacy of each distinct law of a finite mechanism, from its integers over 2**64.
+
+    Args:
+        mechanism: one whose law is a few tables, such as `RandomizedResponse`.
+
+    Raises:
+        InputError: a mechanism without tables.
+
+    Examples:
+        >>> from labeldp.mechanisms import Classes, RandomizedResponse
+        >>> [audit] = audit_mechanism(RandomizedResponse(domain=Classes(3), epsilon=1))
+        >>> audit.holds(1), audit.holds("0.999999999999999")
+        (True, False)
+    """
+    if not isinstance(mechanism, FiniteMechanism):
+        raise InputError("must be a mechanism whose law is a few tables", argument="mechanism")
+    found = []
+    for rows in joint_laws(mechanism):
+        domain = mechanism.domain
+        named = isinstance(domain, Classes) and len(rows) == domain.size
+        labels = _names(domain.names if isinstance(domain, Classes) and named else None, len(rows), "labels")
+        found.append(_audit((labels, _names(None, len(rows[0]), "outputs")), rows, Fraction(0)))
+    return tuple(found)
+
+
+def _names(names: Iterable[Any] | None, count: int, argument: str) -> tuple[str, ...]:
+    found = tuple(map(str, range(count) if names is None else names))
+    if len(found) != count:
+        raise InputError(f"must name all {count} of them", argument=argument)
+    return found
+
+
+def _probability(value: Any, label: str, output: str) -> Fraction:
+    """Return a probability as it is written: a number, a decimal, or a ratio of two."""
+    place = f"P({output} | {label})"
+    top, slash, bottom = value.partition("/") if isinstance(value, str) else (value, "", "")
+    exact = decimal(top, place)
+    if slash:
+        under = decimal(bottom, place)
+        if under <= 0:
+            raise InputError("must not be divided by 0 or less", argument=place)
+        exact /= under
+    if exact < 0:
+        raise InputError("must not be negative", argument=place)
+    return exact
+
+
+def _integers(values: Sequence[Fraction]) -> list[int]:
+    """Return integers in the same proportions."""
+    common = int(np.lcm.reduce(np.array([value.denominator for value in values], dtype=object)))
+    return [int(value * common) for value in values]
+
+
+def _exponential(epsilon: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Return certified bounds of e^epsilon, equal at 0."""
+    return exp_bounds(epsilon, bits) if epsilon else (Fraction(1), Fraction(1))
+
+
+def _epsilon(value: Any) -> Fraction:
+    exact = decimal(value, "epsilon")
+    if not 0 <= exact <= LARGEST_EPSILON:
+        raise InputError(f"must lie in [0, {LARGEST_EPSILON}]", argument="epsilon")
+    return exact
+
+
+def _delta(value: Any) -> Fraction:
+    exact = decimal(value, "delta")
+    if not 0 <= exact <= 1:
+        raise InputError("must lie in [0, 1]", argument="delta")
+    return exact
+
+
+def largest_loss(audits: Sequence[TableAudit]) -> TableAudit:
+    """Return the table with the largest pure epsilon, of several laws of one mechanism."""
+    return max(audits, key=lambda each: each.epsilon())
+
+
+def composed(audit: TableAudit, times: int) -> TableAudit:
+    """Return the privacy of the same table drawn from several times, with fresh noise each time.
+
+    Use it for noise that is drawn anew in each epoch. It expands all outputs, so that few fit.
+
+    Args:
+        audit: of one draw.
+        times: draws, at least 1; at most 2**24 entries.
+    """
+    if times < 1 or len(audit.labels) * len(audit.outputs) ** times > MOST_COMPARED:
+        raise InputError(f"must be at least 1, and so few that {MOST_COMPARED:,} entries are enough", argument="times")
+    weights, outputs = audit._weights, audit.outputs
+    for _ in range(times - 1):
+        weights = (weights[:, :, None] * audit._weights[:, None, :]).reshape(len(weights), -1)
+        outputs = tuple(f"{first}, {then}" for first in outputs for then in audit.outputs)
+    rounding = (1 + audit.rounding) ** times - 1
+    return TableAudit(audit.labels, outputs, rounding, weights, audit._totals**times)

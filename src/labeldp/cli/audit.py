@@ -1,0 +1,211 @@
+"""labeldp audit: is a promise kept, by a table of probabilities, a program, or what a command wrote."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from contextlib import nullcontext
+from typing import Any
+
+import click
+
+from labeldp.cli.options import FILE, PATH, flags_in_errors, progress
+
+COMMAND_EXAMPLES = """\b
+Examples:
+  labeldp audit command --one a.csv --other b.csv --runs 500 -- python noise.py {}
+  labeldp audit command --one a.csv --other b.csv --epsilon 1 --each-line --runs 1 -- ./randomize
+"""
+
+TABLE_EXAMPLES = """\b
+Examples:
+  labeldp audit table mechanism.csv
+  labeldp audit table mechanism.csv --epsilon 1 --delta 1e-6
+  labeldp audit table mechanism.csv --epsilon 1 --picture curve.svg --json
+"""
+
+EXAMPLES = """\b
+Examples:
+  labeldp audit noisy.csv
+  labeldp audit model --ledger people.ledger
+  labeldp audit noisy.csv --ledger people.ledger --data people.csv --out audit.html
+  labeldp audit table mechanism.csv --epsilon 1
+"""
+
+
+class _AuditGroup(click.Group):
+    """A group whose first word may be the path of a result; that of one with the name of a command is ./NAME."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `run` before what is neither a command nor a call for help."""
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_AuditGroup, epilog=EXAMPLES, subcommand_metavar="PATH [OPTIONS] | COMMAND …")
+def audit() -> None:
+    """Check whether a promise is kept.
+
+    \b
+    labeldp audit PATH checks what fit, release or online run wrote (labeldp audit run --help).
+    The commands below check any mechanism, of labeldp or not.
+    """
+
+
+@audit.command(epilog=EXAMPLES)
+@click.argument("path", type=PATH)
+@click.option("--ledger", type=FILE, metavar="FILE", help="The ledger that was charged: are the charges in it?")
+@click.option("--data", type=PATH, metavar="DATA", help="With --ledger: the private file; the values are made again.")
+@click.option(
+    "--id",
+    "id_column",
+    metavar="COLUMN",
+    help="The ids of records, where a release in place or of weighted sums has none.",
+)
+@click.option("--experts", metavar="NAMES", help="The columns that an online run chose between, if not all.")
+@click.option("--init", type=PATH, metavar="DIR", help="The model that a fit started from, as its --init.")
+@click.option("--out", type=FILE, metavar="FILE.html", help="A new page that an auditor signs, with two printed pages.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flags_in_errors()
+def run(
+    path: str, ledger: str | None, data: str | None, experts: str | None, out: str | None, as_json: bool, **named: Any
+) -> None:
+    """Check what fit, release or online run wrote; `labeldp audit PATH` is enough.
+
+    Is it as it was certified, are its charges in the ledger, how often was a label released? With --ledger and --data
+    the released values are made again from the labels and the ledger's keys, on a copy of the ledger that is removed,
+    and a lower bound of epsilon is computed from them: what is said then is as secret as the labels. Nothing is
+    charged. Ends with status 1, and says first what is wrong, unless every check holds.
+    """
+    from labeldp.privacy import rounded_up_text
+    from labeldp.report import render_audit
+    from labeldp.tables import atomic_write
+    from labeldp.workflows import audit_run
+
+    named["experts"] = None if experts is None else tuple(experts.split(","))
+    settings = _settings(path) if data is not None else None
+    page = nullcontext() if out is None else atomic_write(out, private=data is not None)
+    with page as draft, progress("reading") as show:
+        found = audit_run(path, ledger=ledger, data=data, settings=settings, progress=show, **named)
+        if draft is not None:
+            draft.write_text(render_audit(found), encoding="utf-8", newline="\n")
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        for check in sorted(found.checks, key=lambda each: each.holds):
+            click.echo(check.sentence)
+        if found.bound is not None:
+            click.echo(f"Claim: epsilon = {rounded_up_text(found.claim)}. From the released values {found.bound}.")
+        for sentence in found.not_checked:
+            click.echo(f"Not checked. {sentence}")
+        if found.secret:
+            click.echo("Computed from raw labels: this is as secret as they are.")
+        if out is not None:
+            click.echo(f"Page: {out}")
+    if not found.holds:
+        sys.exit(1)
+
+
+def _settings(path: str) -> Any:
+    """Return the settings of a fit by its summary, None of what is no fit or names options that are none."""
+    from pathlib import Path
+
+    from labeldp.cli.fit import fit
+    from labeldp.privacy import json_value
+    from labeldp.workflows import FitSettings, verify
+
+    place = Path(path) / "summary.json"
+    if not place.is_file() or not verify(path).holds:
+        return None
+    try:
+        words = shlex.split(json_value(place.read_text(encoding="utf-8"))["command"])
+        options = fit.make_context("fit", words[2:]).params
+    except (ValueError, KeyError, TypeError, click.ClickException):
+        return None
+    for name in ("data", "ledger", "out", "test", "test_labels_are_public"):
+        options.pop(name)
+    return FitSettings.parse(**options)
+
+
+@audit.command(epilog=TABLE_EXAMPLES)
+@click.argument("path", metavar="TABLE.csv", type=FILE)
+@click.option("--epsilon", metavar="E", help="A claim: ends with status 1 where it does not hold.")
+@click.option("--delta", metavar="D", help="The delta of the claim, 0 by default; alone, asks for the epsilon at it.")
+@click.option("--picture", type=FILE, metavar="FILE.svg", help="Draw delta against epsilon; replaces the file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flags_in_errors()
+def table(path: str, epsilon: str | None, delta: str | None, picture: str | None, as_json: bool) -> None:
+    """Compute the exact privacy of a mechanism from its table of probabilities.
+
+    TABLE.csv has a row for each label and a column for each output; a header and a first column of names may be there.
+    Decimals and ratios (1/3) are taken exactly as they are written, and every ordered pair of labels is compared in
+    integers: no rounding decides. Decimals that somebody rounded may cost a little more than the mechanism that they
+    are of; integers that all sum to the same number, such as 2^64, are taken, too.
+    """
+    from labeldp.workflows import audit_csv, describe_table
+
+    found = audit_csv(path)
+    if picture is not None:
+        _draw(found, picture, epsilon, delta)
+    if as_json:
+        click.echo(json.dumps(found.to_json(epsilon, delta), indent=2))
+    else:
+        for sentence in describe_table(found, epsilon, delta):
+            click.echo(sentence)
+    if epsilon is not None and not found.holds(epsilon, 0 if delta is None else delta):
+        sys.exit(1)
+
+
+def _draw(found: Any, picture: str, epsilon: str | None, delta: str | None) -> None:
+    """Write the picture of a table's curve."""
+    from labeldp.privacy import InputError
+    from labeldp.report import draw_loss
+    from labeldp.tables import atomic_write
+
+    curve = found.curve()
+    if curve is None:
+        raise InputError("--picture needs delta at many epsilons, and the table is too large for it")
+    claim = None if epsilon is None else (float(epsilon), float(delta or 0))
+    with atomic_write(picture, overwrite=True) as draft:
+        draft.write_text(str(draw_loss(curve.epsilons, curve.high, claim)) + "\n", encoding="utf-8")
+
+
+@audit.command(epilog=COMMAND_EXAMPLES)
+@click.argument("words", metavar="-- PROGRAM …", nargs=-1, required=True)
+@click.option("--one", required=True, type=FILE, help="An input.")
+@click.option("--other", required=True, type=FILE, help="The same with another label: a neighbor.")
+@click.option("--runs", type=click.IntRange(1), default=200, show_default=True, help="Runs on each input.")
+@click.option("--each-line", is_flag=True, help="Each printed line is an output of its own, drawn independently.")
+@click.option("--epsilon", metavar="E", help="A claim: ends with status 1 where the bound is above it.")
+@click.option("--delta", default="0", show_default=True, metavar="D", help="The delta of the claim.")
+@click.option("--level", type=float, default=0.95, show_default=True, help="The confidence of the bound.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@flags_in_errors()
+def command(words: tuple[str, ...], epsilon: str | None, delta: str, as_json: bool, **asked: Any) -> None:
+    """Bound the epsilon of any program from below, by what it prints for two inputs that are neighbors.
+
+    {} in the words of PROGRAM stands for the path of the input, which else comes on stdin. On one half of the runs an
+    event is searched that is likelier for one input, on the other half it is counted: the program is not epsilon-DP
+    below the bound, with confidence. A bound below a claim proves nothing: more runs, or other inputs, may show more.
+    """
+    from labeldp.privacy import decimal
+    from labeldp.workflows import audit_command
+
+    claim = None if epsilon is None else float(decimal(epsilon, "epsilon"))
+    share = float(decimal(delta, "delta"))
+    with progress("running") as show:
+        found = audit_command(words, delta=share, progress=show, **asked)
+    refuted = claim is not None and found.refutes(claim)
+    if as_json:
+        bound = {"epsilon": found.epsilon, "delta": found.delta, "level": found.level, "how": found.how}
+        click.echo(json.dumps({"lower_bound": bound, "refuted": refuted}, indent=2))
+    else:
+        text = str(found)
+        click.echo(f"{text[0].upper()}{text[1:]}.")
+        if claim is not None:
+            told = "is REFUTED" if refuted else "is not refuted"
+            click.echo(f"The claim epsilon = {epsilon}, delta = {delta} {told}.")
+    if refuted:
+        sys.exit(1)

@@ -1,0 +1,87 @@
+"""labeldp certificate, sign."""
+
+import sys
+
+import click
+
+from labeldp.cli.options import PATH, flags_in_errors
+
+
+@click.command(
+    epilog="\b\nExamples:\n  labeldp certificate model\n  labeldp certificate noisy.parquet\n"
+    "  labeldp certificate model --signed-by them.pem.pub\n"
+)
+@click.argument("path", type=PATH)
+@click.option(
+    "--delta", metavar="NUMBER", help="The delta at which the guarantee is read; by default the one it was made for."
+)
+@click.option(
+    "--signed-by", type=PATH, metavar="FILE", help="A public key (Ed25519, PEM); PATH must be signed by its owner."
+)
+@click.option("--signature", type=PATH, metavar="FILE", help="The signature; by default PATH.signature.")
+@click.option(
+    "--ledger", type=PATH, metavar="FILE", help="Compare the charges, and the commitments to labels, with the ledger."
+)
+@click.option(
+    "--data",
+    type=PATH,
+    metavar="FILE",
+    help="Compare features and ids of FILE with those of a model; labels are not read.",
+)
+@flags_in_errors()
+def certificate(
+    path: str,
+    delta: str | None,
+    signed_by: str | None,
+    signature: str | None,
+    ledger: str | None,
+    data: str | None,
+) -> None:
+    """Print a certificate, and whether PATH still is what was certified and signed.
+
+    PATH is a directory that fit wrote, or a file or folder that release or online run wrote. The certificate of a file
+    covers the released column alone; a signature covers every byte.
+    Ends with status 1, and says first what is wrong, if PATH was changed, is not signed as asked, names charges
+    that are not in the ledger, or was learned from other records than those of the data.
+    """
+    from labeldp.workflows import check_charges, check_records, check_signature, verify
+
+    verdict, signed = verify(path), check_signature(path, signature=signature, signed_by=signed_by)
+    charges = check_charges(verdict.certificate, ledger) if ledger else None
+    found = [verdict, signed, charges, check_records(path, data) if data and verdict.holds else None]
+    checks = [(check.holds, check.sentence) for check in found if check is not None]
+    for holds, sentence in checks:
+        if not holds:
+            click.echo(sentence)
+    click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
+    for charge in verdict.certificate.entries:
+        if charge.history:
+            click.echo(charge.history)
+    for holds, sentence in checks:
+        if holds:
+            click.echo(sentence)
+    if not all(holds for holds, _ in checks):
+        sys.exit(1)
+
+
+@click.command(
+    epilog="\b\nExamples:\n  labeldp sign model --key me.pem --new-key\n  labeldp sign noisy.parquet --key me.pem\n"
+)
+@click.argument("path", type=PATH)
+@click.option("--key", required=True, type=PATH, metavar="FILE", help="A private key (Ed25519, PEM).")
+@click.option("--new-key", is_flag=True, help="First create the key, and the public key in FILE.pub.")
+@click.option("--out", type=PATH, metavar="FILE", help="Where the signature is written; by default PATH.signature.")
+@flags_in_errors()
+def sign(path: str, key: str, new_key: bool, out: str | None) -> None:
+    """Sign a model or a released file, so that others can check that it is yours.
+
+    PATH is what `labeldp certificate` takes, and must still be what was certified. Give the public key to
+    readers by another way than the file, and keep the private one. `labeldp certificate PATH --signed-by FILE`
+    checks both.
+    """
+    from labeldp.workflows import make_key, sign_files
+
+    if new_key:
+        make_key(key)
+    place, public = sign_files(path, key, out)
+    click.echo(f"Signed with the key {public}: {place}")

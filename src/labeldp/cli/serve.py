@@ -1,0 +1,103 @@
+"""labeldp serve, and labeldp admin for whoever runs a server."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from labeldp.cli.options import FILE, flags_in_errors
+
+SHOWN_LINES = 20
+"""How many lines of the log are shown, where nothing else is asked for."""
+
+
+@click.command(epilog="\b\nExample:\n  labeldp serve /etc/labeldp/serve.toml\n")
+@click.argument("config", type=FILE)
+@flags_in_errors()
+def serve(config: str) -> None:
+    """Answer analysts who may release from labels, but not see them.
+
+    CONFIG is a file of TOML: the datasets with their labels, ledgers and budgets, and the analysts with their shares.
+    Labels and keys are opened by one child process alone, which has another user and no network. Stop it with SIGTERM:
+    what was charged is answered first. Guide 21 has a whole configuration.
+    """
+    from labeldp.serve import serve as run
+
+    sys.exit(run(config))
+
+
+@click.group()
+def admin() -> None:
+    """Make tokens for a server, and look at its budgets and its log."""
+
+
+@admin.command("token", epilog="\b\nExample:\n  labeldp admin token ana\n")
+@click.argument("analyst")
+def admin_token(analyst: str) -> None:
+    """Make a token for an analyst, and what the configuration holds of it.
+
+    The token is printed once and kept nowhere. Another token for the same name takes the place of the first: releases
+    and what was charged stay with the name.
+    """
+    from labeldp.serve import hashed, new_token
+
+    token = new_token()
+    click.echo(f"Give this to {analyst}, and to nobody else:\n  {token}\nWrite this into the configuration:")
+    click.echo(f'  [analyst.{analyst}]\n  token = "{hashed(token)}"')
+
+
+@admin.command("budget", epilog="\b\nExample:\n  labeldp admin budget /etc/labeldp/serve.toml\n")
+@click.argument("config", type=FILE)
+@flags_in_errors()
+def admin_budget(config: str) -> None:
+    """Show what was spent of each budget, by all together and by each analyst.
+
+    Run it as the user who may read the ledgers.
+    """
+    from labeldp.cli.ledger import balance_line, percent
+    from labeldp.curator import LedgerFile
+    from labeldp.serve import Config
+
+    for served in Config.read(config).datasets.values():
+        file = LedgerFile(served.ledger)
+        click.echo(balance_line(file.dataset(served.name)))
+        for analyst, share in served.shares.items():
+            used = percent(file.dataset(served.name, analyst=analyst).share_used)
+            click.echo(f"  {analyst}: has a share of {share}, used {used} of it")
+
+
+@admin.command("log", epilog="\b\nExample:\n  labeldp admin log /etc/labeldp/serve.toml --head 5f3c…\n")
+@click.argument("config", type=FILE)
+@click.option("--lines", default=SHOWN_LINES, show_default=True, help="How many of the last lines are shown.")
+@click.option("--head", metavar="DIGEST", help="A digest that was printed before: it must still be in the chain.")
+@flags_in_errors()
+def admin_log(config: str, lines: int, head: str | None) -> None:
+    """Check the chain of a server's log, and show its last lines and its head.
+
+    Lines that were changed or removed from the middle break the chain. Lines that were cut off at the end do not: keep
+    the head that this prints elsewhere, and give it the next time.
+    """
+    from labeldp.privacy import LedgerError
+    from labeldp.serve import Config, read_log
+
+    found = read_log(Config.read(config).state)
+    if head is not None and head not in {each["chain"] for each in found}:
+        raise LedgerError("the log does not hold this head: lines were cut off, or it is another log")
+    for each in found[-lines:] if lines > 0 else []:
+        click.echo(_line(each))
+    click.echo(f"{len(found):,} lines, chained. Head: {found[-1]['chain'] if found else 'none'}")
+
+
+def _line(entry: dict[str, Any]) -> str:
+    """Return a line of the log in words."""
+    words = [str(entry["at"]), str(entry["what"])]
+    words += [str(entry[name]) for name in ("who", "dataset", "mechanism", "charge") if name in entry]
+    if entry.get("new") is False:
+        words.append("found again")
+    if entry.get("late"):
+        words.append(f"{entry['late']} answers left late")
+    if entry.get("reason"):
+        words.append(repr(entry["reason"]))
+    return ", ".join(words)

@@ -1,0 +1,68 @@
+"""What files hold, read with suspicion: JSON, exact numbers, and how much a compressed file may grow."""
+
+import json
+import re
+from fractions import Fraction
+from typing import Any
+
+from labeldp.privacy.errors import InputError
+
+MOST_GROWTH = 200
+"""By how much data may grow when they are read: tables and images compress by 2 to 50."""
+
+ALWAYS_FINE = 1 << 28
+"""Bytes that any file may grow to, 256 MiB."""
+
+_NUMBER = re.compile(r"[+-]?\d+(/\d+|(\.\d*)?([eE][+-]?\d{1,3})?)")
+
+
+def json_value(text: str | bytes) -> Any:
+    """Return the value of a JSON text, in which every number is finite.
+
+    Raises:
+        ValueError: not JSON, or nested deeper than Python reads.
+    """
+    try:
+        return json.loads(text, parse_constant=_refused)
+    except RecursionError:
+        problem = "nested too deep"
+    raise ValueError(problem)
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def stored_fraction(text: Any) -> Fraction:
+    """Return an exact number as a file holds it: an integer, a ratio, or a decimal with an exponent below 1000.
+
+    `Fraction` alone would take years for 1e999999999.
+
+    Raises:
+        ValueError: something else.
+    """
+    if isinstance(text, bool) or not (isinstance(text, int | float) or _NUMBER.fullmatch(str(text))):
+        raise ValueError("not a number of ordinary size")
+    return Fraction(text)
+
+
+def most_bytes(stored: int) -> int:
+    """Return how many bytes may be made of so many on disk."""
+    return max(ALWAYS_FINE, MOST_GROWTH * stored)
+
+
+def check_growth(what: object, stored: int, size: int) -> None:
+    """Refuse what would fill the memory: more than 256 MiB, and more than 200 times its bytes on disk.
+
+    Args:
+        what: a file, for the message.
+        stored: its bytes on disk.
+        size: the bytes that it would take in memory.
+
+    Raises:
+        InputError: it would grow by more.
+    """
+    if size > most_bytes(stored):
+        raise InputError(
+            f"{what} would grow from {stored:,} bytes to at least {size:,}, which no plain data do: it was not read"
+        )

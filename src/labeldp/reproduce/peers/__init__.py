@@ -1,0 +1,1 @@
+"""Methods of other papers on one footing: the same public rows, learner, epsilon and delta."""

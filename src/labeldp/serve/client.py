@@ -1,0 +1,301 @@
+"""The analyst's side of a server: a curator of labels that are elsewhere."""
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, final
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeldp.mechanisms import Domain, Mechanism
+from labeldp.privacy import (
+    BudgetExceeded,
+    Certificate,
+    InputError,
+    LabelDPError,
+    PrivacyLoss,
+    Public,
+    RandomSource,
+    Release,
+    SystemRandomness,
+)
+from labeldp.serve.forms import described
+from labeldp.serve.wire import encoded, order_digest, packed, unpacked
+
+TRIES = 12
+"""How often a request is sent that the server asks to send again, or that it did not answer."""
+
+PATIENCE = 600.0
+"""Seconds to wait for an answer."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connect to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@final
+class Door:
+    """A server, as an analyst with a token asks it.
+
+    Args:
+        address: "unix:PATH", "https://HOST:PORT", or "http://127.0.0.1:PORT" on this machine.
+        token: the analyst's.
+        certificate: a file of certificates that the server's is checked with; by default those of the system.
+        tries: how often a request is sent before it is given up; the same request is charged once.
+
+    Raises:
+        InputError: another address, or no token.
+    """
+
+    def __init__(self, address: str, token: str, *, certificate: str | Path | None = None, tries: int = TRIES) -> None:
+        if not isinstance(token, str) or not token.strip():
+            raise InputError("must be the text that the owner of the data gave you", argument="token")
+        self._address, self._token, self._certificate, self._tries = str(address), token.strip(), certificate, tries
+        self._connection()
+
+    def ask(self, call: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a call; send it again where the server asks for that.
+
+        Raises:
+            BudgetExceeded: one's own share does not admit it; nothing was charged.
+            InputError: the server refuses what was asked for; nothing was charged.
+            LabelDPError: the server cannot be reached, or refuses the token.
+        """
+        body, wait = encoded(content), 0.05
+        for _ in range(self._tries):
+            try:
+                status, answer = self._sent(call, body)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                problem = str(error) or type(error).__name__
+            else:
+                if answer.get("error") not in ("retry", "rate"):
+                    return _checked(status, answer)
+                problem = str(answer.get("message"))
+            time.sleep(wait)
+            wait = min(2 * wait, 5.0)
+        raise LabelDPError(
+            f"the server {self._address} gave no answer: {problem}. The same request later is charged once"
+        )
+
+    def _sent(self, call: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        connection = self._connection()
+        try:
+            headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+            connection.request("POST", f"/v1/{call}", body, headers)
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            if not isinstance(answer, dict):
+                raise ValueError("the answer is no object of JSON")
+            return response.status, answer
+        finally:
+            connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._address.startswith("unix:"):
+            return _UnixConnection(self._address.removeprefix("unix:"), PATIENCE)
+        place = urlsplit(self._address)
+        if place.scheme == "https" and place.hostname:
+            context = ssl.create_default_context(cafile=None if self._certificate is None else str(self._certificate))
+            return http.client.HTTPSConnection(place.hostname, place.port, timeout=PATIENCE, context=context)
+        if place.scheme == "http" and place.hostname in ("127.0.0.1", "localhost", "::1"):
+            return http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE)
+        raise InputError(
+            'must be "unix:PATH", "https://HOST:PORT", or "http://127.0.0.1:PORT" on this machine: a token goes over '
+            "no network in the clear",
+            argument="address",
+        )
+
+    def __repr__(self) -> str:
+        return f"Door({self._address!r})"
+
+
+def _checked(status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer; raise what it says of an error."""
+    if status == 200:
+        return answer
+    message = str(answer.get("message", f"status {status}"))
+    kinds: dict[str, type[LabelDPError]] = {"budget": BudgetExceeded, "input": InputError}
+    raise kinds.get(str(answer.get("error")), LabelDPError)(message)
+
+
+def connect(
+    address: str,
+    *,
+    token: str,
+    dataset: str | None = None,
+    ids: Iterable[Any] | None = None,
+    run: str | None = None,
+    reason: str = "",
+    certificate: str | Path | None = None,
+) -> "RemoteCurator":
+    """Return the curator of a dataset that a server holds, for everything that takes a curator.
+
+    Args:
+        address: "unix:PATH", "https://HOST:PORT", or "http://127.0.0.1:PORT" on this machine.
+        token: what the owner of the data gave you.
+        dataset: its name; it may be left out where you have a share of one alone.
+        ids: the record ids of your features, integers or texts, in their order: they are compared with those of the
+            labels, whose rows must stand in the same order. Without them nobody notices another order.
+        run: the name of a run of several releases, so that its stages are found again.
+        reason: what you need the releases for; the owner reads it in the log.
+        certificate: a file of certificates that the server's is checked with; by default those of the system.
+
+    Raises:
+        InputError: another address, not one dataset of this name, or other ids.
+        LabelDPError: the server cannot be reached, or does not know the token.
+    """
+    door = Door(address, token, certificate=certificate)
+    known = {each["dataset"]: each for each in door.ask("datasets", {})["datasets"]}
+    name = next(iter(known)) if dataset is None and len(known) == 1 else dataset
+    if name is None or name not in known:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise InputError(f"must be one that you have a share of: {listed}", argument="dataset")
+    about = known[name]
+    if ids is not None and order_digest(ids) != about["order"]:
+        problem = "must be those of the labels, in the order of their rows"
+        raise InputError(f"{problem}{'' if about['order'] else ': the server has row numbers alone'}", argument="ids")
+    return RemoteCurator(door, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
+
+
+@final
+class RemoteCurator:
+    """A curator whose labels a server holds; get one from `connect`.
+
+    It is a `Curator` to everything that takes one. The server draws the noise, keyed to its own secret and to whoever
+    asks, so `rng` is `SystemRandomness()`, of which nothing is taken: certificates say KEYED.
+
+    Args:
+        door: the server.
+        dataset: the name of the dataset.
+        domain, records: the declared domain and the number of records, which are public.
+        run, reason: see `connect`.
+        splits: how the records of a part were chosen: parts, the part, and why they are public.
+
+    Guarantee: labels never leave the server; what is released is what a curator in its process would release to the
+        same analyst, bit for bit, with the same charges.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        dataset: str,
+        domain: Domain,
+        records: int,
+        run: str | None = None,
+        reason: str = "",
+        splits: tuple[tuple[NDArray[Any], int, str], ...] = (),
+    ) -> None:
+        self._door, self._dataset, self._domain, self._records = door, dataset, domain, records
+        self._run, self._reason, self._splits = run, reason, splits
+
+    @property
+    def records(self) -> int:
+        """Number of records, which is public."""
+        return self._records
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain."""
+        return self._domain
+
+    @property
+    def persons(self) -> None:
+        """None: servers protect each record by itself."""
+        return None
+
+    @property
+    def budget(self) -> dict[str, Any]:
+        """What is promised of the dataset, and how much of one's own share is used up."""
+        return self._door.ask("budget", {"dataset": self._dataset})
+
+    def cost(self, mechanism: Mechanism) -> PrivacyLoss:
+        """Return what a release would cost a label; see `Curator.cost`."""
+        return mechanism.privacy_loss()
+
+    def require(self, steps: Mapping[str, PrivacyLoss]) -> None:
+        """Raise BudgetExceeded if one's own share does not admit all these steps; see `Curator.require`."""
+        if steps:
+            self._ask("require", {"steps": {step: loss.to_json() for step, loss in steps.items()}})
+
+    def has_released(self, mechanism: Mechanism, *, step: str) -> bool:
+        """Return whether such a release would be found again; see `Curator.has_released`."""
+        asked = {"steps": {step: self.cost(mechanism).to_json()}}
+        return bool(self._ask("released", asked)["released"][step])
+
+    def release(self, mechanism: Mechanism, *, rng: RandomSource, step: str | None = None) -> Release[Any]:
+        """Have the server charge a mechanism and draw from it; see `Curator.release`.
+
+        Args:
+            mechanism: a mechanism on this curator's domain.
+            rng: `SystemRandomness()`: the noise is the server's.
+            step: the name of a stage of the run.
+
+        Raises:
+            InputError: the mechanism does not fit, or the server does not know it; nothing was charged.
+            BudgetExceeded: one's own share does not admit it; nothing was charged.
+        """
+        if not isinstance(mechanism, Mechanism):
+            raise InputError("mechanism must be one, such as RandomizedResponse(domain=curator.domain, epsilon=1.0)")
+        if not isinstance(rng, SystemRandomness):
+            raise InputError(
+                "must be SystemRandomness(): the server draws the noise, and no simulation", argument="rng"
+            )
+        mechanism.check_records(self._records)
+        asked = {"mechanism": described(mechanism), "step": step or "", "reason": self._reason}
+        answer = self._ask("release", asked)
+        certificate = Certificate.from_json(answer["certificate"])
+        restored = answer["restored"]
+        made = mechanism if restored is None else mechanism.restored(unpacked(restored, "restored"))
+        return Release(unpacked(answer["value"], "value"), certificate, made)
+
+    def certificate(self, charge: str) -> Certificate:
+        """Return the certificate of an earlier release to the same analyst.
+
+        Args:
+            charge: the id of its charge.
+        """
+        return Certificate.from_json(self._ask("certificate", {"charge": charge})["certificate"])
+
+    def split(self, parts: Public[Any]) -> list["RemoteCurator"]:
+        """Return one curator for each part of the records; see `Curator.split`."""
+        if not isinstance(parts, Public):
+            raise InputError('parts must be Public(array, why="…"): a split may not depend on private labels')
+        numbers = np.asarray(parts.value)
+        if numbers.shape != (self._records,) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
+            raise InputError("parts must be one non-negative integer for each record")
+        numbers = numbers.astype(np.int64)
+        sizes = np.bincount(numbers)
+        return [
+            RemoteCurator(
+                self._door, self._dataset, self._domain, int(size), self._run, self._reason,
+                (*self._splits, (numbers, part, parts.why)),
+            )
+            for part, size in enumerate(sizes)
+        ]  # fmt: skip
+
+    def limited(self, most: int) -> tuple["RemoteCurator", NDArray[np.intp]]:
+        """Refuse: a curator without persons has one record of each."""
+        raise InputError("a curator without persons has one record of each: there is nothing to limit")
+
+    def _ask(self, call: str, content: Mapping[str, Any]) -> dict[str, Any]:
+        splits = [{"parts": packed(parts), "part": part, "why": why} for parts, part, why in self._splits]
+        return self._door.ask(call, {"dataset": self._dataset, "run": self._run or "", "splits": splits, **content})
+
+    def __repr__(self) -> str:
+        return f"RemoteCurator({self._dataset!r}, records={self._records}, domain={self._domain!r})"

@@ -1,0 +1,469 @@
+"""The vault: the one process that opens labels, ledgers and keys. It enforces policy and budget for the front."""
+
+import hashlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import partial
+from typing import Any, TypeVar, final
+
+import numpy as np
+
+from labeldp._version import __version__
+from labeldp.curator import Curator, LedgerFile
+from labeldp.privacy import (
+    BudgetExceeded,
+    Certificate,
+    InputError,
+    LabelDPError,
+    LedgerError,
+    PrivacyLoss,
+    Public,
+    Release,
+    SingleProcess,
+    decimal,
+    float_above,
+    gather,
+    rounded_up_text,
+)
+from labeldp.serve.config import Analyst, Config, Served
+from labeldp.serve.forms import MAX_REASON, rebuilt
+from labeldp.serve.log import Log, LogError
+from labeldp.serve.walls import NoWalls, raise_walls
+from labeldp.serve.wire import CALLS, decoded, encoded, order_digest, packed, receive, send, text_of, unpacked
+from labeldp.tables import codes_of, domain_in_file, open_table, record_ids
+
+MAX_PARTS = 1024
+"""The most parts of a split."""
+
+MAX_SPLITS = 4
+
+MAX_STEPS = 256
+"""The most steps whose budget is asked for at once."""
+
+HELD = 32
+"""How many curators of runs and parts are kept for requests to come."""
+
+Kept = TypeVar("Kept")
+
+Answer = tuple[int, dict[str, Any]]
+"""A status of HTTP, and values of JSON."""
+
+RETRY: Answer = (503, {"error": "retry", "message": "try again: the same request is answered once, and charged once"})
+"""The one error after admission, whatever happened: why would be a function of labels."""
+
+
+class _Refused(Exception):
+    """A request is refused with a status; labels were not looked at."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.answer: Answer = (status, {"error": kind, "message": message})
+
+
+@final
+class Holding:
+    """The labels of one dataset, and its ledger.
+
+    Args:
+        served: what the configuration says of it.
+
+    Raises:
+        LabelDPError: labels outside of the domain, others than were released before, or a ledger with another budget.
+    """
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self._file = LedgerFile(served.ledger)
+        self._file.add(served.name, served.budget, domain_in_file(served.domain))
+        shares = {analyst: decimal(share, "shares") for analyst, share in served.shares.items()}
+        if shares != self._file.shares(served.name):
+            self._file.reserve(served.name, shares)
+        table = open_table(served.labels)
+        columns = [table.require(served.label, "label")]
+        if served.id is not None:
+            columns.append(table.require(served.id, "id"))
+        rows = table.read(columns).combine_chunks()
+        [batch] = rows.to_batches() or [None]
+        if batch is None:
+            raise InputError("must hold at least one record", argument="labels")
+        self.domain = domain_in_file(served.domain)
+        self.ids = None if served.id is None else record_ids(batch, served.id)
+        self.order = None if served.id is None else order_digest(batch.column(served.id).to_pylist())
+        codes: list[Any] = []
+
+        def read() -> Any:
+            codes.append(codes_of(batch, served.label, self.domain))
+            return codes[0]
+
+        owner = Curator.of_codes(read, domain=self.domain, ledger=self._file.dataset(served.name), ids=self.ids)
+        owner.check_labels()
+        self._codes, self.records = codes[0], owner.records
+        self._curators: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._certificates: dict[str, dict[str, Certificate]] = {}
+
+    @property
+    def charges(self) -> dict[str, str]:
+        """The id of every charge in the ledger, and whose it is."""
+        return self._file.dataset(self.served.name).charged_to
+
+    def ledger(self, analyst: str) -> Any:
+        """Return the ledger as it charges an analyst."""
+        return self._file.dataset(self.served.name, analyst=analyst)
+
+    def curator(self, analyst: str, run: str | None, splits: list[tuple[Any, int, str]]) -> Curator:
+        """Return the curator of a part of the records, for an analyst."""
+        found: Curator = self._kept(
+            (analyst, run),
+            lambda: Curator.of_codes(
+                lambda: self._codes, domain=self.domain, ledger=self.ledger(analyst), ids=self.ids, run=run
+            ),
+        )
+        place: tuple[Any, ...] = (analyst, run)
+        for parts, part, why in splits:
+            place = (*place, hashlib.sha256(parts.astype("<i8").tobytes()).digest(), why)
+            curators = self._kept(place, partial(found.split, Public(parts, why=why)))
+            if not 0 <= part < len(curators):
+                raise InputError(f"must be from 0 to {len(curators) - 1}", argument="part")
+            found, place = curators[part], (*place, part)
+        return found
+
+    def certificate(self, analyst: str, charge: str) -> Certificate:
+        """Return the certificate of a release to an analyst; raise InputError if there is none."""
+        known = self._certificates.setdefault(analyst, {})
+        if charge not in known:
+            for entry in self.ledger(analyst).own_entries:
+                known.setdefault(entry.certificate.entries[0].id, entry.certificate)
+        if charge not in known:
+            raise InputError("is none of yours here: what was released elsewhere is not known", argument="charge")
+        return known[charge]
+
+    def keep_certificate(self, analyst: str, certificate: Certificate) -> None:
+        """Remember the certificate of a release."""
+        self._certificates.setdefault(analyst, {})[certificate.entries[0].id] = certificate
+
+    def _kept(self, place: tuple[Any, ...], make: Callable[[], Kept]) -> Kept:
+        if place in self._curators:
+            self._curators.move_to_end(place)
+        else:
+            self._curators[place] = make()
+            if len(self._curators) > HELD:
+                self._curators.popitem(last=False)
+        found: Kept = self._curators[place]
+        return found
+
+    def __repr__(self) -> str:
+        return f"Holding({self.served.name!r})"
+
+
+@final
+class Vault(SingleProcess):
+    """Answers requests of analysts: everything that is private, and everything that is decided, is here.
+
+    Args:
+        config: what is held, and for whom.
+
+    Guarantee: nothing leaves but by a mechanism that the policy allows, charged first to the share of whoever asks and
+        logged; what is refused, and how, depends on no label and on nobody else's releases.
+
+    Raises:
+        LabelDPError: labels, a ledger or the log are not as they should be; nothing is answered.
+    """
+
+    _why_no_copy = "a vault cannot be copied or pickled: it holds the labels"
+    _why_no_fork = "a vault belongs to the process that made it: a fork would write the same log"
+
+    def __init__(self, config: Config) -> None:
+        self._claim_process()
+        self._config = config
+        self.log = Log(config.state)
+        self._holdings: dict[str, Holding] = {}
+        self._asked: dict[str, tuple[float, float]] = {}
+        self._size = 0
+        self.late = 0
+        try:
+            self._holdings = {name: Holding(served) for name, served in config.datasets.items()}
+            self._reconcile()
+            self.log.append({"what": "start", "version": __version__, "datasets": sorted(self._holdings)})
+        except BaseException:
+            self.log.close()
+            raise
+
+    def _reconcile(self) -> None:
+        """Compare the ledgers with the log, and log the charges that it lacks, since a crash came between.
+
+        Raises:
+            LedgerError: a ledger lacks a charge.
+        """
+        known = {name: holding.charges for name, holding in self._holdings.items()}
+        for dataset, charge in self.log.charges:
+            if dataset in known and charge not in known[dataset]:
+                raise LedgerError(
+                    f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy, which forgets "
+                    "what was spent. Bring back the newest one"
+                )
+        for dataset, charges in known.items():
+            for charge, analyst in charges.items():
+                if analyst and not self.log.has(dataset, charge):
+                    self.log.append({"what": "recovered", "who": analyst, "dataset": dataset, "charge": charge})
+
+    def answer(self, head: Mapping[str, Any], body: bytes) -> Answer:
+        """Answer a request.
+
+        Args:
+            head: the name of the call, and the token.
+            body: the request as JSON.
+
+        Raises:
+            LogError: the log cannot be written; the vault ends.
+        """
+        try:
+            self.check_process()
+            analyst = self._analyst(head.get("token"))
+            call = _CALLS.get(str(head.get("call")))
+            if call is None:
+                raise _Refused(404, "input", "there is no such call")
+            self._size = len(body)
+            return call(self, analyst, decoded(body) if body else {})
+        except _Refused as error:
+            return error.answer
+        except BudgetExceeded as error:
+            return 403, {"error": "budget", "message": str(error)}
+        except InputError as error:
+            return 400, {"error": "input", "message": str(error)}
+        except LogError:
+            raise  # what is not logged is not answered: the next start writes it down
+        except Exception:  # whatever it was, nobody is told: it may hold a label
+            return RETRY
+
+    def _analyst(self, token: Any) -> Analyst:
+        now = datetime.now(UTC)
+        text = token if isinstance(token, str) else ""
+        found = [each for each in self._config.analysts.values() if each.knows(text, now)]  # all are compared
+        if len(found) != 1:
+            raise _Refused(401, "token", "this token is not known here, or not any more")
+        return found[0]
+
+    def _limit(self, analyst: Analyst) -> None:
+        """Refuse an analyst who asks too often; see `Limits.rate`."""
+        now, most = time.monotonic(), float(self._config.limits.rate)
+        left, then = self._asked.get(analyst.name, (most, now))
+        left = min(most, left + (now - then) * most / 60)
+        if left < 1:
+            raise _Refused(429, "rate", f"at most {self._config.limits.rate} requests in a minute")
+        self._asked[analyst.name] = (left - 1, now)
+
+    def who(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer who is asking, before the front reads what they ask."""
+        self._limit(analyst)
+        return 200, {"analyst": analyst.name}
+
+    def datasets(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer which datasets this analyst has a share of, and what is public of them."""
+        return 200, {
+            "analyst": analyst.name,
+            "datasets": [self._described(holding, analyst) for holding in self._of(analyst).values()],
+        }
+
+    def budget(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer how much of one's own share is used up."""
+        holding = self._holding(analyst, content)
+        ledger = holding.ledger(analyst.name)
+        used: Fraction = ledger.share_used
+        return 200, {
+            **self._described(holding, analyst),
+            "used": str(used),
+            "words": f"{rounded_up_text(100 * float_above(used), 4)} % of your share is used up. With delta > 0 the "
+            "budget is promised of all releases together, and no smaller epsilon of those so far.",
+        }
+
+    def require(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer whether one's own share admits some steps together; nothing is charged."""
+        self._curator(analyst, content).require(_steps(content))
+        return 200, {"admitted": True}
+
+    def released(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer which steps would be found again."""
+        curator = self._curator(analyst, content)
+        found = {}
+        for step, loss in _steps(content).items():
+            found[step] = curator.has_released(_Costing(loss), step=step)  # type: ignore[arg-type]
+        return 200, {"released": found}
+
+    def certificate(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer the certificate of a release to the same analyst."""
+        holding = self._holding(analyst, content)
+        return 200, {"certificate": holding.certificate(analyst.name, text_of(content, "charge")).to_json()}
+
+    def release(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Release by a mechanism; the same request again is the same answer."""
+        began = time.monotonic()
+        holding, curator = self._holding(analyst, content), self._curator(analyst, content)
+
+        def basis(ids: list[str]) -> Certificate:
+            found = [Release(None, holding.certificate(analyst.name, each)) for each in ids]
+            return gather(found, lambda *_: None).certificate
+
+        mechanism = rebuilt(content.get("mechanism"), holding.domain, basis)
+        if type(mechanism).__name__ not in holding.served.mechanisms:
+            raise _Refused(403, "policy", f"the policy of this dataset does not allow {type(mechanism).__name__}")
+        mechanism.check_records(curator.records)
+        reason, step = text_of(content, "reason", MAX_REASON, ""), text_of(content, "step", default="") or None
+        cells = curator.records + self._size // 8
+        try:
+            return self._released(analyst, holding, curator, mechanism, step, reason)
+        finally:
+            self._wait(began, cells)
+
+    def _released(
+        self, analyst: Analyst, holding: Holding, curator: Curator, mechanism: Any, step: str | None, reason: str
+    ) -> Answer:
+        try:
+            release = curator.release(mechanism, rng=curator.ledger.randomness, step=step)
+        except BudgetExceeded:
+            raise
+        except Exception:
+            return RETRY
+        certificate, charge = release.certificate, release.certificate.entries[0]
+        holding.keep_certificate(analyst.name, certificate)
+        other = release.mechanism.specification() != mechanism.specification()
+        content = {
+            "value": packed(release.value),
+            "certificate": certificate.to_json(),
+            "restored": packed(release.mechanism.arrays()) if other else None,
+        }
+        self.log.append(
+            {
+                "what": "release", "who": analyst.name, "dataset": holding.served.name, "charge": charge.id,
+                "new": not self.log.has(holding.served.name, charge.id), "mechanism": type(mechanism).__name__,
+                "cost": charge.loss.to_json(), "reason": reason, "answer": self.log.answer_digest(encoded(content)),
+            }
+        )  # fmt: skip
+        return 200, content
+
+    def _wait(self, began: float, cells: int) -> None:
+        """Wait for the moment that public sizes fix, or for a later multiple of the quantum, which is counted."""
+        limits = self._config.limits
+        due = 1 + cells // limits.cells
+        taken = (time.monotonic() - began) / limits.quantum
+        if taken > due:
+            self.late += 1
+            due = int(taken) + 1
+        time.sleep(max(0.0, began + due * limits.quantum - time.monotonic()))
+
+    def _of(self, analyst: Analyst) -> dict[str, Holding]:
+        return {name: each for name, each in self._holdings.items() if analyst.name in each.served.shares}
+
+    def _holding(self, analyst: Analyst, content: Mapping[str, Any]) -> Holding:
+        name = text_of(content, "dataset")
+        found = self._of(analyst).get(name)
+        if found is None:
+            raise _Refused(404, "input", f"you have no share of a dataset {name!r} here")
+        return found
+
+    def _curator(self, analyst: Analyst, content: Mapping[str, Any]) -> Curator:
+        holding = self._holding(analyst, content)
+        run, listed = text_of(content, "run", default="") or None, content.get("splits", [])
+        if not isinstance(listed, list) or len(listed) > MAX_SPLITS:
+            raise InputError(f"must be a list of at most {MAX_SPLITS}", argument="splits")
+        splits = []
+        for each in listed:
+            if not isinstance(each, Mapping) or type(each.get("part")) is not int:
+                raise InputError("must hold parts, part and why", argument="splits")
+            parts = unpacked(each.get("parts"), "parts")
+            if parts.dtype.kind not in "iu" or parts.ndim != 1 or parts.max(initial=0) >= MAX_PARTS:
+                raise InputError(f"must be one integer below {MAX_PARTS} for each record", argument="parts")
+            splits.append((parts.astype(np.int64), each["part"], text_of(each, "why", MAX_REASON)))
+        return holding.curator(analyst.name, run, splits)
+
+    def _described(self, holding: Holding, analyst: Analyst) -> dict[str, Any]:
+        served, share = holding.served, holding.ledger(analyst.name).share
+        return {
+            "dataset": served.name,
+            "records": holding.records,
+            "order": holding.order,
+            "domain": holding.domain.to_json(),
+            "mechanisms": list(served.mechanisms),
+            "epsilon": str(served.budget.epsilon),
+            "delta": str(served.budget.delta),
+            "share": str(share.part),
+        }
+
+    def close(self) -> None:
+        """Write down that the server stopped, and how many answers were late."""
+        self.log.append({"what": "stop", "late": self.late})
+        self.log.close()
+
+    def __repr__(self) -> str:
+        return f"Vault({', '.join(self._holdings)})"
+
+
+class _Costing:
+    """What `Curator.has_released` asks of a mechanism: its cost."""
+
+    def __init__(self, loss: PrivacyLoss) -> None:
+        self._loss = loss
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Return the cost."""
+        return self._loss
+
+
+def _steps(content: Mapping[str, Any]) -> dict[str, PrivacyLoss]:
+    """Return the cost of each step that is asked for; nothing is charged by it, so nothing rests on it."""
+    steps = content.get("steps")
+    if not isinstance(steps, Mapping) or not 0 < len(steps) <= MAX_STEPS:
+        raise InputError(f"must be at least one cost by the name of a step, and at most {MAX_STEPS}", argument="steps")
+    try:
+        return {text_of({"step": name}, "step"): PrivacyLoss.from_json(loss) for name, loss in steps.items()}
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, IndexError):
+        raise InputError("must be costs as a mechanism states them", argument="steps") from None
+
+
+_CALLS: dict[str, Callable[[Vault, Analyst, dict[str, Any]], Answer]] = {
+    "who": Vault.who,
+    **{name: getattr(Vault, name) for name in CALLS},
+}
+
+
+def serve_pipe(pipe: socket.socket, vault: Vault) -> None:
+    """Answer what comes through a pipe, one request after the other, until the other side is gone."""
+    while (message := receive(pipe)) is not None:
+        status, content = vault.answer(*message)
+        send(pipe, {"status": status}, encoded(content))
+    vault.close()
+
+
+def main(path: str, pipe: socket.socket, user: str | None) -> int:
+    """Raise the walls, open what the configuration names, and answer."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)  # the front ends the vault by closing the pipe, when all is answered
+    try:
+        cut = raise_walls(user)
+        vault = Vault(Config.read(path))
+    except (LabelDPError, NoWalls) as error:
+        send(pipe, {"refused": str(error)})
+        return 1
+    except Exception as error:
+        send(pipe, {"refused": f"the vault could not open ({type(error).__name__})"})
+        return 1
+    send(pipe, {"ready": True, "network": not cut, "limits": vars(vault._config.limits)})
+    try:
+        serve_pipe(pipe, vault)
+    except (OSError, LedgerError):
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    end = socket.socket(fileno=int(given[1]))
+    code = main(given[0], end, given[2] if len(given) > 2 else None)
+    sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,251 @@
+"""A linear model of a data frame: one aggregation of exact integers, along directions of a public sample."""
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import softmax
+from threadpoolctl import threadpool_limits
+
+from labeldp.cluster import CHANGED, ROWS, Asked, RowMeasure, Table, larger
+from labeldp.learners import (
+    SAMPLED_RECORDS,
+    STREAMED_RECORDS,
+    Directions,
+    EncodedFeatures,
+    ExactMap,
+    GridValues,
+    LinearTask,
+    Model,
+    Round,
+    Sums,
+    chosen_link,
+    default_representation,
+    encode,
+    of_features,
+)
+from labeldp.mechanisms import Domain
+from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
+from labeldp.spark.aggregates import aggregate, classes_in, feature_table
+from labeldp.spark.fitting import public_sample
+
+CHANCE_STEPS = 1 << 20
+"""Steps of a probability, in which what a model expects of all records is added up."""
+
+PROBED = 64
+"""Records that a representation must encode alike in several blocks."""
+
+
+def fit_linear(
+    dataframe: Any,
+    *,
+    label: str,
+    id: str,
+    features: Sequence[str],
+    domain: Domain,
+    epsilon: Any,
+    ledger: str | os.PathLike[str],
+    dataset: str,
+    delta: Any = 0,
+    representation: Any = None,
+    dimension: int | None = None,
+    ridge: float | None = None,
+    link: Literal["softmax", "identity"] | None = None,
+    cohort: str | None = None,
+    revision: str | None = None,
+) -> Release[Model]:
+    """Learn a linear model from one noisy sum of public feature rows times labels; see `labeldp.fit_linear`.
+
+    The representation and the directions are those of a public sample of the records, whose ids have the smallest
+    hashes: all of up to 200,000 records, 50,000 of more. Workers compute rows along them in integers, so that a record
+    has the same row wherever it is computed.
+
+    Args:
+        dataframe: holds the label, the ids and the features.
+        label, id, domain, epsilon, ledger, dataset, cohort, revision: as in `histogram`.
+        features: its columns of public numbers; missing ones are NaN.
+        delta: of Gaussian noise; 0 for a pure guarantee, which allows fewer dimensions.
+        representation: as in `labeldp.fit_linear`, for a table of these columns. It must encode each record by itself,
+            to the same bits in any block of records, as the default `TableMap` does, and multiply no matrices.
+        dimension, ridge, link: as in `labeldp.fit_linear`.
+
+    Returns:
+        The model, whose features are the columns in this order; without an evaluation.
+
+    Guarantee: (epsilon, delta)-DP for each label; the same request gives the same model for one charge.
+
+    Raises:
+        InputError: an argument is wrong, a column or a cell; nothing was charged.
+        BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
+    """
+    cost = Budget(epsilon=epsilon, delta=delta)
+    asked = aggregate(dataframe, label, id, domain, ledger, dataset, cohort, revision, cost)
+    task = LinearTask.of(domain, epsilon, delta, dimension, ridge, chosen_link(link, domain))
+    names = tuple(features)
+    sample, records = public_sample(dataframe, id, names)
+    with threadpool_limits(1):  # sums in one order: the same directions to the bit
+        return learn(asked, names, sample, records, task, representation)
+
+
+def learn(
+    asked: Asked, features: tuple[str, ...], sample: Floats, records: int, task: LinearTask, representation: Any = None
+) -> Release[Model]:
+    """Return the model of a table that workers hold.
+
+    Args:
+        asked: the table, its label, and who is charged.
+        features: its columns of public numbers.
+        sample: these of all records, or of the first ones in an order without meaning, shape (m, d).
+        records: how many there are.
+        task: what is known before the features.
+        representation: unfitted, or fitted and public.
+    """
+    sample = sample if records <= STREAMED_RECORDS else sample[:SAMPLED_RECORDS]
+    mapped = encode(default_representation(sample) if representation is None else representation, sample, None)
+    check_by_record(mapped, sample)
+    directions = Directions.of(mapped.table, records, task)
+    space, kept = directions.space, directions.kept
+    mapping = ExactMap.of(mapped.table, *of_features(space, kept, np.diag(directions.scale)))
+    encoder = EncodedFeatures(mapped.transformer, mapped.table[:0])
+    rows = ByDirections(features, encoder, mapping)
+    measure = RowMeasure(rows, classes_in(task.domain), directions.clip)
+    found = asked.survey(measure)
+    totals = found.tally.rows
+    if totals.shape[0] != records:
+        raise LabelDPError(f"{CHANGED.format('read')}: nothing was charged")
+    made = task.mechanism(Public(totals, why=mapped.why), directions.clip)
+    blocks = (mapping.rows(mapped.table[start : start + ROWS]) for start in range(0, len(sample), ROWS))
+    held = GridValues.of(measure.scan().rounded, blocks, totals.unit)
+    measured = WorkerRows(asked.table, measure, partial(_scores, mapped.table, directions), totals.shape)
+    begun = Round.of(task, mapped.transformer, directions, measured, made, held)
+    return begun.fit(found.release(made, lambda tally, _: tally.sums)).model()
+
+
+def _scores(sample: AnyFloats, directions: Directions, weights: AnyFloats) -> ExactMap:
+    """Return the map from encoded features to the scores of some coefficients along directions."""
+    return ExactMap.of(sample, *of_features(directions.space, directions.kept, weights))
+
+
+def check_by_record(mapped: EncodedFeatures, sample: Floats) -> None:
+    """Raise InputError if a representation encodes a record otherwise in another block of records."""
+    some = sample[:PROBED]
+    whole = mapped.encoded(some)
+    for size in (1, 2, 3, 5, 7, 13):
+        parts = [mapped.encoded(some[start : start + size]) for start in range(0, len(some), size)]
+        if not np.array_equal(np.concatenate(parts), whole):
+            raise InputError(
+                "must encode each record by itself, to the same bits in any block of records, and matrix products do "
+                "not: compute such features as columns first, and take them as they are by FunctionTransformer()",
+                argument="representation",
+            )
+
+
+@final
+@dataclass(frozen=True)
+class ByDirections:
+    """Rows that are public features, encoded, along the directions that are measured.
+
+    Args:
+        features: the columns of the features.
+        encoder: encodes them.
+        mapping: from encoded features to directions.
+    """
+
+    features: tuple[str, ...]
+    encoder: EncodedFeatures
+    mapping: ExactMap = field(repr=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the features."""
+        return self.features
+
+    @property
+    def width(self) -> int:
+        """The number of directions."""
+        return len(self.mapping.offset)
+
+    def encoded(self, batch: pa.RecordBatch) -> AnyFloats:
+        """Return encoded features, shape (n, p)."""
+        return self.encoder.encoded(feature_table(batch, self.features))
+
+    def rows(self, batch: pa.RecordBatch) -> Floats:
+        """Return the row of each record."""
+        return self.mapping.rows(self.encoded(batch))
+
+
+@final
+@dataclass(frozen=True)
+class WorkerRows:
+    """The measured rows of all records, which workers compute; see `AllRows` of `labeldp.learners.linear`.
+
+    Args:
+        table: the table.
+        measure: how rows are computed.
+        scores: from coefficients along the directions to the map from encoded features to scores.
+        shape: records and directions.
+    """
+
+    table: Table
+    measure: RowMeasure
+    scores: Any = field(repr=False)
+    shape: tuple[int, int]
+
+    def expected(self, weights: AnyFloats, sums: Sequence[Sums]) -> list[AnyFloats]:
+        """Return what the coefficients of a softmax expect of the sums over all records, one array (d, K)."""
+        task = ExpectTask(self.measure, self.scores(weights))
+        total = task.total(self.table.run(task, list(self.measure.columns), task.join))
+        return [total * (sums[-1].grid.unit / CHANCE_STEPS)]
+
+
+@final
+@dataclass(frozen=True)
+class ExpectTask:
+    """Adds up rows times the probabilities of a model over a part: integers, so that parts add up in any order.
+
+    Args:
+        measure: how rows are computed.
+        scores: from encoded features to scores.
+    """
+
+    measure: RowMeasure
+    scores: ExactMap = field(repr=False)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> bytes:
+        scan, rows, total = self.measure.scan(), self.measure.map, self.total([])
+        assert isinstance(rows, ByDirections)
+        for batch in _blocks(batches):
+            table = rows.encoded(batch)
+            steps = scan.rounded(rows.mapping.rows(table)).astype(np.float64)
+            chances = np.rint(softmax(self.scores.rows(table), axis=1) * CHANCE_STEPS)
+            total += (steps.T @ chances).astype(np.int64)  # sums below 2^53, exact
+        return _stored(total)
+
+    def join(self, states: Iterable[bytes]) -> bytes:
+        """Put what several of these tasks returned together."""
+        return _stored(self.total(states))
+
+    def total(self, states: Iterable[bytes]) -> NDArray[np.int64]:
+        """Return the sum of what several of these tasks returned, shape (d, K)."""
+        total = np.zeros((self.measure.map.width, len(self.scores.offset)), dtype=np.int64)
+        for state in states:
+            total += np.load(io.BytesIO(state), allow_pickle=False)
+        return total
+
+
+def _blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield blocks of at most so many rows as are computed at a time."""
+    for batch in larger(batches):
+        yield from (batch.slice(start, ROWS) for start in range(0, batch.num_rows, ROWS))
+
+
+def _stored(total: NDArray[np.int64]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, total)
+    return buffer.getvalue()

@@ -1,0 +1,235 @@
+"""The column that says whose each record is, and how many records of a person are answered."""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from labeldp.curator import (
+    NO_PERSON,
+    PUBLIC_PERSONS,
+    DatasetLedger,
+    first_records,
+    numbered,
+    person_names,
+    persons_digest,
+)
+from labeldp.mechanisms import Classes, Domain, response_bits
+from labeldp.privacy import InputError, RecordIds, Request, Texts, check_integer, float_below, positive_epsilon
+from labeldp.tables import Parts, is_text, record_ids
+
+OWNER = re.compile(
+    r"(^|[^a-z])(id|uid|user|person|people|patient|customer|client|member|subject|household|participant|respondent)"
+    r"(s?$|[^a-z])",
+    re.I,
+)
+"""Names of columns that may say whose a record is."""
+
+LEAST_OWNERS = 20
+"""Fewer different values are a category and no ids."""
+
+
+def person_column(content: pa.Table, column: str) -> Any:
+    """Return whose each record of a table is, integers or texts.
+
+    Raises:
+        InputError: a record has no person, or the column holds something else.
+    """
+    values = content.column(column)
+    empty = is_text(values.type) and any(not each for each in values.unique().to_pylist())
+    if values.null_count or empty:
+        raise InputError(NO_PERSON, argument=f"--person: the column {column!r}")
+    if not (pa.types.is_integer(values.type) or is_text(values.type)):
+        raise InputError(f"--person: the column {column!r} must hold integers or texts, and it holds {values.type}")
+    return _joined([record_ids(batch, column) for batch in content.select([column]).to_batches()])
+
+
+def check_person(column: str | None, others: tuple[str | None, ...], most: int | None) -> None:
+    """Refuse a person column that is the label or the ids, and a cap that is none.
+
+    Raises:
+        InputError: what is wrong.
+    """
+    if column is not None and column in others:
+        raise InputError("--person must be another column than the label and the ids")
+    if most is None:
+        return
+    if column is None:
+        raise InputError("--per-person goes with --person COLUMN, which says whose each record is")
+    check_integer(most, "--per-person")
+
+
+def best_cap(sizes: NDArray[np.int64], epsilon: float, domain: Domain) -> int:
+    """Return of how many records each person is answered at most, so that answers tell the most bits together.
+
+    A person who pays epsilon for m answers gets each at epsilon / m. The bits are those of randomized response on
+    labels that are equally frequent, for numbers on two classes: a public rule.
+
+    Args:
+        sizes: how many records each person has.
+        epsilon: what a person pays.
+        domain: of the labels.
+    """
+    classes = domain.size if isinstance(domain, Classes) else 2
+
+    def bits(most: int) -> float:
+        return float(np.minimum(sizes, most).sum() * response_bits(classes, epsilon / most))
+
+    tried = range(1, min(int(sizes.max()), max(1, int(4 * epsilon))) + 1)
+    return max(tried, key=bits)
+
+
+def counted(
+    sizes: NDArray[np.int64], most: int | None, epsilon: float, domain: Domain, trust: str
+) -> tuple[int, float]:
+    """Return as how many records, of which epsilon, those of persons count in advice on what to fit.
+
+    What a person pays is shared by their answers; sums have one row's worth of noise for each person.
+
+    Args:
+        sizes: how many records each person has.
+        most: of how many each is answered at most; None to choose.
+        epsilon: what a person pays.
+        domain: of the labels.
+        trust: "local" or "central".
+    """
+    if trust == "central":
+        return len(sizes), epsilon
+    cap = min(best_cap(sizes, epsilon, domain) if most is None else most, int(sizes.max()))
+    return int(np.minimum(sizes, cap).sum()), float_below(positive_epsilon(epsilon) / cap)
+
+
+@dataclass(frozen=True)
+class Owners:
+    """Whose each record of a file is, and which of their records are used.
+
+    Args:
+        names: integers or texts, shape (n,).
+        sizes: how many records each person has.
+        most: how many of one person are used.
+        rows: the row numbers of these, ascending.
+    """
+
+    names: Any = field(repr=False)
+    sizes: NDArray[np.int64] = field(repr=False)
+    most: int
+    rows: NDArray[np.intp] = field(repr=False)
+
+    @classmethod
+    def of(cls, names: Any, ids: Any, most: int | None, account: DatasetLedger) -> "Owners":
+        """Return the persons of a file whose records a curator of the dataset will hold.
+
+        Args:
+            names: integers or texts, shape (n,).
+            ids: record ids, or None for row numbers.
+            most: of how many records at most; None for all.
+            account: the dataset, whose keys name texts.
+        """
+        key = account.ids_key
+        numbers = numbered(person_names(names, key or account.digest_key or b""))
+        sizes = np.bincount(numbers)
+        kept = int(sizes.max()) if most is None else min(most, int(sizes.max()))
+        return cls(names, sizes, kept, first_records(numbers, named_ids(ids, account), kept))
+
+    def describe(self, epsilon: float | None) -> str:
+        """Return how many records of how many persons are used, in a sentence.
+
+        Args:
+            epsilon: of each answer, where records are answered one by one; else None.
+        """
+        count, records = len(self.sizes), int(self.sizes.sum())
+        text = f"{count:,} persons have {records:,} records, {int(self.sizes.max()):,} at most"
+        if len(self.rows) < records:
+            text += f"; {len(self.rows):,} are used, at most {self.most:,} of each person (--per-person)"
+        return text if epsilon is None else f"{text}; each answer costs its person epsilon = {epsilon:.6g}"
+
+
+@dataclass(frozen=True)
+class FilePersons:
+    """Whose each record of a file is that is released as it is read.
+
+    Args:
+        names: integers or texts, shape (n,).
+        ids: record ids, or None for row numbers.
+        most: the most records that one person has.
+    """
+
+    names: Any = field(repr=False)
+    ids: Any = field(repr=False)
+    most: int
+
+    @classmethod
+    def of(cls, parts: Parts, column: str, others: tuple[str, str | None]) -> "FilePersons":
+        """Read the persons, and the ids, of a file.
+
+        Args:
+            parts: the file.
+            column: says whose each record is.
+            others: the columns of the labels and of the ids, or None.
+
+        Raises:
+            InputError: several files, or a column that cannot be used.
+        """
+        check_person(column, others, None)
+        if parts.are_many:
+            raise InputError("--person is for one file: the records of a person may lie in several parts of a folder")
+        [table], id_column = parts.tables, others[1]
+        table.require(column, "--person")
+        if id_column is not None:
+            table.require(id_column, "id_column")
+        read = [column, *([] if id_column is None else [id_column])]
+        content = pa.Table.from_batches(list(table.blocks(read)))
+        names = person_column(content, column)
+        ids = None if id_column is None else _joined([record_ids(each, id_column) for each in content.to_batches()])
+        return cls(names, ids, int(np.bincount(numbered(person_names(names, b""))).max()))
+
+    def digest(self, account: DatasetLedger) -> str:
+        """Return a digest of the map from records to persons, as the ledger keeps it."""
+        key = account.ids_key or account.digest_key
+        return persons_digest(named_ids(self.ids, account), person_names(self.names, key), key)
+
+    def charged(self, request: Request, account: DatasetLedger) -> Request:
+        """Return a request for answers to all records as persons pay for it."""
+        conditions = (*request.conditions, PUBLIC_PERSONS)
+        return replace(request, loss=request.loss * self.most, persons=self.digest(account), conditions=conditions)
+
+
+def _joined(found: list[Any]) -> Any:
+    """Return integers or texts of several blocks as one."""
+    return Texts.of(each for ids in found for each in ids) if isinstance(found[0], Texts) else np.concatenate(found)
+
+
+def named_ids(ids: Any, account: DatasetLedger) -> Any:
+    """Return record ids as a curator of the dataset names them."""
+    key = account.ids_key
+    return ids if ids is None or key is None else RecordIds.of(ids, key)
+
+
+def owner_like(content: pa.Table, columns: tuple[str, ...]) -> str | None:
+    """Return a column that looks as if it said whose a record is, by its name and its values; None without one.
+
+    Args:
+        content: the table.
+        columns: public columns to look at.
+    """
+    for name in columns:
+        values = content.column(name)
+        if OWNER.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) is None:
+            continue
+        if not (pa.types.is_integer(values.type) or is_text(values.type)):
+            continue
+        known = len(values.unique())
+        if LEAST_OWNERS <= known < len(values):
+            return name
+    return None
+
+
+def owner_note(name: str) -> str:
+    """Return what to say of a column that looks as if it said whose a record is."""
+    return (
+        f"values of {name!r} repeat: if one person has several records, the promise is for each record, and what a "
+        f"person pays adds up. To protect all labels of a person together: --person {name}"
+    )

@@ -1,0 +1,467 @@
+"""All labels of a person: what is charged covers every pair of neighbors, counted out; one map, and what refuses."""
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import labeldp as ldp
+from labeldp.curator import Curator, LedgerFile
+from labeldp.curator import curator as curator_file
+from labeldp.curator.persons import NO_PERSON, first_records
+from labeldp.mechanisms import BagSum, GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
+from labeldp.mechanisms.bags import sums as bag_sums
+from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public
+
+SYSTEM = ldp.SystemRandomness()
+
+PERSONS = np.array([0, 1, 0, 2, 1, 0])
+"""One has three records, one two, and one a single one."""
+
+ROWS = np.array([[2, 1], [1, -1], [2, 0], [-1, 2], [0, 1], [1, 1]]) / 4.0
+
+EPSILONS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
+
+Law = np.ndarray
+
+
+class Unsafe(AssertionError):
+    """What was charged is below what neighbors show."""
+
+
+def neighbors(classes: int) -> Iterator[tuple[Any, Any]]:
+    """Yield every pair of label vectors that differ in the labels of one person alone."""
+    for person in range(PERSONS.max() + 1):
+        own = np.flatnonzero(person == PERSONS)
+        for rest in itertools.product(range(classes), repeat=len(PERSONS) - len(own)):
+            worlds = []
+            for labels in itertools.product(range(classes), repeat=len(own)):
+                worlds.append(np.insert(np.array(rest, dtype=int), own - np.arange(len(own)), labels))
+            yield from itertools.permutations(worlds, 2)
+
+
+def delta_between(p: Law, q: Law, epsilon: float) -> float:
+    return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
+
+
+def check_charge(loss: PrivacyLoss, pairs: Iterable[tuple[Law, Law]]) -> float:
+    """Compare a charge with the exact laws of all pairs of neighbors; return how much of it the worst one needs.
+
+    Raises:
+        Unsafe: some pair tells more than was charged.
+    """
+    charges, used = {epsilon: loss.delta(epsilon) for epsilon in EPSILONS}, 0.0
+    for p, q in pairs:
+        for epsilon, charged in charges.items():
+            found = delta_between(p, q, epsilon)
+            if found > charged * (1 + 1e-9) + 1e-12:
+                raise Unsafe(f"delta({epsilon}) is {found}, and {charged} was charged")
+            used = max(used, found / charged) if charged > 1e-9 else used
+    return used
+
+
+def answer_pairs(mechanism: Any, rows: Any) -> Iterator[tuple[Law, Law]]:
+    """Yield the laws of all answers together, of some records that are answered one by one, for all neighbors."""
+    table = mechanism.matrix()
+
+    def law(labels: Any) -> Law:
+        joint = np.ones(1)
+        for label in labels[rows]:
+            joint = np.multiply.outer(joint, table[label])
+        return joint.ravel()
+
+    return ((law(one), law(other)) for one, other in neighbors(len(table)))
+
+
+def curator_of(classes: int, persons: Any = PERSONS, budget: float = 50, delta: float = 0.1) -> Curator:
+    labels = np.zeros(len(PERSONS), dtype=int)
+    return Curator(labels, domain=ldp.Classes(classes), budget=ldp.Budget(budget, delta), persons=persons)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_answers_cost_a_person_what_all_of_theirs_show_together(most: int) -> None:
+    kept, rows = curator_of(2).limited(most)
+    mechanism = ldp.RandomizedResponse(domain=kept.domain, epsilon=0.7)
+    release = kept.release(mechanism, rng=SYSTEM)
+    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert release.certificate.loss.epsilon(0) == pytest.approx(0.7 * most)
+    used = check_charge(release.certificate.loss, answer_pairs(mechanism, rows))
+    assert used > 0.999  # and no less would do
+
+
+def sum_pairs(mechanism: Any, sums: Callable[[Any], Any], reach: int) -> Iterator[tuple[Law, Law]]:
+    """Yield the laws of all noisy sums together, integer by integer: noise, and noise that all neighbors' sums moved.
+
+    Args:
+        mechanism: has the law of its noise.
+        sums: function from labels to exact sums.
+        reach: noise beyond it is one outcome.
+    """
+    moves = {tuple((sums(one) - sums(other)).ravel().tolist()) for one, other in neighbors(2)}
+    most = max(abs(each) for move in moves for each in move)
+    noise = mechanism.noise_law(np.arange(-reach - most, reach + most + 1))
+    for move in moves:
+        p, q = np.ones(1), np.ones(1)
+        for each in move:
+            p, q = np.multiply.outer(p, _moved(noise, 0, most)), np.multiply.outer(q, _moved(noise, each, most))
+        yield p.ravel(), q.ravel()
+
+
+def _moved(noise: Law, move: int, most: int) -> Law:
+    """Return the law of noise and a constant, where `most` places at either end are one outcome."""
+    places = np.clip(np.arange(len(noise)) + move, most, len(noise) - 1 - most)
+    return np.bincount(places, weights=noise, minlength=len(noise))
+
+
+def moment(kind: Any, persons: Any, rows: Any, resolution: int = 2, **more: Any) -> Any:
+    features = Public(rows, why="made up")
+    return kind(domain=ldp.Classes(2), features=features, resolution=resolution, persons=persons, **more)
+
+
+LINE = np.array([[1.0], [0.5], [1.0], [-1.0], [-0.5], [1.0]])
+
+
+def test_pure_sums_are_set_to_what_a_person_moves() -> None:
+    curator = curator_of(2)
+    mechanism = moment(LaplaceMoment, curator.persons, LINE, epsilon=1.0)
+    release = curator.release(mechanism, rng=SYSTEM)
+    assert release.certificate.loss.epsilon(0) == 1.0
+    assert 0.5 < check_charge(release.certificate.loss, sum_pairs(mechanism, mechanism.sums, 250)) <= 1 + 1e-9
+
+
+def test_gaussian_sums_are_set_to_what_a_person_moves() -> None:
+    """With persons, for all labels of each person: their rows add up."""
+    curator = curator_of(2)
+    mechanism = moment(GaussianMoment, curator.persons, LINE, resolution=1, epsilon=2.0, delta=0.05)
+    release = curator.release(mechanism, rng=SYSTEM)
+    assert check_charge(release.certificate.loss, sum_pairs(mechanism, mechanism.sums, 80)) > 0.7
+    moves = [((mechanism.sums(one) - mechanism.sums(other)) ** 2).sum() for one, other in neighbors(2)]
+    assert max(moves) == mechanism.sensitivity_square  # three rows of length one, in one direction
+
+
+@pytest.mark.parametrize("domain", [ldp.Classes(2), ldp.Interval(0, 2, grid=3)])
+@pytest.mark.parametrize("resolution", [3, 64, 4096])
+def test_no_labels_of_a_person_move_a_sum_further(domain: Any, resolution: int) -> None:
+    curator = Curator(np.zeros(6, dtype=int), domain=domain, budget=ldp.Budget(9, 0.1), persons=PERSONS)
+    features = Public(ROWS, why="made up")
+    made = {"domain": domain, "features": features, "resolution": resolution, "persons": curator.persons}
+    mechanism = GaussianMoment(**made, epsilon=1, delta=1e-3)
+    moves = [mechanism.sums(one) - mechanism.sums(other) for one, other in neighbors(domain.size)]
+    assert max(int((each**2).sum()) for each in moves) <= mechanism.sensitivity_square
+    assert max(int(np.abs(each).sum()) for each in moves) <= mechanism.sensitivity_sum
+    rows = mechanism.rows.steps.astype(float)
+    lengths = [np.linalg.norm(rows[person == PERSONS], axis=1).sum() for person in range(3)]
+    factor = 2**0.5 if isinstance(domain, ldp.Classes) else 2
+    assert mechanism.sensitivity_square == pytest.approx((factor * max(lengths)) ** 2, rel=1e-3, abs=factor**2)
+
+
+def test_counts_cost_a_person_as_much_for_each_label() -> None:
+    curator, groups = curator_of(2), Public(np.array([0, 0, 1, 0, 1, 1]), why="made up")
+    mechanism = LaplaceHistogram(domain=curator.domain, epsilon=0.5, groups=groups)
+    release = curator.release(mechanism, rng=SYSTEM)
+    assert release.certificate.loss.epsilon(0) == 1.5
+    sums = LaplaceSum(domain=curator.domain, epsilon=0.5, groups=groups)
+    charged = curator.release(sums, rng=SYSTEM).certificate.loss
+    noise = SimpleNamespace(noise_law=lambda edges: sums.law_between(edges, [0]))
+    assert check_charge(charged, sum_pairs(noise, sums.counts, 60)) > 0.5
+
+
+BAGS = Public(np.array([0, 1, 0, 0, 1, 1]), why="made up")
+"""The person with three records has two in the first bag, and one in the second."""
+
+
+def bag_sum(persons: Any, **more: Any) -> BagSum:
+    return BagSum(3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
+
+
+def test_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With persons, for all labels of each person."""
+    monkeypatch.setattr(bag_sums, "MIN_STEPS", 1)
+    curator = curator_of(2)
+    pure = bag_sum(curator.persons, epsilon=1.0)
+    gaussian = bag_sum(curator.persons, noise="gaussian", epsilon=2.0, delta=0.05)
+    assert (pure.moves, pure.sensitivity) == ((3, 5, 2), 3)
+    for mechanism, reach, least in ((pure, 100, 0.6), (gaussian, 60, 0.7)):
+        release = curator.release(mechanism, rng=SYSTEM)
+        assert release.certificate.neighbors is Neighbors.ONE_PERSON
+        assert check_charge(release.certificate.loss, sum_pairs(mechanism, mechanism.sums, reach)) > least
+    moves = [((gaussian.sums(one) - gaussian.sums(other)) ** 2).sum() for one, other in neighbors(2)]
+    assert max(moves) == gaussian.sensitivity_square
+    assert gaussian.stddev < bag_sum(Public(np.zeros(6, int), why="one"), **GAUSSIAN).stddev
+
+
+GAUSSIAN = {"noise": "gaussian", "epsilon": 2.0, "delta": 0.05}
+
+
+def test_persons_of_bags_are_those_of_the_curator() -> None:
+    curator = curator_of(2)
+    assert curator.cost(bag_sum(None, epsilon=1.0)).epsilon(0) == 3
+    with pytest.raises(InputError, match="must be made for the persons of the curator"):
+        curator.release(bag_sum(Public(np.zeros(6, int), why="one"), epsilon=1.0), rng=SYSTEM)
+    with pytest.raises(InputError, match="protects single records only"):
+        curator.release(bag_sum(None, **GAUSSIAN), rng=SYSTEM)
+    for persons in (np.zeros(6, int), Public(np.zeros(5, int), why="too few"), Public(np.zeros(6), why="floats")):
+        with pytest.raises(InputError, match="persons must be"):
+            bag_sum(persons, epsilon=1.0)
+    assert curator.ledger.spent.epsilon() == 0
+
+
+# Mutants: each is a line that could be wrong, and the count above finds it.
+
+
+def test_a_charge_that_ignores_how_many_records_a_person_has_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Groups, "most", property(lambda self: 1))
+    curator = curator_of(2)
+    mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.7)
+    loss = curator.release(mechanism, rng=SYSTEM).certificate.loss
+    with pytest.raises(Unsafe):
+        check_charge(loss, answer_pairs(mechanism, np.arange(6)))
+
+
+def test_a_cap_that_keeps_all_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curator_file, "first_records", lambda persons, ids, most: np.arange(len(persons)))
+    kept, rows = curator_of(2).limited(1)
+    mechanism = ldp.RandomizedResponse(domain=kept.domain, epsilon=0.7)
+    # The charge is by the records that are kept, so that it stays true; but they are more than was asked for.
+    assert kept.cost(mechanism).epsilon(0) > 0.7
+    with pytest.raises(Unsafe):
+        check_charge(mechanism.privacy_loss(), answer_pairs(mechanism, rows))
+
+
+@pytest.mark.parametrize("more", [{"epsilon": 1.0}, GAUSSIAN])
+def test_bags_with_the_noise_of_a_single_record_are_caught(more: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bag_sums, "MIN_STEPS", 1)
+    single = bag_sum(None, **more)
+    with pytest.raises(Unsafe):
+        check_charge(single.privacy_loss(), sum_pairs(single, single.sums, 60))
+
+
+@pytest.mark.parametrize("kind", [LaplaceMoment, GaussianMoment])
+def test_sums_with_the_noise_of_a_single_record_are_caught(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {"epsilon": 1.0} if kind is LaplaceMoment else {"epsilon": 2.0, "delta": 0.05, "resolution": 1}
+    monkeypatch.setattr(inputs, "_joint_square", lambda squares, persons: int(squares.max()))
+    monkeypatch.setattr(inputs, "_sums", lambda values, persons: values)
+    curator = curator_of(2)
+    mechanism = moment(kind, curator.persons, LINE, **more)
+    loss = curator.release(mechanism, rng=SYSTEM).certificate.loss
+    with pytest.raises(Unsafe):
+        check_charge(loss, sum_pairs(mechanism, mechanism.sums, 80))
+
+
+def test_persons_with_one_record_each_cost_what_records_cost() -> None:
+    everyone = Public(np.arange(6), why="made up")
+    for kind, more in ((LaplaceMoment, {}), (GaussianMoment, {"delta": 1e-3})):
+        own, plain = (moment(kind, persons, ROWS, epsilon=1.0, **more) for persons in (everyone, None))
+        assert (own.sensitivity_square, own.sensitivity_sum) == (plain.sensitivity_square, plain.sensitivity_sum)
+        assert own.noise_stddev == plain.noise_stddev and own != plain
+
+
+# What a certificate says.
+
+
+def test_the_certificate_and_its_sentence_say_person() -> None:
+    curator = curator_of(3)
+    mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
+    certificate = curator.release(mechanism, rng=SYSTEM).certificate
+    sentence = certificate.at(0)
+    assert "epsilon = 1.5 and delta = 0 for every person of the dataset" in sentence
+    assert "in which all labels of one person are replaced" in sentence
+    assert "Changing all labels of any one person makes" in sentence
+    assert "on condition that: the persons do not depend on the private labels" in sentence
+    assert ldp.Certificate.from_json(certificate.to_json()) == certificate
+
+
+def test_joined_with_what_protects_records_it_counts_for_records() -> None:
+    curator, single = curator_of(2), curator_of(2, None)
+    mechanism = ldp.RandomizedResponse(domain=curator.domain, epsilon=0.5)
+    releases = [each.release(mechanism, rng=SYSTEM) for each in (curator, single)]
+    assert ldp.gather(releases, lambda *_: None).certificate.neighbors is Neighbors.ONE_LABEL
+    assert ldp.gather(releases[:1] * 2, lambda *_: None).certificate.neighbors is Neighbors.ONE_PERSON
+
+
+# One dataset, one map.
+
+
+def of_file(path: Path, persons: Any = PERSONS, revision: str | None = None, ids: Any = None) -> Curator:
+    ledger = LedgerFile(path).dataset("people", revision=revision, budget=ldp.Budget(20))
+    names = np.arange(6) * 7 if ids is None else ids
+    return Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, ids=names, persons=persons)
+
+
+def answer(curator: Curator, epsilon: float = 0.5) -> ldp.Release[Any]:
+    return curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=SYSTEM)
+
+
+def test_with_persons_what_is_charged_holds_for_all_labels_of_a_person_together(tmp_path: Path) -> None:
+    """With persons, what is charged holds for all labels of a person together."""
+    first = answer(of_file(tmp_path / "l.db"))
+    order = np.array([3, 1, 5, 0, 2, 4])
+    ledger = LedgerFile(tmp_path / "l.db").dataset("people")
+    names = np.array(["a", "b", "c"])[PERSONS]
+    with pytest.raises(LedgerError, match="one map from records to persons"):
+        of_file(tmp_path / "l.db", names)  # other names are other persons, as far as digests tell
+    labels = np.array([0, 1, 1, 0, 1, 0])[order]
+    more = {"domain": ldp.Classes(2), "ids": order * 7, "persons": [str(each) for each in PERSONS[order]]}
+    again = answer(Curator(labels, ledger=ledger, **more))
+    assert (again.value == first.value[order]).all()
+    assert again.certificate == first.certificate and ledger.spent.epsilon() == 1.5
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_another_map_is_refused_and_so_is_none(tmp_path: Path, kind: str) -> None:
+    shared = ldp.Ledger(ldp.Budget(20)) if kind == "memory" else LedgerFile(tmp_path / "l.db").dataset(
+        "people", budget=ldp.Budget(20)
+    )  # fmt: skip
+    made = {"labels": [0, 1, 1, 0, 1, 0], "domain": ldp.Classes(2), "ledger": shared}
+    late, other = (Curator(**made, persons=persons) for persons in (None, PERSONS[::-1]))
+    answer(Curator(**made, persons=PERSONS))
+    for refused in (lambda: answer(late), lambda: Curator(**made)):
+        with pytest.raises(LedgerError, match="was charged for persons, and this would protect single records only"):
+            refused()
+    for refused in (lambda: answer(other), lambda: Curator(**made, persons=PERSONS[::-1])):
+        with pytest.raises(LedgerError, match="has one map from records to persons; nothing was charged"):
+            refused()
+    assert shared.spent.epsilon() == 1.5
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_a_charge_for_persons_counts_for_records(tmp_path: Path, kind: str) -> None:
+    shared = ldp.Ledger(ldp.Budget(20)) if kind == "memory" else LedgerFile(tmp_path / "l.db").dataset(
+        "people", budget=ldp.Budget(20)
+    )  # fmt: skip
+    made = {"labels": [0, 1, 1, 0, 1, 0], "domain": ldp.Classes(2), "ledger": shared}
+    assert answer(Curator(**made)).certificate.neighbors is Neighbors.ONE_LABEL
+    assert answer(Curator(**made, persons=PERSONS)).certificate.neighbors is Neighbors.ONE_PERSON
+    assert answer(Curator(**made), 0.25).certificate.neighbors is Neighbors.ONE_LABEL
+    assert shared.spent.epsilon() == 0.5 + 1.5 + 0.25
+
+
+def test_the_same_answer_for_records_is_not_taken_for_one_for_persons(tmp_path: Path) -> None:
+    one, other = answer(of_file(tmp_path / "l.db", None)), answer(of_file(tmp_path / "l.db"))
+    assert one.certificate.entries != other.certificate.entries
+    assert other.certificate.loss.epsilon() == 1.5
+
+
+def test_a_revision_keeps_the_map(tmp_path: Path) -> None:
+    answer(of_file(tmp_path / "l.db"))
+    answer(of_file(tmp_path / "l.db", revision="corrected"))
+    with pytest.raises(LedgerError, match="one map"):
+        of_file(tmp_path / "l.db", PERSONS[::-1], revision="corrected")
+    assert LedgerFile(tmp_path / "l.db").dataset("people").spent.epsilon() == 3
+
+
+def test_the_records_that_are_kept_are_charged_to_the_same_map(tmp_path: Path) -> None:
+    whole = of_file(tmp_path / "l.db")
+    answer(whole)
+    for most in (1, 2):
+        answer(whole.limited(most)[0])
+    assert whole.ledger.spent.epsilon() == 1.5 + 0.5 + 1.0  # nobody lies in one part only
+
+
+def test_persons_and_cohorts_refuse_each_other(tmp_path: Path) -> None:
+    answer(of_file(tmp_path / "l.db"))
+    with pytest.raises(LedgerError, match="takes no cohorts: it was charged for persons"):
+        LedgerFile(tmp_path / "l.db").add_cohort("people", "first", np.arange(6) * 7)
+    answer(of_file(tmp_path / "m.db", None))
+    LedgerFile(tmp_path / "m.db").add_cohort("people", "first", np.arange(6) * 7)
+    with pytest.raises(LedgerError, match="persons do not go with cohorts"):
+        of_file(tmp_path / "m.db")
+
+
+# Parts, and which records are kept.
+
+
+def test_parts_keep_a_person_together() -> None:
+    curator = curator_of(2)
+    with pytest.raises(InputError, match="must keep all records of a person in one part"):
+        curator.split(Public(np.array([0, 1, 1, 1, 1, 0]), why="made up"))
+    one, other = curator.split(Public((PERSONS == 0).astype(int), why="made up"))
+    answer(one), answer(other)
+    assert curator.ledger.spent.epsilon() == 1.5
+    assert other.persons is not None and len(np.unique(other.persons.value)) == 1
+
+
+def test_which_records_are_kept_depends_on_ids_and_persons_alone() -> None:
+    rng = np.random.default_rng(0)
+    persons, ids = rng.integers(0, 40, 300), rng.permutation(1000)[:300]
+    rows = first_records(persons, ids, 3)
+    assert np.array_equal(np.bincount(persons[rows]), np.minimum(np.bincount(persons), 3))
+    order = rng.permutation(300)
+    assert set(ids[rows]) == set(ids[order][first_records(persons[order], ids[order], 3)])
+    assert set(first_records(persons, ids, 2)) < set(rows)
+    assert list(first_records(persons, ids, 300)) == list(range(300))
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True, "2"])
+def test_a_limit_is_a_positive_integer(most: Any) -> None:
+    with pytest.raises(InputError, match="most must be an integer, at least 1"):
+        curator_of(2).limited(most)
+
+
+def test_a_curator_without_persons_has_nothing_to_limit() -> None:
+    with pytest.raises(InputError, match="without persons"):
+        curator_of(2, None).limited(1)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    "persons",
+    [
+        [0, 1, None, 2, 1, 0],
+        ["a", "b", None, "c", "b", "a"],
+        ["a", "b", "", "c", "b", "a"],
+        [0.0, 1.0, float("nan"), 2.0, 1.0, 0.0],
+        np.ma.masked_array(PERSONS, mask=[0, 0, 1, 0, 0, 0]),
+    ],
+)
+def test_a_record_without_a_person_is_one_clear_error(persons: Any) -> None:
+    ledger = ldp.Ledger(ldp.Budget(1))
+    with pytest.raises(InputError) as caught:
+        Curator([0, 1, 1, 0, 1, 0], domain=ldp.Classes(2), ledger=ledger, persons=persons)
+    assert str(caught.value) == f"persons {NO_PERSON}" and not ledger.charges
+
+
+@pytest.mark.parametrize(
+    "persons", [[0, 1], PERSONS[:, None], PERSONS + 0.5, [True, False] * 3, "abcdef", 7, [(0,), (1,)] * 3]
+)
+def test_persons_are_one_integer_or_text_for_each_record(persons: Any) -> None:
+    with pytest.raises(InputError, match="persons must be one integer, or one text, for each record: whose it is"):
+        curator_of(2, persons)
+
+
+def test_what_protects_single_records_is_refused_before_it_is_charged() -> None:
+    curator = curator_of(2)
+    for persons, words in ((None, "protects single records only"), (PERSONS[::-1], "the persons of the curator")):
+        given = None if persons is None else Public(persons, why="made up")
+        mechanism = moment(GaussianMoment, given, ROWS, epsilon=1.0, delta=1e-3)
+        with pytest.raises(InputError, match=words):
+            curator.release(mechanism, rng=SYSTEM)
+    assert not curator.ledger.charges
+    with pytest.raises(InputError, match="persons must be one non-negative integer for each record"):
+        moment(GaussianMoment, Public(PERSONS[:3], why="made up"), ROWS, epsilon=1.0, delta=1e-3)
+
+
+def test_a_ledger_from_before_persons_takes_them_as_it_is(tmp_path: Path) -> None:
+    answer(of_file(tmp_path / "l.db", None))
+    with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
+        for table in ("person", "paid", "share", "share_paid"):
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("ALTER TABLE release DROP COLUMN analyst")
+        for column in ("kind", "account"):
+            connection.execute(f"ALTER TABLE dataset DROP COLUMN {column}")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    ledger = LedgerFile(tmp_path / "l.db").dataset("people")
+    ledger.check_persons(None), ledger.check_persons("0-6")
+    assert answer(of_file(tmp_path / "l.db", None)).certificate.entries == ledger.charges
+    answer(of_file(tmp_path / "l.db"))
+    answer(of_file(tmp_path / "l.db", None), 0.25)  # records were charged first
+    assert ledger.spent.epsilon() == 0.5 + 1.5 + 0.25

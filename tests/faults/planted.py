@@ -1,0 +1,62 @@
+"""Mistakes that a fault must find, each planted in the library of this process."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from labeldp.curator import DatasetLedger, ledger_store
+from labeldp.privacy import Request
+from labeldp.tables import writing
+
+
+def forgetful() -> None:
+    """A value leaves before its charge is on disk: the transaction is committed only now and then."""
+    real, count = ledger_store.Store.writing, iter(range(10**9))
+
+    @contextmanager
+    def writing_or_not(store: Any, **options: Any) -> Iterator[Any]:
+        with real(store, **options) as connection:
+            yield connection
+            if next(count) % 5 == 4 and connection.in_transaction:
+                connection.rollback()
+                connection.execute("BEGIN")
+
+    ledger_store.Store.writing = writing_or_not  # type: ignore[method-assign]
+
+
+def drawn_anew() -> None:
+    """A release that is asked for again is drawn again, under its old charge."""
+
+    def draw(ledger: Any, request: Any, mechanism: Any, make: Any) -> Any:
+        found = real(ledger, request, mechanism, make)
+        return replace(found, value=found.value ^ os.urandom(1)[0] % 2)
+
+    real = DatasetLedger.draw
+    DatasetLedger.draw = draw  # type: ignore[method-assign]
+
+
+def charged_twice() -> None:
+    """What was charged before is not recognized."""
+    real = Request.identity
+
+    def identity(request: Request, **options: Any) -> dict[str, Any]:
+        return {**real(request, **options), "another": os.urandom(4).hex()}
+
+    Request.identity = identity  # type: ignore[method-assign]
+
+
+def half_written() -> None:
+    """An output is written in its place, and not under a hidden name."""
+
+    @contextmanager
+    def in_place(path: Any, **options: Any) -> Iterator[Path]:
+        yield Path(path)
+
+    writing.atomic_write = in_place
+
+
+PLANTED = {each.__name__.replace("_", " "): each for each in (forgetful, drawn_anew, charged_twice, half_written)}
+"""By name."""
