@@ -160,8 +160,12 @@ def test_the_front_has_no_record_in_memory_and_the_vault_is_another_process(serv
     assert server.process is not None
     front, vault = server.process.pid, server.vault()
     needle = PLANTED.encode()
+    try:
+        found = any(needle in part for part in memory(vault))
+    except PermissionError:
+        pytest.skip("a container in which even root may not read the memory of another process")
+    assert found  # so that the next line could fail
     assert not any(needle in part for part in memory(front))
-    assert any(needle in part for part in memory(vault))  # so that the test could fail
     opened = {os.readlink(f"/proc/{front}/fd/{each}") for each in os.listdir(f"/proc/{front}/fd")}
     assert not any(name in each for each in opened for name in ("labels.csv", "people.db", "log"))
     assert PLANTED not in Path(f"/proc/{vault}/cmdline").read_text() + Path(f"/proc/{vault}/environ").read_text()

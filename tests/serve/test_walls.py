@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = not hasattr(os, "geteuid") or os.geteuid() == 0
+ALONE = "import sys; from labeldp.serve.walls import cut_network; sys.exit(not cut_network())"
 
 SEEN = """
 import ctypes, errno, os, socket, sys
@@ -50,6 +51,10 @@ def test_nobody_looks_into_the_vault_and_it_reaches_no_network() -> None:
 def test_another_user_cannot_open_what_is_roots(tmp_path: Path) -> None:
     import pwd
 
+    if subprocess.run([sys.executable, "-c", ALONE], check=False).returncode:
+        with pytest.raises(subprocess.CalledProcessError):
+            seen("nobody")
+        pytest.skip("a container that keeps its processes on its network: no vault starts behind walls here")
     secret = tmp_path / "secret"
     secret.write_text("x")
     secret.chmod(0o600)
