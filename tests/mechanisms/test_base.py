@@ -1,16 +1,22 @@
 """Averaged over the noise, the estimate is the truth; where that cannot be, it is refused."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 from labeldp.mechanisms import (
     Classes,
     DiscreteLaplace,
+    EpsilonMechanism,
     Interval,
+    PartitionResponse,
     RandomizedResponse,
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
+    ResponseOnBins,
     UnaryEncoding,
+    UnbiasedNumbers,
     debias,
 )
 from labeldp.privacy import InputError, NotInvertibleError
@@ -104,3 +110,22 @@ def test_an_average_of_many_is_the_truth() -> None:
 
 def test_no_estimate_shows_in_a_repr() -> None:
     assert "values" not in repr(debias(RandomizedResponse(domain=Classes(4), epsilon=1), [0, 1]))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_domain_and_epsilon_may_be_given_by_position(name: str) -> None:
+    made = EXAMPLES[name](1.0)
+    if not isinstance(made, EpsilonMechanism):
+        pytest.skip("its noise has no epsilon of its own")
+    first = list(inspect.signature(type(made)).parameters.values())[:2]
+    assert [(each.name, each.kind) for each in first] == [
+        ("domain", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+        ("epsilon", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+    ]
+
+
+def test_what_is_named_first_may_be_given_third() -> None:
+    assert PartitionResponse(Classes(10), 1, 4) == PartitionResponse(domain=Classes(10), epsilon=1, groups=4)
+    numbers, prior = Interval(0, 1, grid=5), public([0.5, 0.25, 0.125, 0.0625, 0.0625])
+    for kind in (UnbiasedNumbers, ResponseOnBins):
+        assert kind(numbers, 1, prior) == kind(domain=numbers, epsilon=1, prior=prior)

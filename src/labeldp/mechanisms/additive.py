@@ -56,7 +56,7 @@ class DiscreteLaplace(FiniteMechanism):
     Proof: `docs/proofs/discrete_laplace.md`.
     """
 
-    domain: Interval
+    domain: Interval = field(kw_only=False)
     half: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ class GaussianOneHot(EpsilonMechanism):
         5.975
     """
 
-    domain: Classes
+    domain: Classes = field(kw_only=False)
     delta: float
     stddev: int = field(init=False, repr=False, compare=False)
     contract: ClassVar[str] = "indicators"

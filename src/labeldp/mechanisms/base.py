@@ -233,9 +233,12 @@ class EpsilonMechanism(Mechanism):
     Args:
         epsilon: privacy parameter, positive; the decimal as written is exact, and one that no float prints is
             rounded down.
+
+    Domain and epsilon may be given by position, in this order.
     """
 
-    epsilon: float
+    domain: Domain = field(kw_only=False)
+    epsilon: float = field(kw_only=False)
 
     def __post_init__(self) -> None:
         set_fields(self, epsilon=float_below(positive_epsilon(self.epsilon)))

@@ -138,7 +138,7 @@ class GaussianChoice(EpsilonMechanism):
     Proof: `docs/proofs/cross_moment.md`.
     """
 
-    domain: Classes
+    domain: Classes = field(kw_only=False)
     delta: float
     rows: InitVar[Any]
     clip: InitVar[float | None] = None

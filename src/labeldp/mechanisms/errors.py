@@ -51,7 +51,7 @@ class SquaredErrors(EpsilonMechanism):
     Source: `docs/proofs/errors.md`.
     """
 
-    domain: Interval
+    domain: Interval = field(kw_only=False)
     predictions: InitVar[Any]
     predicted: Groups = field(init=False, repr=False)
     unit: int = field(init=False)

@@ -54,7 +54,7 @@ class CrossMoment(EpsilonMechanism):
             protected together, and epsilon is what a person pays. By default each record is protected by itself.
     """
 
-    domain: Classes | Interval
+    domain: Classes | Interval = field(kw_only=False)
     features: InitVar[Any]
     clip: InitVar[float | None] = None
     resolution: InitVar[int] = RESOLUTION

@@ -82,8 +82,8 @@ class UnbiasedNumbers(FiniteMechanism):
         array([-0.582,  1.582])
     """
 
-    domain: Interval
-    prior: InitVar[Any] = None
+    domain: Interval = field(kw_only=False)
+    prior: InitVar[Any] = field(default=None, kw_only=False)
     chances: Floats = field(init=False, repr=False, compare=False)
     outputs: Floats = field(init=False, repr=False, compare=False)
     law: Weights = field(init=False, repr=False, compare=False)
@@ -226,8 +226,8 @@ class ResponseOnBins(FiniteMechanism):
     """
 
     column_ending: ClassVar[str] = "_bin"
-    domain: Interval
-    prior: InitVar[Any] = None
+    domain: Interval = field(kw_only=False)
+    prior: InitVar[Any] = field(default=None, kw_only=False)
     bins: int | str = "best"
     cuts: str = "nearest"
     chances: Floats = field(init=False, repr=False, compare=False)

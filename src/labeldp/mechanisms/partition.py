@@ -78,7 +78,7 @@ class PartitionResponse(SetMechanism):
     """
 
     column_ending: ClassVar[str] = "_group"
-    groups: int | str = "best"
+    groups: int | str = field(default="best", kw_only=False)
     seed: bytes | str | None = None
     law: ResponseLaw = field(init=False, repr=False, compare=False)
 

@@ -173,7 +173,7 @@ class RandomizedResponse(FiniteMechanism):
 class _CandidateResponse(FiniteMechanism):
     """Randomized response within a candidate set for each record."""
 
-    domain: Classes
+    domain: Classes = field(kw_only=False)
     candidates: CandidateSets
     laws: dict[int, ResponseLaw]
 

@@ -1,6 +1,6 @@
 """Mechanisms of a trusted curator that protect features and labels: one answer for every cell of a fixed grid."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Any, ClassVar, final
@@ -38,7 +38,7 @@ class _Full(EpsilonMechanism):
 
     neighbors: ClassVar[Neighbors] = Neighbors.FULL
     trust: ClassVar[Trust] = Trust.CENTRAL
-    domain: Located
+    domain: Located = field(kw_only=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
