@@ -1,0 +1,32 @@
+"""A ledger finds a release by its specification and draws it again from its key: neither may change by accident."""
+
+import json
+
+import numpy as np
+import pytest
+
+from mechanisms.examples import EXAMPLES
+from mechanisms.recorded import FILE, SOLVED, recorded
+
+KNOWN = json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def test_every_example_is_recorded() -> None:
+    assert set(KNOWN) == set(EXAMPLES) - set(SOLVED)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_specification_cost_and_draws_are_those_that_ledgers_hold(name: str) -> None:
+    assert json.loads(json.dumps(recorded(EXAMPLES[name](1.0)))) == KNOWN[name]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_mechanism_that_was_stored_is_the_same_again(name: str) -> None:
+    made = EXAMPLES[name](1.0)
+    kept = made.arrays()
+    if kept is None:
+        pytest.skip("nothing of it is stored beside its specification")
+    again = made.restored(kept)
+    assert again == made and recorded(again) == recorded(made)
+    assert [each.name for each in again.public_inputs] == [each.name for each in made.public_inputs]
+    assert np.array_equal(again.arrays(), kept) and all(each.why for each in again.public_inputs)
