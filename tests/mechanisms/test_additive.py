@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp.mechanisms import Classes, GaussianOneHot, Interval
+from labeldp.mechanisms import Classes, DiscreteLaplace, GaussianOneHot, Interval
 from labeldp.mechanisms.additive import STEPS_IN_INDICATOR
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.privacy import InputError, KeyedRandomness, Trust
@@ -164,3 +164,13 @@ class TruthWithoutNoise(GaussianOneHot):
 def test_a_broken_mechanism_is_caught(kind: type, sentence: str) -> None:
     with pytest.raises(ContractViolation, match=sentence):
         check_mechanism(kind(domain=Classes(3), epsilon=4, delta=1e-6))
+
+
+@pytest.mark.parametrize("grid", [2, 3, 6])
+@pytest.mark.parametrize("center", [-0.9, 0.0, 0.35])
+def test_squares_average_to_the_squared_distance_of_the_label(grid: int, center: float) -> None:
+    mechanism = DiscreteLaplace(domain=Interval(-1, 1, grid=grid), epsilon=1.5)
+    chances = np.asarray(mechanism.weights() / 2**64, dtype=np.float64)
+    estimates = mechanism.unbiased_squares(np.arange(grid), np.full(grid, center))
+    truth = (mechanism.domain.decode(np.arange(grid)) - center) ** 2
+    assert chances @ estimates == pytest.approx(truth, rel=1e-12, abs=1e-13)

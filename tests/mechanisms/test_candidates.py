@@ -176,3 +176,21 @@ def test_blocks_of_records_keep_their_own_sets() -> None:
     mechanism = RandomizedResponseWithPrior(domain=Classes(3), epsilon=1, prior=public(np.eye(3)[wanted]))
     noisy = mechanism.randomize(np.zeros(count, dtype=np.uint8), rng=np.random.default_rng(1))
     assert np.array_equal(noisy, wanted), "one candidate each, whatever the label"
+
+
+def test_sets_are_equal_where_classes_and_members_are() -> None:
+    packed = np.array([[0b11000000], [0b01100000]], dtype=np.uint8)
+    one = CandidateSets(packed, 3)
+    assert one == CandidateSets(packed.copy(), 3) and hash(one) == hash(CandidateSets(packed.copy(), 3))
+    assert one != CandidateSets(packed, 4) and one != CandidateSets(packed[::-1], 3) and one != packed.tobytes()
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_likelihood_of_an_answer_is_its_share_of_the_words(epsilon: float) -> None:
+    mechanism = RandomizedResponseWithPrior(domain=Classes(3), epsilon=epsilon, prior=PRIORS)
+    chances = np.asarray(mechanism.weights() / 2**64, dtype=np.float64)
+    records = np.arange(len(chances))
+    for answer in range(3):
+        possible = mechanism.membership()[:, answer]
+        found = mechanism.likelihood(np.where(possible, answer, mechanism.membership().argmax(axis=1)))
+        assert found[possible] == pytest.approx(chances[records[possible], :, answer], rel=1e-12, abs=1e-15)

@@ -221,3 +221,15 @@ def test_other_groups_have_another_digest() -> None:
         for groups in each
     ]
     assert len(set(digests)) == len(each)
+
+
+@pytest.mark.parametrize("bounds", [[(0, 0)], [(0, 1), (2, 2)], [(1, 0)], [(0, np.nan)], [0, 1], [(0, 1, 2)]])
+def test_a_cube_without_width_is_refused(bounds: Any) -> None:
+    with pytest.raises(InputError, match="bounds"):
+        CubeGrid.of_side(0.5, bounds)
+
+
+def test_what_lies_outside_of_the_bounds_is_counted_at_the_border() -> None:
+    grid = CubeGrid.of_side(0.5, [(0, 1), (-1, 1)])
+    rows = np.array([[-9.0, -9.0], [0.0, -1.0], [1.0, 1.0], [9.0, 9.0], [9.0, -9.0]])
+    assert grid.index(rows).tolist() == [0, 0, grid.cells - 1, grid.cells - 1, grid.cells - grid.shape[1]]
