@@ -11,12 +11,14 @@ from labeldp.cli.ledger import describe_budget
 from labeldp.cli.options import (
     FILE,
     PATH,
+    curator_options,
     domain_options,
     flags_in_errors,
+    held_label_options,
     note,
     person_options,
-    private_label_options,
     program,
+    remote_curator,
     warn_if_weak,
 )
 from labeldp.cli.options import progress as _progress
@@ -91,13 +93,16 @@ Examples:
       --ledger digits.ledger --dataset digits --out model4
   labeldp fit digits.npz --label labels --classes 10 --epsilon 1 --delta 1e-6 --trust central \\
       --method best --ledger digits.ledger --dataset digits --out model5
+  LABELDP_TOKEN=… labeldp fit features.csv --curator https://labels.example:8443 --dataset bought --epsilon 1 \\
+      --id id --out model7
 """
 
 
 @click.command(epilog=FIT_EXAMPLES)
 @click.argument("data", type=PATH)
-@private_label_options
+@held_label_options
 @domain_options
+@curator_options
 @click.option("--epsilon", required=True, metavar="NUMBER", help="The privacy parameter that this fit costs.")
 @click.option(
     "--delta",
@@ -174,9 +179,12 @@ Examples:
     help="Distinct record ids, not a feature. Noise follows the ids, not the row order.",
 )
 @person_options
-@flags_in_errors(domain="--classes or --range")
+@flags_in_errors(domain="--classes or --range", address="--curator", token="the token")
 def fit(data: str, **options: Any) -> None:
     """Learn a classifier, or a regression with --range, from DATA whose labels are private.
+
+    The labels are a column of DATA, and their releases are charged to --ledger; or a server holds both (--curator),
+    and DATA has features alone, in the order of its labels.
 
     DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
     MNIST's or CIFAR's files or of a folder of pictures for each class.
@@ -188,6 +196,9 @@ def fit(data: str, **options: Any) -> None:
     from labeldp.report import render_report
     from labeldp.workflows import FitSettings, fit_file
 
+    server = remote_curator(options)
+    if server is not None:
+        options |= {"held": server.domain, "label": options["label"] or server.dataset}
     files = {name: options.pop(name) for name in ("ledger", "out", "test", "test_labels_are_public")}
     settings = FitSettings.parse(**options)
     warn_if_weak(settings.epsilon)
@@ -196,13 +207,14 @@ def fit(data: str, **options: Any) -> None:
             data,
             settings,
             **files,
+            curator=server,
             render=render_report,
             note=note,
             progress=progress,
         )
     for line in summary_lines(summary):
         click.echo(line)
-    click.echo(describe_budget(files["ledger"], settings.dataset))
+    click.echo(describe_budget(files["ledger"], settings.dataset) if server is None else server.budget["words"])
     click.echo(f"Report: {files['out'].rstrip('/')}/report.html")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +98,8 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs["ledger"] is None:  # a server's
+            return command(*args, **kwargs)
         with suggest_budget_change(kwargs["ledger"], kwargs["dataset"]):
             return command(*args, **kwargs)
 
@@ -115,6 +118,70 @@ def private_label_options(command: Callable[P, R]) -> Callable[P, R]:
             "--revision", metavar="NAME", help="A new name for labels that have changed; charged in addition."
         ),
     )(run)
+
+
+def held_label_options(command: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of a command on private labels that are in a file, or that a server holds."""
+    command = private_label_options(command)
+    for each in command.__click_params__:  # type: ignore[attr-defined]
+        if each.name in ("label", "ledger"):
+            each.required = False
+            each.help += " Not with --curator." if each.name == "ledger" else " With --curator: that of --test alone."
+    return command
+
+
+curator_options = add_options(
+    click.option(
+        "--curator",
+        metavar="ADDRESS",
+        help="In place of --ledger: the server that holds the labels of --dataset (unix:PATH or https://HOST:PORT). "
+        "Your token is read from the environment variable LABELDP_TOKEN, or from --token-file.",
+    ),
+    click.option("--token-file", type=FILE, help="With --curator: a file with your token, and nothing else."),
+    click.option(
+        "--server-certificate",
+        type=FILE,
+        help="With --curator: a file of certificates that the server's is checked with.",
+    ),
+    click.option(
+        "--reason", metavar="TEXT", help="With --curator: what you need it for; the owner reads it in the log."
+    ),
+)
+"""The options of a command that may ask a server for releases."""
+
+
+def remote_curator(options: dict[str, Any]) -> Any:
+    """Return the curator of the labels that a server holds; None where they are in the file.
+
+    Args:
+        options: of the command; those that only say how to reach the server are taken out.
+
+    Raises:
+        InputError: options that contradict each other, or no token.
+        LabelDPError: the server cannot be reached, or does not know the token or the dataset.
+    """
+    from labeldp.privacy import InputError
+    from labeldp.serve.client import connect
+
+    address, file = options["curator"], options.pop("token_file")
+    more = {"certificate": options.pop("server_certificate"), "reason": options.pop("reason")}
+    if address is None:
+        given = {"--token-file": file, "--server-certificate": more["certificate"], "--reason": more["reason"]}
+        if extra := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{extra[0]} goes with --curator")
+        for name in ("label", "ledger"):
+            if options[name] is None:
+                raise InputError(f"--{name} must be given, or --curator where a server holds the labels")
+        return None
+    if options["ledger"] is not None:
+        raise InputError("--ledger does not go with --curator: the server charges its own")
+    try:
+        token = os.environ.get("LABELDP_TOKEN", "") if file is None else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise InputError(f"--token-file {file} cannot be read") from None
+    if not token.strip():
+        raise InputError("--curator needs your token, in the environment variable LABELDP_TOKEN or in --token-file")
+    return connect(address, token=token, dataset=options["dataset"], **more | {"reason": more["reason"] or ""})
 
 
 domain_options = add_options(

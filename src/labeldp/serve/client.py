@@ -167,10 +167,10 @@ def connect(
         listed = ", ".join(map(repr, known)) or "none"
         raise InputError(f"must be one that you have a share of: {listed}", argument="dataset")
     about = known[name]
-    if ids is not None and order_digest(ids) != about["order"]:
-        problem = "must be those of the labels, in the order of their rows"
-        raise InputError(f"{problem}{'' if about['order'] else ': the server has row numbers alone'}", argument="ids")
-    return RemoteCurator(door, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
+    found = RemoteCurator(door, name, Domain.from_json(about["domain"]), int(about["records"]), run, reason)
+    if ids is not None:
+        found.check_ids(ids)
+    return found
 
 
 @final
@@ -220,9 +220,33 @@ class RemoteCurator:
         return None
 
     @property
+    def dataset(self) -> str:
+        """The name of the dataset."""
+        return self._dataset
+
+    @property
     def budget(self) -> dict[str, Any]:
         """What is promised of the dataset, and how much of one's own share is used up."""
         return self._door.ask("budget", {"dataset": self._dataset})
+
+    def check_ids(self, ids: Iterable[Any]) -> None:
+        """Compare record ids with those of the labels.
+
+        Args:
+            ids: integers or texts, one for each record, in the order of one's features.
+
+        Raises:
+            InputError: they are others, or stand in another order.
+        """
+        order = self.budget["order"]
+        if order is None:
+            raise InputError("must be left out: the server has labels without ids", argument="ids")
+        if order_digest(ids) != order:
+            raise InputError("must be those of the labels, in the order of their rows", argument="ids")
+
+    def of_run(self, run: str) -> "RemoteCurator":
+        """Return the same curator for a run of several releases; see `connect`."""
+        return RemoteCurator(self._door, self._dataset, self._domain, self._records, run, self._reason, self._splits)
 
     def cost(self, mechanism: Mechanism) -> PrivacyLoss:
         """Return what a release would cost a label; see `Curator.cost`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +64,7 @@ def run_demo(
     _write_tables(train, test)
     say(f"{train} and {test}: measurements of tumors, and the diagnosis, which is the private label.")
     _set_budget(ledger, say)
-    files = {"ledger": str(ledger), "out": str(model), "test": str(test)}
+    files: dict[str, Any] = {"ledger": str(ledger), "out": str(model), "test": str(test)}
     summary = fit_file(
         str(train), settings, **files, test_labels_are_public=True, render=render, note=note, progress=progress
     )

@@ -126,11 +126,11 @@ class GivenRows(TableRows):
 
 @dataclass(frozen=True)
 class PrivateRows(TableRows):
-    """The private file, sorted by record id if it has ids.
+    """The private file, sorted by record id if it has ids; where a server holds the labels, in the order of the file.
 
     Args:
         columns: the requested feature columns.
-        labels: the private labels, a table of n rows and one column.
+        labels: the private labels, a table of n rows and one column; without a column where a server holds them.
         index: the columns that pandas wrote for an index; empty if features are named.
         keeps_index: whether these columns are features all the same.
         persons: whose each record is, integers or texts, where persons are protected.
@@ -167,13 +167,16 @@ class PrivateRows(TableRows):
         """
         table = open_table(data)
         columns = _feature_columns(table, settings)
-        check_kind(table.schema([settings.label]), settings.label, settings.domain)
-        others = [each for each in (settings.label, settings.id_column, settings.person_column) if each]
+        private = [settings.label] if settings.curator is None else []
+        if private:
+            check_kind(table.schema(private), settings.label, settings.domain)
+        others = [each for each in (*private, settings.id_column, settings.person_column) if each]
         content: pa.Table = table.read([*columns, *others])
         ids = None
         if settings.id_column is not None:
             ids = distinct_ids(content, settings.id_column)
-            order = by_id(ids)
+            # A server has its labels in an order of its own, which these rows must have.
+            order = by_id(ids) if private else np.arange(len(ids))
             content = content.take(pa.array(order))
             ids = [ids[row] for row in order.tolist()] if isinstance(ids, list) else ids[order]
         persons = None if settings.person_column is None else person_column(content, settings.person_column)
@@ -184,7 +187,7 @@ class PrivateRows(TableRows):
         if not features.num_columns:
             raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
         encoder = TableEncoder.fit(features)
-        labels = content.select([settings.label])
+        labels = content.select(private)
         notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
         rows = encoder.transform(features)
         given = columns, labels, found, index, persons, owner
@@ -263,7 +266,10 @@ def _row_digests(matrix: NDArray[Any]) -> Iterator[bytes]:
 
 def _feature_columns(table: TableFile, settings: FitSettings) -> tuple[str, ...]:
     """Return the columns that were asked for, by default all but label and ids."""
-    table.require(settings.label, "--label")
+    if settings.curator is None:
+        table.require(settings.label, "--label")
+    elif settings.label in table.columns:
+        raise InputError(f"--curator: {table.path} must hold features alone, and has a column {settings.label!r}")
     others = {settings.label, settings.id_column}
     if settings.id_column is not None:
         table.require(settings.id_column, "--id")

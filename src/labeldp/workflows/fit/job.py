@@ -34,10 +34,12 @@ from labeldp.privacy import (
     positive_epsilon,
     rounded_up_text,
 )
+from labeldp.serve.client import RemoteCurator
 from labeldp.tables import names_images
 from labeldp.workflows.advice import WAYS, Option, Way, advise
 from labeldp.workflows.fit.bundle import CertifiedRecords
 from labeldp.workflows.fit.data import GivenRows, ImageRows, PrivateRows, PublicRows, Rows, public_images, public_rows
+from labeldp.workflows.fit.elsewhere import RemoteAccount
 from labeldp.workflows.fit.networks import PretrainedModel
 from labeldp.workflows.fit.recipe import Recipe, TrainingContext
 from labeldp.workflows.fit.registry import recipe_of
@@ -58,7 +60,7 @@ class FitJob:
         command: the command line that identifies the fit; it does not say that test labels are public.
         rows: the private rows.
         public: the rows of a test file, or None.
-        account: the dataset of the ledger to charge.
+        account: the dataset of the ledger to charge, or the share of a dataset that a server holds.
         init: a network whose weights the training starts from, or None.
         choice: what `--method auto` chose just now; None where nothing was, or the ledger held a choice.
         whole: all private rows, where `rows` are those of each person that are used.
@@ -70,15 +72,19 @@ class FitJob:
     command: str
     rows: Rows
     public: PublicRows | None
-    account: DatasetLedger
+    account: DatasetLedger | RemoteAccount
     init: PretrainedModel | None
     choice: Option | None = None
     whole: Rows | None = None
     owners: Owners | None = None
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "FitJob":
+    def read(cls, data: str, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None) -> "FitJob":
         """Read and check the settings, then the files.
+
+        Args:
+            data, settings, out, test: see `fit_file`.
+            held: the ledger file, or the curator of the labels that a server holds.
 
         Raises:
             InputError, LedgerError: a setting, a file or the ledger cannot be used; nothing was charged.
@@ -92,12 +98,14 @@ class FitJob:
                 "MNIST's or CIFAR's files or of a folder of pictures for each class"
             )
         images = names_images(data)
+        if images and settings.curator is not None:
+            raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
         if settings.chooses and not images:
-            return cls._chosen(data, settings, ledger, out, test)
+            return cls._chosen(data, settings, held, out, test)
         recipe = recipe_of(settings, images=images)
         rows, public = _read_files(data, settings, test)
-        command = recipe.settings.command(data, ledger, out, test)
-        job = cls._of(recipe, data, rows, public, ledger, command)._checked()
+        command = recipe.settings.command(data, held, out, test)
+        job = cls._of(recipe, data, rows, public, held, command)._checked()
         if rows.index and job.owners is None and not job.charged():
             # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.
             rows, public = _read_files(data, settings, test, index=True)
@@ -122,7 +130,9 @@ class FitJob:
         return job if recipe.settings.person_column is None else job._of_persons()
 
     @classmethod
-    def _chosen(cls, data: str, settings: FitSettings, ledger: str, out: str, test: str | None) -> "FitJob":
+    def _chosen(
+        cls, data: str, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
+    ) -> "FitJob":
         """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
         Raises:
@@ -134,11 +144,11 @@ class FitJob:
                 raise InputError(f"--{name} does not go with --method auto, which chooses it")
         rows, public = _read_files(data, settings, test)
         assert isinstance(rows, PrivateRows)
-        command = settings.command(data, ledger, out, test)
+        command = settings.command(data, held, out, test)
 
         def job_of(way: Way) -> FitJob:
             taken = {"delta": 0.0, **way.settings(settings.delta), "chosen": way.name}
-            return cls._of(recipe_of(replace(settings, **taken)), data, rows, public, ledger, command)
+            return cls._of(recipe_of(replace(settings, **taken)), data, rows, public, held, command)
 
         for way in WAYS:
             if way.admissible(settings.domain, settings.trust):
@@ -157,11 +167,21 @@ class FitJob:
 
     @classmethod
     def _of(
-        cls, recipe: Recipe, data: str, rows: Rows, public: PublicRows | None, ledger: str, command: str
+        cls,
+        recipe: Recipe,
+        data: str,
+        rows: Rows,
+        public: PublicRows | None,
+        held: str | RemoteCurator,
+        command: str,
     ) -> "FitJob":
         """Return a fit of what was read and its dataset in the ledger; see `_checked`."""
         settings = recipe.settings
-        account = _account(ledger, settings, rows)
+        account: DatasetLedger | RemoteAccount
+        if isinstance(held, RemoteCurator):
+            account = RemoteAccount.of(held, settings, len(rows.features), rows.ids)
+        else:
+            account = _account(held, settings, rows)
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
         job = cls(recipe, Path(data).name, command, rows, public, account, init)
         return job._as_charged() if settings.person_column is None else job._of_persons()
@@ -183,7 +203,7 @@ class FitJob:
             InputError: a model that cannot protect persons.
         """
         settings, rows = self.settings, self.rows
-        assert isinstance(rows, PrivateRows | GivenRows)
+        assert isinstance(rows, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
         if settings.stages != 1 or settings.prior != "none":
             raise InputError("--stages and --prior do not go with --person: every record is answered, or summed, once")
         one_by_one, most = settings.trust == "local", settings.per_person
@@ -198,13 +218,13 @@ class FitJob:
         # A model was chosen already: its recipe alone takes another epsilon.
         recipe = replace(self.recipe, settings=shared)
         job = replace(self, recipe=recipe, rows=rows.take(owners.rows), whole=rows, owners=owners)
-        job.account.check_persons(job._map)
+        self.account.check_persons(job._map)
         return job
 
     @property
     def _map(self) -> str:
         """A digest of the map from records to persons, as the ledger keeps it."""
-        assert isinstance(self.whole, PrivateRows | GivenRows)
+        assert isinstance(self.whole, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
         key = self.account.ids_key or self.account.digest_key or b""
         return persons_digest(named_ids(self.whole.ids, self.account), person_names(self.whole.persons, key), key)
 
@@ -273,8 +293,13 @@ class FitJob:
         return CertifiedRecords.of(whole.features, whole.ids, self.settings.id_column)
 
     @cached_property
-    def curator(self) -> Curator:
-        """The curator of the private labels; the ledger records their domain before they are compared with it."""
+    def curator(self) -> Any:
+        """The curator of the private labels, here or on a server.
+
+        Of labels that are here the ledger records the domain before they are compared with it.
+        """
+        if isinstance(self.account, RemoteAccount):
+            return self.account.server.of_run(self.run)
         whole = self.rows if self.whole is None else self.whole
         curator = Curator.of_codes(
             lambda: whole.codes,
@@ -319,6 +344,11 @@ class FitJob:
         Raises:
             BudgetExceeded: it does not; nothing was charged.
         """
+        if isinstance(self.account, RemoteAccount):
+            steps = self.recipe.steps(len(self.rows.features))
+            if all(step.part is None for step in steps):  # else the parts are known when the learner asks for them
+                self.curator.require({step.name: step.loss for step in steps})
+            return
         budget = self.account.budget
         rest = self.recipe.remaining_charges(self.charged(), len(self.rows.features))
         more = [(charge.path, charge.loss * self.times) for charge in rest]

@@ -14,6 +14,7 @@ from labeldp.mechanisms import Classes, RandomizedResponse
 from labeldp.privacy import Charge, CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
+from labeldp.workflows.fit.elsewhere import RemoteAccount
 from labeldp.workflows.fit.recipe import (
     MIN_RECORDS,
     WHICH_ARE_TRUE,
@@ -185,7 +186,7 @@ class PretrainedModel:
     digest: str
 
     @classmethod
-    def read(cls, path: str, account: DatasetLedger) -> "PretrainedModel":
+    def read(cls, path: str, account: DatasetLedger | RemoteAccount) -> "PretrainedModel":
         """Read the network in a directory that `labeldp fit` wrote.
 
         Args:

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from labeldp.curator import Curator
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import InputError
+from labeldp.privacy import Charge, InputError
+from labeldp.serve.client import RemoteCurator
 from labeldp.tables import atomic_directory
 from labeldp.workflows.fit.bundle import (
     CERTIFICATE,
@@ -23,6 +25,7 @@ from labeldp.workflows.fit.bundle import (
     write_json,
     write_text,
 )
+from labeldp.workflows.fit.elsewhere import RemoteAccount
 from labeldp.workflows.fit.job import FitJob
 from labeldp.workflows.fit.settings import FitSettings
 from labeldp.workflows.fit.summarize import PUBLIC_FLAG, summarize
@@ -40,7 +43,8 @@ def fit_file(
     data: str,
     settings: FitSettings,
     *,
-    ledger: str,
+    ledger: str | None = None,
+    curator: RemoteCurator | None = None,
     out: str,
     test: str | None = None,
     test_labels_are_public: bool = False,
@@ -58,6 +62,8 @@ def fit_file(
         data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part.
         settings: the columns, the model and its privacy parameters.
         ledger: the ledger file to charge; created if it does not exist.
+        curator: in place of a ledger, the curator of labels that a server holds, as `labeldp.connect` returns it; the
+            file holds features alone, in the order of the labels, and `settings.curator` names the server.
         out: a directory that does not exist, is empty, or holds what this call once wrote.
         test: a file of other records with the same columns and public labels, to measure the model on. For images a
             source, which may be `data`: its test part, or all of it if it has none.
@@ -86,12 +92,16 @@ def fit_file(
             f"the clock of this machine says that it is the year {year}, and the archive of a model can be of 1980 to "
             "2107: set the clock, and run again"
         )
+    if (ledger is None) == (curator is None) or (curator is None) != (settings.curator is None):
+        raise InputError("--ledger or --curator must be given, and not both: where the labels are, and what is charged")
+    held = ledger if curator is None else curator
+    assert held is not None
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
     if (Path(out) / CERTIFICATE).is_file():
-        return existing_result(FitJob.read(data, settings, ledger, out, test), Path(out))
+        return existing_result(FitJob.read(data, settings, held, out, test), Path(out))
     with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
-        job = FitJob.read(data, settings, ledger, out, test)
+        job = FitJob.read(data, settings, held, out, test)
         job.require_budget()
         if note:
             _note_what_is_new(job, ledger, note)
@@ -131,14 +141,21 @@ def existing_result(job: FitJob, folder: Path) -> FitSummary:
         summary = None if changed else FitSummary.from_json(read_json(folder / SUMMARY))
     except InputError:
         raise refusal from None
-    known = {charge.id for charge in certificate.entries} <= {charge.id for charge in job.account.charges}
-    if summary is None or summary.request != job.request or not known:
+    if summary is None or summary.request != job.request or not _holds(job, certificate.entries):
         raise refusal
-    job.curator.check_labels()
+    if isinstance(job.curator, Curator):  # a server has compared them as it started
+        job.curator.check_labels()
     return summary
 
 
-def _note_what_is_new(job: FitJob, ledger: str, note: Callable[[str], None]) -> None:
+def _holds(job: FitJob, charges: tuple[Charge, ...]) -> bool:
+    """Return whether all these were charged to the account of a fit."""
+    if isinstance(job.account, RemoteAccount):
+        return job.account.holds(charges)
+    return {charge.id for charge in charges} <= {charge.id for charge in job.account.charges}
+
+
+def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], None]) -> None:
     """Tell the user what was chosen, of a new budget, and whether an index that pandas wrote is a feature."""
     if job.choice:
         note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")

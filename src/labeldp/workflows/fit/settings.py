@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import Classes, Interval
+from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import Budget, InputError, decimal, decimal_text, float_above
 from labeldp.tables import domain_in_file
 from labeldp.workflows.parsing import decimal_float, domain_of, domain_words, epsilon_of
@@ -51,6 +51,8 @@ class FitSettings:
         evaluation: the share of the records that the model is measured on and does not learn from; None for what its
             recipe says.
         shared: what a person pays, where `epsilon` is what each of their answers costs; None where that is one thing.
+        curator: the address of a server that holds the labels, as `labeldp.connect` takes it; None for labels in the
+            file.
     """
 
     label: str
@@ -76,6 +78,7 @@ class FitSettings:
     per_person: int | None = None
     shared: float | None = None
     evaluation: float | None = None
+    curator: str | None = None
 
     def __post_init__(self) -> None:
         if self.evaluation is not None:
@@ -113,14 +116,17 @@ class FitSettings:
         interval: str | None = None,
         grid: int | None = None,
         clip: bool = False,
+        held: Domain | None = None,
         **others: Any,
     ) -> "FitSettings":
-        """Settings as they are written on a command line.
+        """Settings as they are written on a command line, but for the domain of labels that a server holds: `held`.
 
         Raises:
             InputError: the first that is wrong.
         """
-        domain = domain_in_file(domain_of(classes, interval, grid, clip=clip))
+        if held is not None and (classes, interval, grid, clip) != (None, None, None, False):
+            raise InputError("--classes, --range, --grid and --clip do not go with --curator: the server says them")
+        domain = domain_in_file(domain_of(classes, interval, grid, clip=clip)) if held is None else held
         assert isinstance(domain, Classes | Interval)
         columns = None if features is None else tuple(name.strip() for name in features.split(","))
         budget = Budget(epsilon_of(epsilon), float_above(decimal(delta, "delta")))
@@ -134,17 +140,18 @@ class FitSettings:
             **others,
         )
 
-    def command(self, data: str, ledger: str, out: str, test: str | None) -> str:
+    def command(self, data: str, ledger: Any, out: str, test: str | None) -> str:
         """Return the command line that repeats the fit; files by name, not by folder."""
-        words = [
-            "labeldp",
-            "fit",
-            Path(data).name,
-            "--label",
-            self.label,
-            *domain_words(self.domain),
-        ]
-        words += ["--epsilon", decimal_text(self.asked), "--ledger", Path(ledger).name, "--dataset", self.dataset]
+        words = ["labeldp", "fit", Path(data).name]
+        if self.curator is None:
+            words += ["--label", self.label, *domain_words(self.domain)]
+            held = ["--ledger", Path(ledger).name]
+        else:
+            held = [
+                "--curator",
+                f"unix:{Path(self.curator).name}" if self.curator.startswith("unix:") else self.curator,
+            ]
+        words += ["--epsilon", decimal_text(self.asked), *held, "--dataset", self.dataset]
         words += ["--delta", decimal_text(self.delta)] if self.delta else []
         words += ["--id", self.id_column] if self.id_column else []
         words += ["--person", self.person_column] if self.person_column else []

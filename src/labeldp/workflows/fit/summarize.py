@@ -24,6 +24,7 @@ from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
 from labeldp.workflows.fit.data import PublicRows
+from labeldp.workflows.fit.elsewhere import RemoteAccount
 from labeldp.workflows.fit.job import FitJob
 from labeldp.workflows.fit.remedies import better_models, narrower_interval
 from labeldp.workflows.fit.simulate import TWO_SIDED, importances, simulated_curve
@@ -79,14 +80,9 @@ def summarize(
         curve = simulated_curve(recipe, model, features)
     show("shuffling features", 0.9)
     ids = {charge.id for charge in certificate.entries}
-    released = [
-        entry.created
-        for entry in job.account.entries
-        if not ids.isdisjoint(charge.id for charge in entry.certificate.entries)
-    ]
     return FitSummary(
         title=f"A model of {settings.label if encoder.names else settings.dataset}, learned from private labels",
-        created=max(released, default=""),  # of the ledger: the same fit again says the same
+        created=_created(job.account, certificate, ids),
         version=__version__,
         dataset=settings.dataset,
         file=job.file,
@@ -112,7 +108,9 @@ def summarize(
         ),
         published=_published(job, release),
         secret=(
-            "The labels themselves: they were read on this machine and written nowhere.",
+            "The labels themselves: they were read on this machine and written nowhere."
+            if job.settings.curator is None
+            else "The labels themselves: the server that holds them sent none.",
             *recipe.secret,
             *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
         ),
@@ -362,17 +360,35 @@ def _records(job: FitJob, path: Path) -> str:
     return ", ".join(f"part {part + 1} of split {split[:8]}" for split, part in job.account.part(path)) or whole
 
 
-def _budget_use(account: DatasetLedger, certificate: Certificate, ids: set[str]) -> BudgetUse:
+def _created(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> str:
+    """Return when the last release of a fit was charged: of the ledger, so that the same fit again says the same."""
+    if isinstance(account, RemoteAccount):
+        return account.charged_at(certificate)
+    released = [
+        entry.created
+        for entry in account.entries
+        if not ids.isdisjoint(charge.id for charge in entry.certificate.entries)
+    ]
+    return max(released, default="")
+
+
+def _budget_use(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> BudgetUse:
     """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over.
 
-    Of a filter it is shares of the budget: no epsilon of what was spent so far is promised.
+    Of a filter it is shares of the budget: no epsilon of what was spent so far is promised. A server's is the
+    analyst's own share; what was used before this fit is what is not of this fit.
     """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
     if (used := account.used()) is not None:
-        rest, earlier = (1 - used) * total, (account.used(without=ids) or 0) * total
+        if isinstance(account, RemoteAccount):
+            earlier = max(Fraction(0), used * total - decimal(certificate.loss.epsilon(delta), "epsilon"))
+        else:
+            earlier = (account.used(without=ids) or 0) * total
+        rest = (1 - used) * total
         parts = (total, earlier, certificate.loss.epsilon(delta), rest if rest > total / 10_000 else 0)
         return BudgetUse(*(Cost(float(part), delta) for part in parts))
+    assert not isinstance(account, RemoteAccount)
     left = total - decimal(account.spent_with().epsilon(budget.delta), "epsilon")
     before = account.spent_with(without=ids)
     costs = (total, before.epsilon(delta), certificate.loss.epsilon(delta), left if left > total / 10_000 else 0)
