@@ -11,6 +11,7 @@ APART = {
     "learners/test_evaluation_classes.py": "scores of each class, and calibration",
     "learners/test_local_end_to_end.py": "all local learners, from labels to a model",
     "mechanisms/test_contract.py": "the contract of all mechanisms",
+    "mechanisms/test_recorded.py": "what ledgers hold of all mechanisms",
     "mechanisms/test_mutants.py": "broken mechanisms, which the contract must catch",
     "mechanisms/test_cells.py": "sums and means over cells of several files",
     "mechanisms/bags/test_brahmbhatt.py": "what a paper promises of bags, and what holds",

@@ -161,7 +161,7 @@ def remote_curator(options: dict[str, Any]) -> Any:
         LabelDPError: the server cannot be reached, or does not know the token or the dataset.
     """
     from labeldp.privacy import InputError
-    from labeldp.serve.client import connect
+    from labeldp.serve import connect
 
     address, file = options["curator"], options.pop("token_file")
     more = {"certificate": options.pop("server_certificate"), "reason": options.pop("reason")}

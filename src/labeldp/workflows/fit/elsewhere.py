@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from labeldp.privacy import Budget, Certificate, Charge, InputError, Path, SystemRandomness, decimal
-from labeldp.serve.client import RemoteCurator
+from labeldp.serve import RemoteCurator
 from labeldp.workflows.fit.settings import FitSettings, Ids
 
 

@@ -34,7 +34,7 @@ from labeldp.privacy import (
     positive_epsilon,
     rounded_up_text,
 )
-from labeldp.serve.client import RemoteCurator
+from labeldp.serve import RemoteCurator
 from labeldp.tables import names_images
 from labeldp.workflows.advice import WAYS, Option, Way, advise
 from labeldp.workflows.fit.bundle import CertifiedRecords

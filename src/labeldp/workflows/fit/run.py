@@ -10,7 +10,7 @@ from pathlib import Path
 from labeldp.curator import Curator
 from labeldp.mechanisms import Mechanism
 from labeldp.privacy import Charge, InputError
-from labeldp.serve.client import RemoteCurator
+from labeldp.serve import RemoteCurator
 from labeldp.tables import atomic_directory
 from labeldp.workflows.fit.bundle import (
     CERTIFICATE,
