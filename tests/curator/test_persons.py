@@ -16,8 +16,11 @@ from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
 from labeldp.curator.persons import NO_PERSON, first_records
 from labeldp.mechanisms import BagSum, GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
+from labeldp.mechanisms.bags import llp as llp_file
 from labeldp.mechanisms.bags import sums as bag_sums
+from labeldp.mechanisms.bags.llp import BagWeights
 from labeldp.privacy import InputError, LedgerError, Neighbors, PrivacyLoss, Public
+from labeldp.sampling import gaussian_law
 
 SYSTEM = ldp.SystemRandomness()
 
@@ -204,12 +207,81 @@ def test_persons_of_bags_are_those_of_the_curator() -> None:
     assert curator.cost(bag_sum(None, epsilon=1.0)).epsilon(0) == 3
     with pytest.raises(InputError, match="must be made for the persons of the curator"):
         curator.release(bag_sum(Public(np.zeros(6, int), why="one"), epsilon=1.0), rng=SYSTEM)
-    with pytest.raises(InputError, match="protects single records only"):
-        curator.release(bag_sum(None, **GAUSSIAN), rng=SYSTEM)
+    lba = ldp.WeightedLBA(
+        3,
+        domain=ldp.Classes(2),
+        bags=BAGS,
+        features=Public(ROWS, why="made up"),
+        bag_noise=9.0,
+        epsilon=None,
+        delta=None,
+    )
+    for refused in (bag_sum(None, **GAUSSIAN), llp(None, stddev=1.0), lba):
+        with pytest.raises(InputError, match="only as it was made: give persons=curator"):
+            curator.release(refused, rng=SYSTEM)
     for persons in (np.zeros(6, int), Public(np.zeros(5, int), why="too few"), Public(np.zeros(6), why="floats")):
         with pytest.raises(InputError, match="persons must be"):
             bag_sum(persons, epsilon=1.0)
     assert curator.ledger.spent.epsilon() == 0
+
+
+def llp(persons: Any, **more: Any) -> ldp.NoisyWeightedLLP:
+    return ldp.NoisyWeightedLLP(3, 3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
+
+
+def weighted_pairs(mechanism: ldp.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]:
+    """Yield the laws of all noisy sums together, for every choice of signs, which are published, and all neighbors."""
+    stddevs = mechanism.bag_weights(np.zeros(4, dtype=np.int64)).stddevs
+    assert len(set(stddevs)) == 1
+    noise = SimpleNamespace(noise_law=lambda edges: gaussian_law(int(stddevs[0]), edges))
+    for signs in itertools.product((-1, 1), repeat=len(PERSONS) - 1):
+        steps = llp_file.STEPS_IN_WEIGHT * np.array((1, *signs))
+        weights = BagWeights(steps, np.ones(len(steps), dtype=bool), stddevs)
+        yield from sum_pairs(noise, lambda labels, weights=weights: mechanism.sums(labels, weights), 60)
+
+
+def test_weighted_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With persons, for all labels of each person."""
+    monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)  # few outcomes, to count them all
+    curator = curator_of(2)
+    mechanism = llp(curator.persons, stddev="auto", epsilon=2.0, delta=0.05)
+    assert mechanism.moves == (3, 5, 2) and 0.0499 < mechanism.privacy_loss().delta(2) <= 0.05
+    release = curator.release(mechanism, rng=SYSTEM)
+    assert release.certificate.neighbors is Neighbors.ONE_PERSON
+    assert check_charge(release.certificate.loss, weighted_pairs(mechanism)) > 0.7
+    assert len(ldp.fit_bags(ROWS, release).value.estimator.predict(ROWS)) == 6
+    one = llp(Public(np.zeros(6, int), why="one"), stddev="auto", epsilon=2.0, delta=0.05)
+    assert one.stddev > mechanism.stddev > llp(None, stddev="auto", epsilon=2.0, delta=0.05).stddev
+    specified = mechanism.specification()
+    assert specified["moves"] == [3, 5, 2] and "moves" not in llp(None, stddev=1.0).specification()
+
+
+def test_weighted_sums_for_everybody_on_their_own_cost_what_records_cost() -> None:
+    own = llp(Public(np.arange(6), why="each record is somebody's"), stddev=2.0)
+    assert own.privacy_loss().epsilon(1e-6) == pytest.approx(
+        llp(None, stddev=2.0).privacy_loss().epsilon(1e-6), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("more", [{"weights": "gaussian"}, {"paper_faithful": True}])
+def test_gaussian_weights_refuse_persons(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match='weights must be "rademacher" with persons: what Gaussian weights move'):
+        llp(Public(PERSONS, why="made up"), stddev=1.0, **more)
+
+
+def test_weighted_sums_that_forget_that_the_labels_of_a_person_add_up_are_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)
+    whose = Public(PERSONS, why="made up")
+    real = llp_file.NoisyWeightedLLP.moved_by
+    for wrong in ((3, 1, 1), (3, 3, 2)):  # what one record moves; what three records in three bags move
+        monkeypatch.setattr(
+            llp_file.NoisyWeightedLLP, "moved_by", lambda self, persons, wrong=wrong: (real(self, persons)[0], wrong)
+        )
+        mutant = llp(whose, stddev="auto", epsilon=2.0, delta=0.05)
+        with pytest.raises(Unsafe):
+            check_charge(mutant.privacy_loss(), weighted_pairs(mutant))
 
 
 # Mutants: each is a line that could be wrong, and the count above finds it.

@@ -217,13 +217,29 @@ def test_what_a_release_for_persons_refuses_charges_nothing(place: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "more", [["--mechanism", "noisy-weighted-llp", "--size", "10", "--delta", "1e-6"], ["--engine", "spark"]]
+    "more", [["--mechanism", "weighted-lba", "--size", "10", "--delta", "1e-6"], ["--engine", "spark"]]
 )
 def test_what_cannot_protect_persons_says_so(place: Path, more: list[str]) -> None:
     words = "ratings.parquet --label good --classes no,yes --epsilon 1 --ledger l.db --dataset ratings --out n.parquet"
     result = CliRunner().invoke(release, [*words.split(), "--person", "user", *more])
     assert result.exit_code and "which protects single records only" in f"{result.output}{result.exception}"
     assert not Path("l.db").exists()
+
+
+def test_weighted_sums_over_bags_cost_a_person_the_epsilon_that_was_asked_for(place: Path) -> None:
+    given: dict[str, Any] = {"label": "good", "domain": ASKED.domain, "mechanism": "noisy-weighted-llp", "size": 20}
+    given |= {"epsilon": 1, "delta": 1e-6, "ledger": "l.db", "dataset": "ratings"}
+    given |= {"id_column": "row", "person_column": "user"}
+    with pytest.raises(InputError, match="weights must be rademacher with --person"):
+        release_bags("ratings.parquet", out="sums.parquet", **given, weights="gaussian")
+    assert not Path("l.db").exists()
+    certificate = release_bags("ratings.parquet", out="sums.parquet", **given)
+    assert 0.99 < certificate.loss.epsilon(1e-6) <= 1
+    assert "for every person of the dataset" in certificate.at(1e-6)
+    shown = read_bags("sums.parquet").value
+    plain = {**given, "person_column": None, "dataset": "records", "ledger": "r.db"}
+    release_bags("ratings.parquet", out="records.parquet", **plain)
+    assert shown.noise_stddev.min() > 1.5 * read_bags("records.parquet").value.noise_stddev.min()
 
 
 @pytest.mark.parametrize("more", [{"delta": 1e-6}, {"bags": "random"}, {}])

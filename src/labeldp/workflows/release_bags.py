@@ -94,7 +94,8 @@ def release_bags(
         out: the output, .parquet or .csv, which must not exist.
         id_column: record ids, all different, that are written beside the bags; with them the order of rows counts for
             nothing.
-        person_column: of `bag-sum`: whose each record is, no feature; epsilon is what a person pays for all of theirs.
+        person_column: of `bag-sum` and `noisy-weighted-llp`: whose each record is, no feature; epsilon is what a person
+            pays for all of theirs.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -108,7 +109,14 @@ def release_bags(
         raise InputError(f"must be positive for {mechanism}, such as 1e-6: its noise is Gaussian", argument="delta")
     kind: type[Bagged] = getattr(mechanisms, row.type)
     if person_column is not None and not kind.takes_persons:
-        raise InputError(f"--person does not go with {mechanism}, which protects single records only: bag-sum does")
+        raise InputError(
+            f"--person does not go with {mechanism}, which protects single records only: bag-sum and "
+            "noisy-weighted-llp can protect persons"
+        )
+    if person_column is not None and "weights" in row.options and weights != "rademacher":
+        raise InputError(
+            "must be rademacher with --person: what Gaussian weights move has no bound", argument="weights"
+        )
     check_person(person_column, (label, id_column), None)
     records = _Records.read(open_parts(data), label, id_column, domain, bags, person_column)
     given = {"noisy": noisy, "weights": weights, "rows": rows}

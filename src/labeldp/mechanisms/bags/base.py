@@ -12,7 +12,18 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.base import Mechanism
 from labeldp.mechanisms.domains import Classes, Domain, Interval
 from labeldp.mechanisms.inputs import Groups, GroupSizes, PublicInput, public_value, real_matrix
-from labeldp.privacy import Floats, InputError, Public, Release, Trust, check_integer, decimal, decimal_text, set_fields
+from labeldp.privacy import (
+    Floats,
+    InputError,
+    PrivacyLoss,
+    Public,
+    Release,
+    Trust,
+    check_integer,
+    decimal,
+    decimal_text,
+    set_fields,
+)
 
 Keys = NDArray[np.int64]
 
@@ -61,6 +72,38 @@ class Bagged(Mechanism):
             raise InputError("must be a bag number for each record, shape (n,)", argument="bags")
         released = (PublicInput.of(features, "features"),) if isinstance(features, Release) else ()
         set_fields(self, partition=partition, public_inputs=(PublicInput.of(source, "bags"), *released))
+
+    def moved_by(self, persons: Any) -> tuple[Groups, tuple[int, int, int]]:
+        """Return whose each record is, and what all labels of one person can move.
+
+        Args:
+            persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`.
+
+        Returns:
+            The persons; and the most records, squares of how many lie in each bag, and bags, that anybody has.
+
+        Raises:
+            InputError: persons are not those of the records.
+
+        Source: `docs/proofs/persons.md`.
+        """
+        own, bags = Groups.of_persons(persons), self.partition.of_record
+        if bags is None or own.records != self.records:
+            raise InputError("must be one non-negative integer for each record", argument="persons")
+        pairs, counts = np.unique(own.of_record * self.partition.count + bags, return_counts=True)
+        whose = pairs // self.partition.count
+        squares = np.zeros(own.count, dtype=np.int64)
+        np.add.at(squares, whose, counts**2)
+        return own, (own.most, int(squares.max()), int(np.bincount(whose).max()))
+
+    def person_loss(self, persons: Groups) -> PrivacyLoss:
+        """See `Mechanism.person_loss`; a refusal names the mechanisms on bags that can be made for persons."""
+        if self.protected is None and self.privacy_loss().max_loss is None:
+            raise InputError(
+                f"{type(self).__name__} protects single records only as it was made: give persons=curator.persons to "
+                "BagSum, or to NoisyWeightedLLP with signs as weights"
+            )
+        return super().person_loss(persons)
 
     @property
     def records(self) -> int:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.bags.base import Bagged, Keys, ReleasedSums
 from labeldp.mechanisms.domains import Domain
-from labeldp.mechanisms.gaussian import CELL_FAILURE
+from labeldp.mechanisms.gaussian import CELL_FAILURE, MAX_MU, MIN_MU
+from labeldp.mechanisms.inputs import Groups, PublicInput
 from labeldp.privacy import (
     MAX_BAG,
     MAX_EPSILON,
@@ -35,6 +36,7 @@ from labeldp.privacy import (
     float_above,
     float_below,
     label_width,
+    largest,
     set_fields,
     smallest_below,
     smallest_integer,
@@ -255,8 +257,11 @@ class NoisyWeightedLLP(Bagged):
         paper_faithful: Gaussian weights, and one set of noisy labels drawn from all of them, `noisy` for each bag on
             average. Where n is a multiple of size this is Fig. 2; a bag may then have no noisy label, and its chance is
             in the loss.
+        persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
+            protected together, whatever the signs of their weights. Not with Gaussian weights, which have no bound.
 
     Guarantee: as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on no label.
+    With persons, for all labels of each person.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, a bag without a noisy label, or a parameter out of
@@ -273,6 +278,7 @@ class NoisyWeightedLLP(Bagged):
     """
 
     contract: ClassVar[str] = "published weights"
+    takes_persons: ClassVar[bool] = True
     noisy: int
     stddev: Any
     weights: Any = None
@@ -282,9 +288,13 @@ class NoisyWeightedLLP(Bagged):
     paper_faithful: bool = False
     epsilon: float | None = None
     delta: float | None = None
+    persons: InitVar[Any] = None
+    owners: Groups | None = field(init=False, default=None, repr=False)
+    moves: tuple[int, int, int] = field(init=False, default=(1, 1, 1), repr=False, compare=False)
+    """Of somebody all of whose labels change: the most records, squares of how many lie in each bag, and bags."""
     law: NoisyBags = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self, bags: Any, features: Any, seed: int) -> None:
+    def __post_init__(self, bags: Any, features: Any, seed: int, persons: Any) -> None:
         super().__post_init__(bags, features, seed)
         own = "gaussian" if self.paper_faithful else "rademacher"
         set_fields(self, weights=own if self.weights is None else check_choice(self.weights, "weights", WEIGHTS))
@@ -297,6 +307,8 @@ class NoisyWeightedLLP(Bagged):
         set_fields(self, noisy=check_integer(self.noisy, "noisy", most=1 << 40))
         if self.noisy > self.size:
             raise InputError("must be at most size: so many labels does a bag hold", argument="noisy")
+        if persons is not None:
+            self._protect(persons)
         design = self._design()
         set_fields(self, stddev=self._calibrated(design))
         # Gaussian weights are rounded to doubles.
@@ -311,6 +323,21 @@ class NoisyWeightedLLP(Bagged):
         """Return the mechanism with the smallest standard deviation; all labels of the smallest bag are noisy."""
         noisy = arguments.pop("noisy", None)
         return cls(size, size if noisy is None else noisy, "auto", epsilon=epsilon, delta=delta, **arguments)
+
+    def _protect(self, persons: Any) -> None:
+        """Set what all labels of a person move; refuse weights without a bound, and persons of other records."""
+        if self.weights != "rademacher":
+            raise InputError(
+                'must be "rademacher" with persons: what Gaussian weights move has no bound', argument="weights"
+            )
+        own, moves = self.moved_by(persons)
+        inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
+        set_fields(self, owners=own, moves=moves, public_inputs=inputs)
+
+    @property
+    def protected(self) -> Groups | None:
+        """Whose each record is, where persons are protected."""
+        return self.owners
 
     def _design(self) -> dict[str, Any]:
         """Return all arguments of `law` but its standard deviation."""
@@ -342,6 +369,12 @@ class NoisyWeightedLLP(Bagged):
         rest = decimal(self.delta, "delta") - self.failure - WEIGHT_FAILURE
         if rest <= 0:
             raise InputError(f"must be above {float(self.failure + WEIGHT_FAILURE):.3g} here", argument="delta")
+        if self.owners is not None:
+            at = exact_positive(self.epsilon, "epsilon")
+            mu = largest(lambda mu: PrivacyLoss.gaussian(mu).within(at, rest), 0.0, MAX_MU, tol=1e-9, least=MIN_MU)
+            if not mu:
+                raise InputError("cannot be kept with persons here: take larger ones", argument=("epsilon", "delta"))
+            return float(self.width) * math.sqrt(self.moves[1] / self.noisy) / mu * (1 + 1e-9)
         found = llp_calibrate("stddev", epsilon=self.epsilon, delta=rest, **design)
         return float(found.stddev) * (1 + 1e-9)
 
@@ -357,20 +390,27 @@ class NoisyWeightedLLP(Bagged):
         return exact_positive(self.stddev, "stddev") / self.step * STEPS_IN_WEIGHT
 
     def privacy_loss(self) -> PrivacyLoss:
-        """That of the bags in real numbers, and a small failure that stands for integers and doubles."""
-        return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
+        """That of the bags in real numbers, and a small failure that stands for integers and doubles.
+
+        With persons it is Gaussian, with mu = ratio sqrt(squares of how many records lie in each bag / noisy labels).
+        """
+        if self.owners is None:
+            return self.law.privacy_loss() + PrivacyLoss.failure(self.failure)
+        mu = _root_above(self.law.ratio**2 * self.moves[1] / self.noisy)
+        return PrivacyLoss.gaussian(mu) + PrivacyLoss.failure(self.failure)
 
     @property
     def failure(self) -> Fraction:
         """What integers and doubles add to delta, at every epsilon."""
-        return CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
+        return self.moves[2] * CELL_FAILURE + (0 if self.weights == "rademacher" else WEIGHT_FAILURE)
 
     def parameters(self) -> dict[str, Any]:
         """Size, bags, noise and weights."""
         own = {"noisy": self.noisy, "stddev": str(decimal(self.stddev, "stddev")), "weights": self.weights}
         asked = {name: getattr(self, name) for name in ("epsilon", "delta")}
         own |= {name: str(decimal(value, name)) for name, value in asked.items() if value is not None}
-        return {**super().parameters(), **own, "noisy_set": "fixed" if self.paper_faithful else "stratified"}
+        persons = {} if self.owners is None else {"persons": self.owners.digest, "moves": list(self.moves)}
+        return {**super().parameters(), **own, "noisy_set": "fixed" if self.paper_faithful else "stratified", **persons}
 
     @property
     def published(self) -> str:

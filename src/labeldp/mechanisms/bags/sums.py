@@ -118,14 +118,7 @@ class BagSum(Bagged):
 
     def _protect(self, persons: Any) -> None:
         """Set the noise to what all labels of a person move; refuse persons that are not those of the records."""
-        own, bags = Groups.of_persons(persons), self.partition.of_record
-        if bags is None or own.records != self.records:
-            raise InputError("must be one non-negative integer for each record", argument="persons")
-        pairs, counts = np.unique(own.of_record * self.partition.count + bags, return_counts=True)
-        whose = pairs // self.partition.count
-        squares = np.zeros(own.count, dtype=np.int64)
-        np.add.at(squares, whose, counts**2)
-        moves = (own.most, int(squares.max()), int(np.bincount(whose).max()))
+        own, moves = self.moved_by(persons)
         inputs = (*self.public_inputs, PublicInput.of(persons, "persons"))
         set_fields(self, owners=own, moves=moves, public_inputs=inputs)
 
