@@ -109,7 +109,10 @@ def run(
 
 
 def _settings(path: str) -> Any:
-    """Return the settings of a fit by its summary, None of what is no fit or names options that are none."""
+    """Return the settings of a fit by its summary; None of what cannot be made again here.
+
+    That is what is no fit, names options that are none, or learned from labels that a server holds.
+    """
     from pathlib import Path
 
     from labeldp.cli.fit import fit
@@ -124,8 +127,19 @@ def _settings(path: str) -> Any:
         options = fit.make_context("fit", words[2:]).params
     except (ValueError, KeyError, TypeError, click.ClickException):
         return None
-    for name in ("data", "ledger", "out", "test", "test_labels_are_public"):
+    for name in (
+        "data",
+        "ledger",
+        "out",
+        "test",
+        "test_labels_are_public",
+        "token_file",
+        "server_certificate",
+        "reason",
+    ):
         options.pop(name)
+    if options["curator"] is not None:
+        return None
     return FitSettings.parse(**options)
 
 

@@ -482,7 +482,7 @@ class _Again:
     def _fit(self, folder: Path) -> tuple[list[Check], LowerBound | None, list[str]]:
         """Make the releases of a fit again, up to the last one; the model itself is not compared."""
         if self.settings is None:
-            raise _NotMade("the options of the fit are not known")
+            raise _NotMade("the options of the fit are not known, or its labels are on a server")
         if self.settings.init is None and self.init is not None:
             raise InputError("is not of this fit, which started from nothing", argument="init")
         if self.settings.init is not None and self.init is None:
