@@ -1,11 +1,15 @@
 """What every test starts from: one thread each, repeatable properties, and a table to try things on."""
 
+import hashlib
 import os
 import resource
+import secrets
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 # Before numpy is imported: two pytest workers on two cores, and a cache that stays in the checkout.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -21,6 +25,45 @@ from hypothesis import settings
 # A failure is never "run it again": the same examples in every run, and no test depends on the clock.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
+
+
+@contextmanager
+def _drawn_by_name(name: str) -> Iterator[None]:
+    """Let a name decide what the system would draw, keys among it, so that noise is the same in every run.
+
+    A forked process draws other bytes, as it would from the system; a new one draws from the system.
+    """
+    from labeldp.privacy.randomness import _forget_streams
+
+    owner, numbers = os.getpid(), count()
+
+    def drawn(size: int | None = None) -> bytes:
+        who = "" if os.getpid() == owner else f" in {os.getpid()}"
+        text = f"{name}, {next(numbers)}{who}"
+        return hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(32 if size is None else size)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "token_bytes", drawn)
+        patch.setattr(os, "urandom", drawn)
+        _forget_streams()
+        yield
+    _forget_streams()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A test draws what its name decides."""
+    with _drawn_by_name(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, Any]:
+    """What several tests share draws what its own name decides, whichever of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with _drawn_by_name(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', '')}"):
+        return (yield)
 
 
 def table_of_people(rows: int, seed: int) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Words that nobody else draws, and words that can be drawn again."""
 
+import secrets
 import subprocess
 import sys
 import threading
@@ -280,3 +281,10 @@ def test_the_key_of_a_release_draws_that_release_and_leaves_alone() -> None:
     assert len({one.release_key, other.release_key, KEY}) == 3
     with pytest.raises(InputError, match="this one draws all of them"):
         parent.release_key  # noqa: B018
+
+
+def test_tests_draw_what_their_names_decide() -> None:
+    """No failure is "run it again": keys and noise of a test are the same in every run."""
+    words = np.zeros(2, dtype=np.uint64)
+    SystemRandomness().fill(words)
+    assert secrets.token_hex(4) == "67c12e51" and words.tolist() == []
