@@ -287,4 +287,4 @@ def test_tests_draw_what_their_names_decide() -> None:
     """No failure is "run it again": keys and noise of a test are the same in every run."""
     words = np.zeros(2, dtype=np.uint64)
     SystemRandomness().fill(words)
-    assert secrets.token_hex(4) == "67c12e51" and words.tolist() == []
+    assert secrets.token_hex(4) == "67c12e51" and int(words[0]) == 17078617866372769721
