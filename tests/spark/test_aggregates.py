@@ -11,11 +11,10 @@ import labeldp as ldp
 from cluster.tables import DOMAIN
 from cluster.test_sums import RANGE, exact, table
 from labeldp import spark as room
-from labeldp.cluster import Asked, ByColumn, Stream
+from labeldp.cluster import Asked, ByCells, ByColumn, Stream, feature_table
 from labeldp.curator import LedgerFile
 from labeldp.learners import MedianPartition
 from labeldp.mechanisms import GaussianMoment, LaplaceMoment, LaplaceSum
-from labeldp.spark.aggregates import ByCells, feature_table
 from spark.frames import frame
 
 WHY = "a test"

@@ -1,5 +1,6 @@
 """Many machines: charge once, and let workers draw the noise of that release where the records are."""
 
+from labeldp.cluster.features import ByCells, ByFeatures, feature_table
 from labeldp.cluster.grants import Grant, charge, open_account, randomize_batch
 from labeldp.cluster.moments import ROWS, RowMap, RowMeasure
 from labeldp.cluster.parts import check_new_folder, write_parts
@@ -11,7 +12,9 @@ __all__ = [
     "ROWS",
     "AllRecords",
     "Asked",
+    "ByCells",
     "ByColumn",
+    "ByFeatures",
     "Grant",
     "GroupMeasure",
     "Grouping",
@@ -27,6 +30,7 @@ __all__ = [
     "Task",
     "charge",
     "check_new_folder",
+    "feature_table",
     "larger",
     "open_account",
     "randomize_batch",

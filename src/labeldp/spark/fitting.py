@@ -10,21 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.cluster import larger
-from labeldp.learners import BagRows, CellTask, CompactPartition, Model, bag_model, default_cells
+from labeldp.cluster import feature_table, larger
+from labeldp.learners import BagRows, CellTask, Model, bag_model, default_cells
 from labeldp.mechanisms import BagSum, Domain
 from labeldp.privacy import Budget, Floats, InputError, Release, check_nonnegative
-from labeldp.spark.aggregates import ByCells, aggregate, feature_table
+from labeldp.spark.aggregates import aggregate
 from labeldp.spark.session import spark_failed
 from labeldp.spark.table import SparkTable, quoted
-
-SAMPLE = 200_000
-"""The most records whose public features the driver reads, to decide by them what is measured."""
-
-RECORDS_IN_CELL = 8
-"""Records of the sample in a default cell, at least."""
-
-WHY = "cells were cut from public features of a sample alone, by a rule that was fixed without the labels"
+from labeldp.workflows import SAMPLE, cell_model
 
 
 def fit_cells(
@@ -66,11 +59,7 @@ def fit_cells(
     task = CellTask.of(domain, epsilon, mechanism, together=partition is None)
     names = tuple(features)
     sample, records = public_sample(dataframe, id, names)
-    if partition is None:
-        partition = CompactPartition(max(min(default_cells(records, epsilon), len(sample) // RECORDS_IN_CELL), 1))
-    fitted = task.cut(partition, sample)
-    release = asked.grouped(task.kind, ByCells(fitted, names), WHY, epsilon=task.epsilon)
-    return task.model_of(release, fitted, sample)
+    return cell_model(asked, task, names, sample, default_cells(records, epsilon), partition)
 
 
 def fit_bags(

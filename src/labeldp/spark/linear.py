@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from labeldp.cluster import CHANGED, ROWS, Asked, RowMeasure, Table, larger
+from labeldp.cluster import CHANGED, ROWS, Asked, RowMeasure, Table, feature_table, larger
 from labeldp.learners import (
     SAMPLED_RECORDS,
     STREAMED_RECORDS,
@@ -32,7 +32,7 @@ from labeldp.learners import (
 )
 from labeldp.mechanisms import Domain
 from labeldp.privacy import AnyFloats, Budget, Floats, InputError, LabelDPError, Public, Release
-from labeldp.spark.aggregates import aggregate, classes_in, feature_table
+from labeldp.spark.aggregates import aggregate, classes_in
 from labeldp.spark.fitting import public_sample
 
 CHANCE_STEPS = 1 << 20

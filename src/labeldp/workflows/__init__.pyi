@@ -64,6 +64,11 @@ from .release_mechanisms import ReleaseMechanism as ReleaseMechanism
 from .signing import check_signature as check_signature
 from .signing import make_key as make_key
 from .signing import sign_files as sign_files
+from .streams import SAMPLE as SAMPLE
+from .streams import bag_sum_file as bag_sum_file
+from .streams import cell_model as cell_model
+from .streams import fit_bags_file as fit_bags_file
+from .streams import fit_cells_file as fit_cells_file
 from .verify import Check as Check
 from .verify import Verdict as Verdict
 from .verify import check_charges as check_charges
