@@ -20,6 +20,9 @@ from labeldp.privacy import AnyFloats, InputError, Public, Release, gather
 
 Floats = NDArray[np.float32]
 
+VARIANCE_RECORDS = 1024
+"""Records whose leaves are held at a time while variances are added up."""
+
 BLOCK_RECORDS = 8192
 """Records of a table that are mapped at a time."""
 
@@ -66,9 +69,30 @@ class TableMap(TableTransformer):
                 self.trees, max_depth=self.depth, min_samples_leaf=10, random_state=self.random_state
             )
             self.forest_ = forest.fit(np.hstack(plain))
-        blocks = [*plain, *self._leaves(plain)]
-        self.weights_ = [1 / np.sqrt(max(float(block.var(axis=0).sum()), 1e-9)) for block in blocks]
+        spreads = [float(block.var(axis=0).sum()) for block in plain]
+        if self.forest_ is not None:
+            spreads.append(self._leaf_variance(np.hstack(plain)))
+        self.weights_ = [1 / np.sqrt(max(each, 1e-9)) for each in spreads]
         return self
+
+    def _leaf_variance(self, plain: Floats) -> float:
+        """Return the sum of the variances of the indicators of all leaves.
+
+        It is `var(axis=0).sum()` of all indicators to the bit: NumPy adds rows one after the other. Held are those of a
+        block.
+        """
+        leaves = self._leaf_columns(plain)
+        count = self._leaf_count
+        mean = np.bincount(leaves.ravel(), minlength=count).astype(np.float32) / np.float32(len(leaves))
+        total = np.zeros(count, dtype=np.float32)
+        for start in range(0, len(leaves), VARIANCE_RECORDS):
+            part = leaves[start : start + VARIANCE_RECORDS]
+            rows = np.empty((1 + len(part), count), dtype=np.float32)
+            _indicate(rows[1:], part, 1.0)
+            rows[0] = total
+            np.square(np.subtract(rows[1:], mean, out=rows[1:]), out=rows[1:])
+            total = rows.sum(axis=0)
+        return float((total / np.float32(len(leaves))).sum())
 
     def transform(self, X: Any) -> Floats:
         """Return the blocks side by side, shape (n, columns)."""
@@ -77,11 +101,14 @@ class TableMap(TableTransformer):
         result: Floats | None = None
         for start in range(0, len(table), BLOCK_RECORDS):
             plain = self._plain(np.asarray(table[start : start + BLOCK_RECORDS], dtype=np.float64))
-            blocks = [*plain, *self._leaves(plain)]
-            rows = np.hstack([block * np.float32(w) for block, w in zip(blocks, self.weights_, strict=True)])
+            ends = np.cumsum([0, *(block.shape[1] for block in plain)])
             if result is None:
-                result = np.empty((len(table), rows.shape[1]), dtype=np.float32)
-            result[start : start + len(rows)] = rows
+                result = np.empty((len(table), ends[-1] + self._leaf_count), dtype=np.float32)
+            rows = result[start : start + BLOCK_RECORDS]
+            for block, first, last, weight in zip(plain, ends, ends[1:], self.weights_, strict=False):
+                np.multiply(block, np.float32(weight), out=rows[:, first:last])
+            if self.forest_ is not None:
+                _indicate(rows[:, ends[-1] :], self._leaf_columns(np.hstack(plain)), self.weights_[-1])
         assert result is not None  # there is a record
         return result
 
@@ -97,9 +124,25 @@ class TableMap(TableTransformer):
         indicators = [gaps, *bins, *levels]
         return [scaled[:, self.numbers_].astype(np.float32), np.hstack(indicators).astype(np.float32)]
 
-    def _leaves(self, plain: list[Floats]) -> list[Floats]:
-        """Return indicators of the leaves that a record falls into."""
-        return [] if self.forest_ is None else [self.forest_.transform(np.hstack(plain)).astype(np.float32).toarray()]
+    @property
+    def _leaf_count(self) -> int:
+        """How many leaves all trees have together."""
+        return 0 if self.forest_ is None else sum(map(len, self.forest_.one_hot_encoder_.categories_))
+
+    def _leaf_columns(self, plain: Floats) -> NDArray[np.intp]:
+        """Return the leaf of each tree that a record falls into, numbered over all trees, shape (n, trees)."""
+        names = self.forest_.one_hot_encoder_.categories_
+        first = np.cumsum([0, *map(len, names)])
+        found = self.forest_.apply(plain)
+        return np.column_stack(
+            [np.searchsorted(own, leaves) + start for own, leaves, start in zip(names, found.T, first, strict=False)]
+        )
+
+
+def _indicate(table: Floats, columns: NDArray[np.intp], value: float) -> None:
+    """Fill a table (n, count) with a value at some columns of each row, shape (n, c), and zeros elsewhere."""
+    table[:] = 0
+    table[np.arange(len(columns))[:, None], columns] = value
 
 
 class RandomFourier(TableTransformer):
