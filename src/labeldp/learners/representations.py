@@ -63,7 +63,7 @@ class TableMap(TableTransformer):
         self.cuts_ = [np.unique(np.quantile(columns[j], shares)) if columns[j].size else shares for j in self.numbers_]
         self.levels_ = [np.unique(columns[j]) for j in self.categories_]
         plain = self._plain(table)
-        self.forest_ = None
+        self.forest_: Any = None
         if self.trees:
             forest = RandomTreesEmbedding(
                 self.trees, max_depth=self.depth, min_samples_leaf=10, random_state=self.random_state
