@@ -17,7 +17,7 @@ from labeldp.serve.config import Config
 from labeldp.serve.forms import described
 from labeldp.serve.log import LOG, LogError, read_log
 from labeldp.serve.vault import RETRY, Vault
-from labeldp.serve.wire import packed, unpacked
+from labeldp.serve.wire import packed, unpacked, unpacked_rows
 from serve.server import CLASSES, TOKENS, Server, labels
 
 DOMAIN = ldp.Classes(CLASSES)
@@ -348,3 +348,27 @@ def test_an_answer_leaves_at_a_multiple_of_the_quantum(tmp_path: Path, monkeypat
     one._wait(100.0, 2_500_000)
     assert slept.pop() == pytest.approx(1.4)
     assert one.late == 2
+
+
+def test_features_are_public_columns_in_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "s"
+    one = vault(folder)
+    one.close()
+    file, config = folder / "labels.csv", folder / "serve.toml"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0] + ",age", *(f"{line},{row % 7}" for row, line in enumerate(lines[1:]))]))
+    config.write_text(config.read_text().replace('label = "answer"', 'label = "answer"\nfeatures = ["age"]'))
+    monkeypatch.setattr("labeldp.serve.vault.PAGE", 1000)
+    one = again(folder)
+    seen: list[int] = []
+    while len(seen) < 300:
+        status, answer = ask(one, "features", start=len(seen))
+        assert status == 200 and (answer["records"], answer["start"]) == (300, len(seen))
+        rows = unpacked_rows(answer["arrow"])
+        assert rows.column_names == ["age"] and 0 < rows.num_rows < 300
+        seen += rows.column("age").to_pylist()
+    assert seen == [row % 7 for row in range(300)]
+    for start in (-1, 300, 1.5, "0", True, None):
+        assert ask(one, "features", start=start)[0] == 400
+    assert not one._holdings["people"].charges
+    one.close()

@@ -99,7 +99,7 @@ Examples:
 
 
 @click.command(epilog=FIT_EXAMPLES)
-@click.argument("data", type=PATH)
+@click.argument("data", type=PATH, required=False)
 @held_label_options
 @domain_options
 @curator_options
@@ -180,11 +180,11 @@ Examples:
 )
 @person_options
 @flags_in_errors(domain="--classes or --range", address="--curator", token="the token")
-def fit(data: str, **options: Any) -> None:
+def fit(data: str | None, **options: Any) -> None:
     """Learn a classifier, or a regression with --range, from DATA whose labels are private.
 
-    The labels are a column of DATA, and their releases are charged to --ledger; or a server holds both (--curator),
-    and DATA has features alone, in the order of its labels.
+    The labels are a column of DATA, and their releases are charged to --ledger. Or a server holds both (--curator):
+    then DATA has features alone, in the order of its labels, or is left out where the server has features, too.
 
     DATA is a table (CSV, CSV.gz or Parquet) with a column of labels, or holds images: an .npz file, or a folder of
     MNIST's or CIFAR's files or of a folder of pictures for each class.

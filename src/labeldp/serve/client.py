@@ -11,6 +11,7 @@ from typing import Any, final
 from urllib.parse import urlsplit
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import Domain, Mechanism
@@ -26,7 +27,7 @@ from labeldp.privacy import (
     SystemRandomness,
 )
 from labeldp.serve.forms import described
-from labeldp.serve.wire import encoded, order_digest, packed, unpacked
+from labeldp.serve.wire import encoded, order_digest, packed, unpacked, unpacked_rows
 
 TRIES = 12
 """How often a request is sent that the server asks to send again, or that it did not answer."""
@@ -228,6 +229,26 @@ class RemoteCurator:
     def budget(self) -> dict[str, Any]:
         """What is promised of the dataset, and how much of one's own share is used up."""
         return self._door.ask("budget", {"dataset": self._dataset})
+
+    def features(self) -> pa.Table:
+        """Return the public columns that the server has beside the labels, in their order.
+
+        They have the types of the server's file; all columns of a CSV file are texts.
+
+        Raises:
+            InputError: it has none.
+            LabelDPError: the answer is not as it should be.
+        """
+        pages: list[pa.Table] = []
+        while (start := sum(page.num_rows for page in pages)) < self._records:
+            answer = self._door.ask("features", {"dataset": self._dataset, "start": start})
+            try:
+                pages.append(unpacked_rows(answer["arrow"]))
+            except (KeyError, ValueError):
+                raise LabelDPError("the server sent features that are no table") from None
+            if not pages[-1].num_rows or pages[-1].schema != pages[0].schema:
+                raise LabelDPError("the server sent features that are no table")
+        return pa.concat_tables(pages).combine_chunks()
 
     def check_ids(self, ids: Iterable[Any]) -> None:
         """Compare record ids with those of the labels.

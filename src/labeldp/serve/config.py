@@ -57,6 +57,7 @@ class Served:
         ledger: the ledger file.
         mechanisms: names of those that are allowed.
         shares: of each analyst, as decimals.
+        features: columns beside the labels that are public: analysts get them.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Served:
     ledger: Path
     mechanisms: tuple[str, ...]
     shares: Mapping[str, str]
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,11 +282,16 @@ def _served(name: str, content: Any, folder: Path, analysts: Mapping[str, Analys
     for who in shares:
         if who not in analysts:
             raise InputError(f": there is no table [analyst.{who}]", argument=f"{place}.shares")
+    features = table.take("features", list, [])
     found = Served(
         name, folder / table.take("labels", str), table.take("label", str), table.take("id", str, None),
-        _domain(table, place), budget, folder / table.take("ledger", str), allowed, shares,
+        _domain(table, place), budget, folder / table.take("ledger", str), allowed, shares, tuple(features),
     )  # fmt: skip
     table.close()
+    if not all(isinstance(each, str) for each in features) or len(set(features)) < len(features):
+        raise InputError("must be different names of columns", argument=f"{place}.features")
+    if private := {found.label, found.id} & set(features):
+        raise InputError(f"must not hold {min(map(str, private))!r}: features are public", argument=f"{place}.features")
     return found
 
 

@@ -36,7 +36,18 @@ from labeldp.serve.config import Analyst, Config, Served
 from labeldp.serve.forms import MAX_REASON, rebuilt
 from labeldp.serve.log import Log, LogError
 from labeldp.serve.walls import NoWalls, raise_walls
-from labeldp.serve.wire import CALLS, decoded, encoded, order_digest, packed, receive, send, text_of, unpacked
+from labeldp.serve.wire import (
+    CALLS,
+    decoded,
+    encoded,
+    order_digest,
+    packed,
+    packed_rows,
+    receive,
+    send,
+    text_of,
+    unpacked,
+)
 from labeldp.tables import codes_of, domain_in_file, open_table, record_ids
 
 MAX_PARTS = 1024
@@ -46,6 +57,9 @@ MAX_SPLITS = 4
 
 MAX_STEPS = 256
 """The most steps whose budget is asked for at once."""
+
+PAGE = 8 << 20
+"""About so many bytes of features are in one answer."""
 
 HELD = 32
 """How many curators of runs and parts are kept for requests to come."""
@@ -89,7 +103,8 @@ class Holding:
         columns = [table.require(served.label, "label")]
         if served.id is not None:
             columns.append(table.require(served.id, "id"))
-        rows = table.read(columns).combine_chunks()
+        rows = table.read([*columns, *(table.require(name, "features") for name in served.features)]).combine_chunks()
+        self.features = rows.select(served.features)
         [batch] = rows.to_batches() or [None]
         if batch is None:
             raise InputError("must hold at least one record", argument="labels")
@@ -283,6 +298,17 @@ class Vault(SingleProcess):
             "budget is promised of all releases together, and no smaller epsilon of those so far.",
         }
 
+    def features(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
+        """Answer with public columns beside the labels, a page of rows from one on."""
+        holding, start = self._holding(analyst, content), content.get("start", 0)
+        table, records = holding.features, holding.records
+        if not holding.served.features:
+            raise InputError("has no features on this server: they are with you", argument="dataset")
+        if type(start) is not int or not 0 <= start < records:
+            raise InputError(f"must be from 0 to {records - 1}", argument="start")
+        page = max(1, PAGE * records // max(1, table.nbytes))
+        return 200, {"records": records, "start": start, "arrow": packed_rows(table.slice(start, page))}
+
     def require(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer whether one's own share admits some steps together; nothing is charged."""
         self._curator(analyst, content).require(_steps(content))
@@ -390,6 +416,7 @@ class Vault(SingleProcess):
             "order": holding.order,
             "domain": holding.domain.to_json(),
             "mechanisms": list(served.mechanisms),
+            "features": list(served.features),
             "epsilon": str(served.budget.epsilon),
             "delta": str(served.budget.delta),
             "share": str(share.part),

@@ -23,7 +23,7 @@ TYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 
 MAX_AXES = 3
 
-CALLS = ("datasets", "budget", "require", "released", "certificate", "release")
+CALLS = ("datasets", "budget", "features", "require", "released", "certificate", "release")
 """What analysts may ask for."""
 
 _HEAD = struct.Struct(">IQ")
@@ -74,6 +74,29 @@ def unpacked(content: Any, name: str) -> NDArray[Any]:
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
         raise wrong
     return array
+
+
+def packed_rows(table: pa.Table) -> str:
+    """Return the rows of a table as an Arrow IPC stream in base64."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def unpacked_rows(text: str) -> pa.Table:
+    """Return the rows that `packed_rows` described.
+
+    Raises:
+        ValueError: no such rows.
+    """
+    try:
+        with pa.ipc.open_stream(base64.b64decode(text, validate=True)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, TypeError) as error:
+        raise ValueError("no stream of rows") from error
+    return table
 
 
 def encoded(content: Any) -> bytes:

@@ -20,7 +20,7 @@ from labeldp.tables.folders import (
 from labeldp.tables.images import ImageData, LabeledArrays, names_images, open_images, open_unlabeled_images
 from labeldp.tables.labels import check_kind, codes_of, domain_in_file, released_column, released_values
 from labeldp.tables.ratings import RatingData, load_movielens
-from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_table
+from labeldp.tables.reading import BLOCK_ROWS, TableFile, open_source, open_table
 from labeldp.tables.spool import Spool
 from labeldp.tables.values import (
     DistinctIds,
@@ -90,6 +90,7 @@ __all__ = [
     "names_images",
     "open_images",
     "open_parts",
+    "open_source",
     "open_table",
     "open_unlabeled_images",
     "plain",

@@ -209,3 +209,38 @@ def test_options_of_a_server_need_one(
             main()
         assert ended.value.code and wanted in capsys.readouterr().err
     assert not Path("l.db").exists()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that has public features beside the labels."""
+    server = Server(tmp_path_factory.mktemp("fit") / "w", labels(), more='features = ["height", "age"]')
+    features().assign(answer=labels(), secret=range(RECORDS)).to_csv(server.folder / "labels.csv", index=False)
+    with server:
+        yield server
+
+
+def test_without_a_file_the_features_are_the_servers(
+    fit: Callable[..., Any], whole: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labeldp.serve.vault.PAGE", 700)  # of this process alone: the server keeps its own
+    found = whole.curator().features()
+    assert found.column_names == ["height", "age"] and found.num_rows == RECORDS
+    assert found.column("height").to_pylist() == pd.read_csv("features.csv", dtype=str).height.tolist()
+    status, said = fit(whole, "--trust central --delta 0 --model linear --out model", file="")
+    assert status and "--id goes with DATA" in said
+    words = f"fit --curator {whole.address} --dataset people --epsilon 1 --trust central --model linear --out model"
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["labeldp", *words.split()])
+        main()
+    summary = json.loads(Path("model/summary.json").read_text())
+    assert summary["features"] == ["height", "age"] and summary["file"] == "the server's features"
+    assert summary["command"].startswith("labeldp fit --epsilon 1 --curator unix:door.sock")
+    assert len(whole.ledger("ana").charges) == 2  # sums, and the labels of the part that measures
+    with pytest.raises(ldp.InputError, match="has no features on this server"):
+        _without_features(whole.folder.parent)
+
+
+def _without_features(folder: Path) -> None:
+    with Server(folder / "other", labels()) as other:
+        other.curator().features()

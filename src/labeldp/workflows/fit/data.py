@@ -25,6 +25,7 @@ from labeldp.tables import (
     codes_of,
     label_numbers,
     open_images,
+    open_source,
     open_table,
     record_ids,
 )
@@ -154,18 +155,18 @@ class PrivateRows(TableRows):
         return codes_in(self.labels, self.labels.column_names[0], self.domain)
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
+    def read(cls, data: str | pa.Table, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
         """Read a whole file and check everything but the labels, before anything is charged.
 
         Args:
-            data: the file.
+            data: the file, or the features that a server has beside the labels.
             settings: the names of the columns.
             index: use the index of a pandas data frame as a feature if no features are named, as earlier versions did.
 
         Raises:
             InputError: a column or an id cannot be used.
         """
-        table = open_table(data)
+        table = open_table(data) if isinstance(data, str) else open_source(data)
         columns = _feature_columns(table, settings)
         private = [settings.label] if settings.curator is None else []
         if private:
@@ -213,7 +214,7 @@ class PublicRows:
         return hashlib.sha256(self.features.tobytes() + self.labels.tobytes()).hexdigest()
 
 
-def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRows) -> PublicRows:
+def public_rows(path: str, data: str | pa.Table, settings: FitSettings, private: PrivateRows) -> PublicRows:
     """Read a test file: its labels are public, and never trained on.
 
     Raises:
@@ -221,7 +222,7 @@ def public_rows(path: str, data: str, settings: FitSettings, private: PrivateRow
     """
     table, encoder = open_table(path), private.encoder
     refusal = InputError(PRIVATE_TEST.format(path))
-    if os.path.samefile(path, data):
+    if isinstance(data, str) and os.path.samefile(path, data):
         raise refusal
     columns = [column.name for column in encoder.columns]
     for name in [*columns, settings.label]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from labeldp.curator import (
     Curator,
@@ -50,6 +51,10 @@ OTHER_FILES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"
 """Suffixes of files that are neither a table nor a source of images; a file with another one is read by its content."""
 
 
+FROM_SERVER = "the server's features"
+"""What is said in place of a file."""
+
+
 @dataclass(frozen=True)
 class FitJob:
     """A requested fit, with everything read and nothing charged.
@@ -79,7 +84,9 @@ class FitJob:
     owners: Owners | None = None
 
     @classmethod
-    def read(cls, data: str, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None) -> "FitJob":
+    def read(
+        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
+    ) -> "FitJob":
         """Read and check the settings, then the files.
 
         Args:
@@ -89,15 +96,7 @@ class FitJob:
         Raises:
             InputError, LedgerError: a setting, a file or the ledger cannot be used; nothing was charged.
         """
-        path = Path(data)
-        if not path.exists():
-            raise InputError(f"no such file or folder: {data}")
-        if path.is_file() and path.suffix.lower() in OTHER_FILES:
-            raise InputError(
-                f"{data} is neither a table (CSV or Parquet) nor a source of images: an .npz file, or a folder of "
-                "MNIST's or CIFAR's files or of a folder of pictures for each class"
-            )
-        images = names_images(data)
+        images = isinstance(data, str) and _names_images(data)
         if images and settings.curator is not None:
             raise InputError("--curator is for tables; for images, connect to the server in Python: ldp.connect")
         if settings.chooses and not images:
@@ -131,7 +130,7 @@ class FitJob:
 
     @classmethod
     def _chosen(
-        cls, data: str, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
+        cls, data: str | pa.Table, settings: FitSettings, held: str | RemoteCurator, out: str, test: str | None
     ) -> "FitJob":
         """Return the fit that `labeldp choose` ranks first, or the one that the ledger was charged for already.
 
@@ -169,7 +168,7 @@ class FitJob:
     def _of(
         cls,
         recipe: Recipe,
-        data: str,
+        data: str | pa.Table,
         rows: Rows,
         public: PublicRows | None,
         held: str | RemoteCurator,
@@ -183,7 +182,9 @@ class FitJob:
         else:
             account = _account(held, settings, rows)
         init = None if settings.init is None else PretrainedModel.read(settings.init, account)
-        job = cls(recipe, Path(data).name, command, rows, public, account, init)
+        job = cls(
+            recipe, Path(data).name if isinstance(data, str) else FROM_SERVER, command, rows, public, account, init
+        )
         return job._as_charged() if settings.person_column is None else job._of_persons()
 
     def _checked(self) -> "FitJob":
@@ -405,11 +406,28 @@ def _account(path: str, settings: FitSettings, rows: Rows) -> DatasetLedger:
     return account
 
 
+def _names_images(data: str) -> bool:
+    """Return whether a path is of images, not of a table.
+
+    Raises:
+        InputError: it is of neither.
+    """
+    path = Path(data)
+    if not path.exists():
+        raise InputError(f"no such file or folder: {data}")
+    if path.is_file() and path.suffix.lower() in OTHER_FILES:
+        raise InputError(
+            f"{data} is neither a table (CSV or Parquet) nor a source of images: an .npz file, or a folder of "
+            "MNIST's or CIFAR's files or of a folder of pictures for each class"
+        )
+    return names_images(data)
+
+
 def _read_files(
-    data: str, settings: FitSettings, test: str | None, *, index: bool = False
+    data: str | pa.Table, settings: FitSettings, test: str | None, *, index: bool = False
 ) -> tuple[Rows, PublicRows | None]:
     """Return the private rows, and the public ones of a test file or None; see `PrivateRows.read` for `index`."""
-    if names_images(data):
+    if isinstance(data, str) and names_images(data):
         images = ImageRows.read(data, settings)
         return images, None if test is None else public_images(test, data, settings, images)
     table = PrivateRows.read(data, settings, index=index)

@@ -40,7 +40,7 @@ Render = Callable[[FitSummary], str]
 
 
 def fit_file(
-    data: str,
+    data: str | None,
     settings: FitSettings,
     *,
     ledger: str | None = None,
@@ -59,7 +59,8 @@ def fit_file(
     stays as it is.
 
     Args:
-        data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part.
+        data: a CSV, CSV.gz or Parquet file; or a source of images as for `open_images`, without its test part. None for
+            the features that the server of `curator` has beside the labels.
         settings: the columns, the model and its privacy parameters.
         ledger: the ledger file to charge; created if it does not exist.
         curator: in place of a ledger, the curator of labels that a server holds, as `labeldp.connect` returns it; the
@@ -96,12 +97,17 @@ def fit_file(
         raise InputError("--ledger or --curator must be given, and not both: where the labels are, and what is charged")
     held = ledger if curator is None else curator
     assert held is not None
+    if data is None and curator is None:
+        raise InputError("DATA must be given, or --curator of a server that has features")
+    if data is None and settings.id_column is not None:
+        raise InputError("--id goes with DATA: a server's own features are in the order of its labels")
     show = progress or (lambda text, share: None)
     show("reading", 0.0)
+    source = curator.features() if data is None and curator is not None else data
     if (Path(out) / CERTIFICATE).is_file():
-        return existing_result(FitJob.read(data, settings, held, out, test), Path(out))
+        return existing_result(FitJob.read(source, settings, held, out, test), Path(out))
     with atomic_directory(out, (*CERTIFIED, CERTIFICATE)) as folder:
-        job = FitJob.read(data, settings, held, out, test)
+        job = FitJob.read(source, settings, held, out, test)
         job.require_budget()
         if note:
             _note_what_is_new(job, ledger, note)

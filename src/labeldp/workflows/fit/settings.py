@@ -140,9 +140,9 @@ class FitSettings:
             **others,
         )
 
-    def command(self, data: str, ledger: Any, out: str, test: str | None) -> str:
+    def command(self, data: Any, ledger: Any, out: str, test: str | None) -> str:
         """Return the command line that repeats the fit; files by name, not by folder."""
-        words = ["labeldp", "fit", Path(data).name]
+        words = ["labeldp", "fit", *([Path(data).name] if isinstance(data, str) else [])]
         if self.curator is None:
             words += ["--label", self.label, *domain_words(self.domain)]
             held = ["--ledger", Path(ledger).name]
