@@ -31,8 +31,8 @@ class Server:
         self.folder, self.process = folder, None
         self.address = f"unix:{folder / 'door.sock'}"
         folder.mkdir(exist_ok=True)
-        rows = "\n".join(f"{100 + row},{label}" for row, label in enumerate(labels))
-        (folder / "labels.csv").write_text(f"id,answer\n{rows}\n")
+        rows = "\n".join(f"{100 + row},{label},{row % 7}" for row, label in enumerate(labels))
+        (folder / "labels.csv").write_text(f"id,answer,day\n{rows}\n")
         shared = shares if shares is not None else {"ana": 0.5, "ben": 0.5}
         people = "\n".join(f'[analyst.{who}]\ntoken = "{hashed(token)}"\n{expires}' for who, token in TOKENS.items())
         (folder / "serve.toml").write_text(f"""

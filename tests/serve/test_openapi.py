@@ -60,7 +60,7 @@ def test_a_mechanism_is_described_as_the_file_says(mechanism: Any) -> None:
 
 
 def test_requests_and_answers_are_as_the_file_says(tmp_path: Path) -> None:
-    one = vault(tmp_path / "s", budget="epsilon = 4")
+    one = vault(tmp_path / "s", budget="epsilon = 4", more='features = ["day"]')
     domain = ldp.Classes(("no", "yes", "maybe"))
     parts = [{"parts": packed(np.arange(300) % 2), "part": 0, "why": "rows alternate"}]
     release = {"mechanism": described(ldp.RandomizedResponse(domain=domain, epsilon=1)), "reason": "a test"}
@@ -70,6 +70,9 @@ def test_requests_and_answers_are_as_the_file_says(tmp_path: Path) -> None:
     calls: list[tuple[str, dict[str, Any], int]] = [
         ("datasets", {}, 200),
         ("budget", {}, 200),
+        ("features", {}, 200),
+        ("features", {"start": 299}, 200),
+        ("features", {"start": 300}, 400),
         ("require", {"steps": steps, "run": "r", "splits": parts}, 200),
         ("require", {"steps": {"a": PrivacyLoss.pure(9).to_json()}}, 403),
         ("released", {"steps": steps}, 200),

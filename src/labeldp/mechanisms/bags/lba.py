@@ -121,7 +121,7 @@ class HiddenBag:
 
 @dataclass(frozen=True)
 class Leverages:
-    """The largest of all bags, rounded up.
+    """The largest of all bags, rounded up to 24 bits.
 
     Args:
         largest: diagonal entry of a hat matrix.
@@ -147,7 +147,7 @@ class Leverages:
             own = min(1.0, float(shares.max(initial=0.0)) * _LEVERAGE_MARGIN + 2.0**-40)
             largest, full = max(largest, own), full or basis.shape[1] >= len(rows)
             cross, lost = max(cross, _row_sum(basis, shares, own)), max(lost, outside)
-        return cls(largest, cross, full, lost)
+        return cls(_coarsely_up(largest), _coarsely_up(cross), full, lost)
 
 
 @final
@@ -537,6 +537,16 @@ _MAX_ERROR = 2.0**-36
 """So far from the identity, in norm, the products of basis vectors may be; the margins of leverages cover it."""
 
 _LEVERAGE_MARGIN = 1 + 2.0**-30
+
+
+def _coarsely_up(number: float) -> float:
+    """Return a number of 24 bits that is no smaller.
+
+    The last bits of a matrix product depend on the processor and on where its arrays lie in memory; what a release
+    costs must not.
+    """
+    share, exponent = math.frexp(number)
+    return math.ldexp(math.ceil(math.ldexp(share, 24)), exponent - 24)
 
 
 def _row_sum(basis: Floats, shares: Floats, largest: float) -> float:
