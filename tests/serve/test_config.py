@@ -49,6 +49,10 @@ def test_a_configuration_says_what_is_held_and_for_whom(tmp_path: Path) -> None:
         ("classes =", "class =", "must be declared"),
         ("ana = 0.5", "eve = 0.5", "no table"),
         ("ledger =", 'mechanisms = ["RandomisedResponse"]\nledger =', "did you mean 'RandomizedResponse'"),
+        ("ledger =", 'features = ["day", "answer"]\nledger =', "features must not hold 'answer': features are public"),
+        ("ledger =", 'features = ["id"]\nledger =', "features must not hold 'id'"),
+        ("ledger =", 'features = ["day", "day"]\nledger =', "dataset.people.features must be different names"),
+        ("ledger =", "features = [1]\nledger =", "dataset.people.features must be different names"),
         ("[limits]", "[limits", "is not TOML"),
     ],
 )
