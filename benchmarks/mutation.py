@@ -2,16 +2,17 @@
 
     make mutation                                         an environment with mutmut, the map, the run and the page
     python benchmarks/mutation.py map                     which tests run which lines, and how long each takes
-    python benchmarks/mutation.py run [--sample N] [--small] [--minutes M]
+    python benchmarks/mutation.py run [--sample N] [--small] [--minutes M] [--seconds S] [--part I/N]
     python benchmarks/mutation.py again                   the survivors once more, against the tests of today
     python benchmarks/mutation.py show                    the score, and what survived, for docs/results/mutation.md
 
 A mutant is one change by one of mutmut's operators to one expression of `privacy`, `sampling`, `mechanisms` or
 `curator`. It is loaded in a process of its own in place of the file, and the tests that run the changed statement are
 run until one fails.
-Left alone: what an error says (all of a `raise`, names of arguments, strings with a blank), annotations, decorators,
-imports and docstrings; of a string, mutants that only change its case.
-Findings are kept in .cache/mutation; an interrupted run resumes.
+Left alone: what an error says (all of a `raise`, names of arguments, strings with a blank), annotations, names of
+types, decorators, imports, docstrings and what only asserts (`strict` of zip); None for False; of a string, mutants
+that only change its case.
+Findings are kept in .cache/mutation; an interrupted run resumes. `--part 1/2` and `--part 2/2` share the work.
 """
 
 import argparse
@@ -25,11 +26,13 @@ import signal
 import sys
 import time
 import traceback
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.machinery import SourceFileLoader
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +58,9 @@ DECIDE = [
 
 NAMES = ("check_", "exact_", "decimal", "Argument", "label_width", "cast", "TypeVar", "warn")
 """Calls whose strings are names of arguments, and words for people."""
+
+TYPES = ("tuple[", "Callable[", "NDArray[", "Literal[", "Sequence[", "Mapping[")
+"""How names of types begin."""
 
 STAGES = (8, 120)
 """So many tests, the shortest, are tried first; then up to so many, and the others where these pass."""
@@ -90,6 +96,8 @@ class Mutants:
         for kind, operator in mutation_operators:
             if isinstance(node, kind):
                 for number, changed in enumerate(_changes(operator, node)):
+                    if _as_false(node, changed):
+                        continue
                     start = self.positions[node].start
                     how = operator.__name__.removeprefix("operator_")
                     name = f"{self.path}:{start.line}:{start.column}:{how}:{number}"
@@ -105,9 +113,18 @@ class Mutants:
             return True
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString):
             return True
+        if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "strict":
+            return True
         if isinstance(node, cst.Assign) and self.module.code_for_node(node.targets[0].target) == "__all__":
             return True
+        if isinstance(node, cst.Assign) and self._names_a_type(node):
+            return True
         return isinstance(node, cst.SimpleString) and (" " in node.value or self._is_name(node))
+
+    def _names_a_type(self, node: cst.Assign) -> bool:
+        """Whether a statement of the file itself names a type, for annotations."""
+        value, above = node.value, self.parents[self.parents[node]]
+        return isinstance(above, cst.Module) and self.module.code_for_node(value).startswith(TYPES)
 
     def _is_name(self, node: cst.CSTNode) -> bool:
         """Whether a string names an argument, for an error."""
@@ -138,6 +155,12 @@ class Mutants:
         if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.IndentedBlock):
             last = max(start, self.positions[body.body[0]].start.line - 1)
         return range(start, last + 1)
+
+
+def _as_false(node: cst.CSTNode, changed: cst.CSTNode) -> bool:
+    """Whether the change is None for False, alone."""
+    before, after = (cst.Module([]).code_for_node(each) for each in (node, changed))
+    return after in (before.replace("=False", "=None"), before.replace("= False", "= None")) and after != before
 
 
 def _changes(operator: Operator, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -221,8 +244,13 @@ class Map:
         if not found and any(str(line) in known for line in lines):
             found = {test for tests in known.values() for test in tests}
         names = [self.tests[number] for number in found]
-        room = path.split("/")[2]
-        return sorted(names, key=lambda name: (f"/{room}/" not in name, self.seconds[name]))
+        room, own = path.split("/")[2], f"/test_{Path(path).stem}"
+        return sorted(names, key=lambda name: (f"/{room}/" not in name, own not in name, self.seconds[name]))
+
+    def within(self, tests: list[str], seconds: float) -> list[str]:
+        """The first tests that take so long together, at least one."""
+        total = list(accumulate(self.seconds[test] for test in tests))
+        return tests[: max(1, bisect_right(total, seconds))]
 
 
 def test_once(path: str, code: str, tests: list[str], limit: float) -> str:
@@ -276,8 +304,8 @@ def _be_child(path: str, code: str, tests: list[str], limit: float) -> None:
         os._exit(status)
 
 
-def judge(name: str, known: Map) -> dict[str, Any]:
-    """Whether the tests notice a mutant."""
+def judge(name: str, known: Map, seconds: float) -> dict[str, Any]:
+    """Whether the tests notice a mutant; survivors of those that take `seconds` together stay survivors."""
     path = name.split(":")[0]
     mutants = mutants_of(path)
     start = time.monotonic()
@@ -288,12 +316,13 @@ def judge(name: str, known: Map) -> dict[str, Any]:
         return {"mutant": name, "result": "no program"}
     if same:
         return {"mutant": name, "result": "no change"}
-    tests = known.tests_of(path, mutants.lines(name))
+    every = known.tests_of(path, mutants.lines(name))
+    tests = known.within(every, seconds)
     result = "survived" if tests else "not run"
     for some in (tests[: STAGES[0]], tests[STAGES[0] : STAGES[1]], tests[STAGES[1] :]):
         if result == "survived" and some:
             result = test_once(path, code, some, 15 + 5 * sum(known.seconds[test] for test in some))
-    entry = {"mutant": name, "result": result, "tests": len(tests), "change": mutants.words(name)}
+    entry = {"mutant": name, "result": result, "tests": len(tests), "of": len(every), "change": mutants.words(name)}
     return {**entry, "seconds": round(time.monotonic() - start, 2)}
 
 
@@ -346,7 +375,7 @@ def shown(sample: int) -> str:
     return "\n".join([*lines, "", *(f"| `{e['mutant']}` | {e['change']} | {e['result']} |" for e in left)])
 
 
-def run(names: list[str], minutes: float) -> None:
+def run(names: list[str], minutes: float, seconds: float) -> None:
     """Judge mutants that were not judged, and keep each finding at once."""
     known, end, count = Map(), time.monotonic() + 60 * minutes, Counter[str]()
     path = "src/labeldp/privacy/budget.py"
@@ -357,7 +386,7 @@ def run(names: list[str], minutes: float) -> None:
         for name in names:
             if time.monotonic() > end:
                 break
-            entry = judge(name, known)
+            entry = judge(name, known, seconds)
             count[entry["result"]] += 1
             print(json.dumps(entry), file=file, flush=True)
     print(dict(count), "left:", len(names) - sum(count.values()))
@@ -370,6 +399,8 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--small", action="store_true", help="all mutants of the small files that decide a charge, too")
     parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=1e9, help="so long may the tests of a mutant take, as mapped")
+    parser.add_argument("--part", default="1/1", help="of the work, such as 1/2")
     parser.add_argument("--only", default="", help="mutants whose name has this")
     asked = parser.parse_args()
     if asked.what == "map":
@@ -389,7 +420,8 @@ def main() -> None:
             names = [name for name in queue(asked.sample, asked.small) if name not in known]
         else:
             names = [name for name, entry in known.items() if entry["result"] in ("survived", "not run", "not loaded")]
-        run([name for name in names if asked.only in name], asked.minutes)
+        part, parts = map(int, asked.part.split("/"))
+        run([name for name in names if asked.only in name][part - 1 :: parts], asked.minutes, asked.seconds)
 
 
 if __name__ == "__main__":
