@@ -53,8 +53,12 @@ VERSIONS = {
 REFUSED_TODAY: dict[tuple[str, str], str] = {
     ("v0_1_0", "fit with a test file"): "--test-labels-are-public",
     ("v0_1_0", "fit with a prior"): "--trust central",
+    ("v0_1_0", "weighted-lba"): "the budget of",
+    ("v0_1_0", "weighted-lba of several rows"): "the budget of",
 }
 """Commands of older versions, by version and name, that are refused today, with words of the sentence."""
+OTHER_SUMS = {("v0_1_0", "secret weights"), ("v0_1_0", "secret weights, several rows")}
+"""Requests of older versions that ask for other noise today: leverages had all their bits in version 0.1."""
 
 
 def cases(part: str, *, where: Callable[[Any], bool] = lambda entry: True) -> list[Any]:
@@ -272,7 +276,7 @@ def test_the_same_request_again_costs_nothing(version: str, name: str, tmp_path:
             release = ask_stage_again(folder) if name == "a stage again" else ask(folder, ASKED[name])
             found = digest(release.value)
     except ldp.BudgetExceeded:
-        assert name in SUMS and bits() != expected["bits"]
+        assert name in SUMS and (bits() != expected["bits"] or (version, name) in OTHER_SUMS)
     else:
         same = name in ASKED or bits() == expected["bits"]
         assert found == expected["answers"][name] or not same
