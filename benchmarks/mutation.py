@@ -1,7 +1,8 @@
 """Whether the tests notice a changed line: mutants of the rooms that keep the promise.
 
     make mutation                                         an environment with mutmut, the map, the run and the page
-    python benchmarks/mutation.py map                     which tests run which lines, and how long each takes
+    python benchmarks/mutation.py map [FILE …]            which tests run which lines, and how long each takes; with
+                                                          files of tests, these are put into the map that there is
     python benchmarks/mutation.py run [--sample N] [--small] [--minutes M] [--seconds S] [--part I/N]
     python benchmarks/mutation.py again                   the survivors once more, against the tests of today
     python benchmarks/mutation.py show                    the score, and what survived, for docs/results/mutation.md
@@ -9,9 +10,9 @@
 A mutant is one change by one of mutmut's operators to one expression of `privacy`, `sampling`, `mechanisms` or
 `curator`. It is loaded in a process of its own in place of the file, and the tests that run the changed statement are
 run until one fails.
-Left alone: what an error says (all of a `raise`, names of arguments, strings with a blank), annotations, names of
-types, decorators, imports, docstrings and what only asserts (`strict` of zip); None for False; of a string, mutants
-that only change its case.
+Left alone: what an error says (all of a `raise`, names of arguments or None for them, strings with a blank),
+annotations, names of types, decorators, imports, docstrings and what only asserts (`strict` of zip); None for False;
+of a string, mutants that only change its case.
 Findings are kept in .cache/mutation; an interrupted run resumes. `--part 1/2` and `--part 2/2` share the work.
 """
 
@@ -96,7 +97,7 @@ class Mutants:
         for kind, operator in mutation_operators:
             if isinstance(node, kind):
                 for number, changed in enumerate(_changes(operator, node)):
-                    if _as_false(node, changed):
+                    if _as_false(node, changed) or self._names_nothing(node, changed):
                         continue
                     start = self.positions[node].start
                     how = operator.__name__.removeprefix("operator_")
@@ -134,6 +135,14 @@ class Mutants:
         call = self.parents[above]
         return isinstance(call, cst.Call) and self.module.code_for_node(call.func).startswith(NAMES)
 
+    def _names_nothing(self, node: cst.CSTNode, changed: cst.CSTNode) -> bool:
+        """Whether a change takes the name of an argument, for an error, for None."""
+        if not (isinstance(node, cst.Call) and isinstance(changed, cst.Call) and len(node.args) == len(changed.args)):
+            return False
+        pairs = zip(node.args, changed.args, strict=True)
+        before = [one.value for one, other in pairs if not one.deep_equals(other)]
+        return all(isinstance(value, cst.SimpleString) and self._is_name(value) for value in before)
+
     def code(self, name: str) -> str:
         """The file with one mutant."""
         node, changed = self.found[name]
@@ -160,7 +169,8 @@ class Mutants:
 def _as_false(node: cst.CSTNode, changed: cst.CSTNode) -> bool:
     """Whether the change is None for False, alone."""
     before, after = (cst.Module([]).code_for_node(each) for each in (node, changed))
-    return after in (before.replace("=False", "=None"), before.replace("= False", "= None")) and after != before
+    pieces = before.split("False")
+    return any(after == "False".join(pieces[:at]) + "None" + "False".join(pieces[at:]) for at in range(1, len(pieces)))
 
 
 def _changes(operator: Operator, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -185,8 +195,8 @@ def files() -> list[str]:
     ]
 
 
-def write_map() -> None:
-    """Run the tests of the rooms once, and keep which ran which line."""
+def write_map(more: list[str]) -> None:
+    """Run the tests of the rooms once, or those of some files, and keep which ran which line."""
     sys.path[:] = [each for each in sys.path if Path(each).resolve() != ROOT / "benchmarks"]  # coverage.py beside
     import coverage
     import pytest
@@ -213,18 +223,20 @@ def write_map() -> None:
                 watch.switch_context("")
 
     watch.start()
-    pytest.main(["-q", "-p", "no:cacheprovider", *TESTS], plugins=[Plugin()])
+    pytest.main(["-q", "-p", "no:cacheprovider", *(more or TESTS)], plugins=[Plugin()])
     watch.stop()
-    numbers = {test: number for number, test in enumerate(seconds)}
-    lines: dict[str, dict[int, list[int]]] = {}
+    kept: dict[str, Any] = {"seconds": {}, "lines": {}}
+    if more:
+        kept = json.loads((KEPT / "map.json").read_text(encoding="utf-8"))
+    kept["seconds"].update(seconds)
+    numbers = {test: number for number, test in enumerate(kept["seconds"])}
     for path in files():
-        found = watch.get_data().contexts_by_lineno(str(ROOT / path))
-        lines[path] = {
-            line: sorted(numbers[test] for test in tests if test and test not in failed)
-            for line, tests in found.items()
-        }
+        lines = kept["lines"].setdefault(path, {})
+        for line, tests in watch.get_data().contexts_by_lineno(str(ROOT / path)).items():
+            ran = {numbers[test] for test in tests if test and test not in failed}
+            lines[str(line)] = sorted(ran.union(lines.get(str(line), [])))
     KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / "map.json").write_text(json.dumps({"seconds": seconds, "lines": lines}), encoding="utf-8")
+    (KEPT / "map.json").write_text(json.dumps(kept), encoding="utf-8")
     print(f"{len(seconds)} tests, {sum(seconds.values()):.0f} s; left out, since they fail as it is: {sorted(failed)}")
 
 
@@ -362,6 +374,7 @@ def results() -> dict[str, dict[str, Any]]:
 def shown(sample: int) -> str:
     """The score of the random sample and of all mutants that were judged, and the survivors."""
     known = results()
+    known = {name: entry for name, entry in known.items() if name in mutants_of(entry["mutant"].split(":")[0]).found}
     chosen = [known[name] for name in queue(sample, False) if name in known]
     lines = []
     for title, some in (("random sample", chosen), ("all that were judged", list(known.values()))):
@@ -396,6 +409,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("map", "run", "again", "show", "count"))
+    parser.add_argument("tests", nargs="*", help="for map: files of tests to put into the map")
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--small", action="store_true", help="all mutants of the small files that decide a charge, too")
     parser.add_argument("--minutes", type=float, default=1e9)
@@ -405,7 +419,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.what == "map":
         os.chdir(ROOT)
-        write_map()
+        write_map(asked.tests)
     elif asked.what == "count":
         counts = {path: len(mutants_of(path).found) for path in files()}
         for path, number in counts.items():
