@@ -130,6 +130,8 @@ def test_names_of_columns(file: LedgerFile, tmp_path: Path) -> None:
     other.add("a/b", ldp.Budget(epsilon=1))  # a dataset of its own, as before there were columns
     other.add("a", ldp.Budget(epsilon=2))
     assert other.dataset("a/b").budget == ldp.Budget(epsilon=1.0)
+    other.set_budget("a/b", ldp.Budget(epsilon=3))
+    assert [other.dataset(name).budget.epsilon for name in ("a/b", "a")] == [3.0, 2.0]
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, ""])

@@ -14,7 +14,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
-from labeldp.curator.persons import NO_PERSON, first_records
+from labeldp.curator.persons import NO_PERSON, ONE_PERSON, first_records, person_names
 from labeldp.mechanisms import BagSum, GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
 from labeldp.mechanisms.bags import llp as llp_file
 from labeldp.mechanisms.bags import sums as bag_sums
@@ -537,3 +537,11 @@ def test_a_ledger_from_before_persons_takes_them_as_it_is(tmp_path: Path) -> Non
     answer(of_file(tmp_path / "l.db"))
     answer(of_file(tmp_path / "l.db", None), 0.25)  # records were charged first
     assert ledger.spent.epsilon() == 0.5 + 1.5 + 0.25
+
+
+@pytest.mark.parametrize("name", [True, 1.5, ("a", "b")])
+def test_names_of_persons_are_integers_or_texts(name: Any) -> None:
+    names = np.empty(2, dtype=object)
+    names[:] = ["Ann", name]
+    with pytest.raises(InputError, match=ONE_PERSON):
+        person_names(names, b"k" * 32)

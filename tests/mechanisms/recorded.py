@@ -1,22 +1,28 @@
-"""What a ledger rests on, of each example: its specification, its cost, and what a key draws.
+"""What a ledger rests on, of each example: its specification, its cost, and what a key draws; and what it says.
 
 python tests/mechanisms/recorded.py --write     record them anew, where a change is meant: old ledgers charge again
 """
 
 import hashlib
+import inspect
 import json
 import sys
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labeldp.mechanisms import Mechanism
-from labeldp.privacy import KeyedRandomness
+from labeldp.privacy import InputError, KeyedRandomness
 
 FILE = Path(__file__).with_suffix(".json")
 SOLVED = ("few numbers",)
 """Its table is the optimum of a linear program, which other versions of scipy may round otherwise."""
+KNOWN_ELSEWHERE = {"arrays", "parameters", "privacy_loss", "specification", "weights", "published", "describe_noise"}
+"""Recorded as they are, or all that the draws follow from."""
 
 
 def recorded(mechanism: Mechanism) -> dict[str, Any]:
@@ -33,7 +39,55 @@ def recorded(mechanism: Mechanism) -> dict[str, Any]:
         "published": mechanism.published,
         "noise": mechanism.describe_noise(),
         "column": getattr(mechanism, "column_ending", ""),
+        "says": dict(_says(mechanism, value)),
     }
+
+
+def _says(mechanism: Mechanism, value: Any) -> Iterator[tuple[str, str]]:
+    """Its repr and text, its properties, and what its methods return without arguments or of what was released."""
+    yield "repr", repr(mechanism)
+    yield "text", str(mechanism)
+    sizes = getattr(getattr(mechanism, "groups", None), "sizes", None)
+    given = {"noisy": value, "released": value, "value": value, "sizes": sizes, "epsilon": 2}
+    given["edges"] = np.arange(-3.5, 4)
+    for name in sorted(dir(type(mechanism))):
+        found = inspect.getattr_static(type(mechanism), name)
+        if name.startswith("_") or name in KNOWN_ELSEWHERE:
+            continue
+        needed: list[str] = []
+        if inspect.isfunction(found):
+            asked = list(inspect.signature(found).parameters.values())[1:]
+            needed = [each.name for each in asked if each.default is each.empty]
+        elif not isinstance(found, property | cached_property):
+            continue
+        if any(given.get(each) is None for each in needed):
+            continue
+        try:
+            said = getattr(mechanism, name)
+            yield name, short(said(*map(given.get, needed)) if callable(said) else said)
+        except InputError as refused:
+            yield name, f"refused: {refused}"
+
+
+def short(value: Any) -> str:
+    """Return a text of a value that is the same on every machine: doubles with six digits, long ones as sums."""
+    if isinstance(value, float | np.floating):
+        return f"{round(float(value), 12) + 0.0:.6g}"
+    if isinstance(value, Fraction):
+        return short(value.numerator / value.denominator)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        rise = np.arange(1.0, value.size + 1).reshape(value.shape) / max(value.size, 1)
+        return f"{value.dtype} {value.shape} {short(value.sum())} {short((value * rise).sum())}"
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {hashlib.sha256(repr(value.tolist()).encode()).hexdigest()[:16]}"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(short, value))})"
+    if isinstance(value, Mechanism):
+        return repr(value)
+    if hasattr(value, "__dict__") or hasattr(value, "__dataclass_fields__"):
+        parts = {**getattr(value, "__dict__", {})}
+        return f"{type(value).__name__}({', '.join(f'{name}={short(parts[name])}' for name in sorted(parts))})"
+    return str(value)
 
 
 def main() -> None:

@@ -129,3 +129,10 @@ def test_what_is_named_first_may_be_given_third() -> None:
     numbers, prior = Interval(0, 1, grid=5), public([0.5, 0.25, 0.125, 0.0625, 0.0625])
     for kind in (UnbiasedNumbers, ResponseOnBins):
         assert kind(numbers, 1, prior) == kind(domain=numbers, epsilon=1, prior=prior)
+
+
+def test_laws_of_more_than_a_table_are_refused() -> None:
+    assert UnaryEncoding(domain=Classes(2896), epsilon=1.0).weights().shape == (2896, 2896, 2)
+    for mechanism in (UnaryEncoding(domain=Classes(2897), epsilon=1.0), RandomizedResponse(Classes(4097), 1.0)):
+        with pytest.raises(InputError, match=r"at most 2\*\*24 entries"):
+            mechanism.weights()

@@ -194,3 +194,10 @@ def test_the_likelihood_of_an_answer_is_its_share_of_the_words(epsilon: float) -
         possible = mechanism.membership()[:, answer]
         found = mechanism.likelihood(np.where(possible, answer, mechanism.membership().argmax(axis=1)))
         assert found[possible] == pytest.approx(chances[records[possible], :, answer], rel=1e-12, abs=1e-15)
+
+
+def test_the_expanded_law_of_candidates_is_of_whole_words() -> None:
+    """Doubles would hold 53 of their 64 bits."""
+    weights = RandomizedResponseWithPrior(domain=Classes(3), epsilon=0.5, prior=PRIORS).weights()
+    assert all(type(weight) is int for weight in weights.flat)
+    assert set(weights.sum(axis=2).flat) == {1 << 64}

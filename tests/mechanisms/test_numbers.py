@@ -49,6 +49,7 @@ def test_noise_is_as_small_as_it_can_be(prior: Any, epsilon: float, stddev: floa
     """Standard deviations of the optimum on 41 points, labels 0 to 400, and of a linear program of other people."""
     mechanism = numbers(epsilon, prior(RANGE.size))
     assert mechanism.noise_stddev <= 1.02 * stddev
+    assert all(sum(column) for column in zip(*mechanism.law.tolist(), strict=True))  # each output occurs
     assert mechanism.noise_stddev < 0.8 * DiscreteLaplace(domain=RANGE, epsilon=epsilon).scale * 2**0.5
 
 

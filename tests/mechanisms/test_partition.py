@@ -239,6 +239,8 @@ def test_bad_subsets_and_answers_are_refused() -> None:
             SubsetResponse(domain=Classes(10), epsilon=1.0, size=size)
     with pytest.raises(InputError, match=r"2\*\*24"):
         SubsetResponse(domain=Classes(100), epsilon=1.0)
+    with pytest.raises(InputError, match="epsilon is too small for 10 sets"):
+        SubsetResponse(domain=Classes(5), epsilon=1e-25, size=2)  # a set with the label would weigh as one without
     for noisy in (np.zeros(3, np.uint8), np.zeros((3, 1), np.uint8), np.zeros((3, 2))):
         with pytest.raises(InputError, match="noisy must be packed bits"):
             debias(ten(), noisy)

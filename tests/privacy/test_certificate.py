@@ -21,6 +21,7 @@ from labeldp.privacy import (
     total_loss,
     weak_promise,
 )
+from labeldp.privacy.certificate import requested_delta
 
 pure = PrivacyLoss.pure
 
@@ -169,6 +170,16 @@ def test_numbers_out_of_range_are_no_certificate() -> None:
     good["entries"][0]["loss"][0][0]["epsilon"] = "1/0"
     with pytest.raises(InputError, match="this is not a certificate of labeldp"):
         Certificate.from_json(good)
+
+
+@pytest.mark.parametrize("asked", [0, "0.5", 1, "1.5", -1])
+def test_the_delta_that_was_asked_for_lies_from_0_to_1(asked: object) -> None:
+    entry = Charge("one", (), pure(1), {"mechanism": "Example", "delta": str(asked)})
+    if 0 <= Fraction(str(asked)) <= 1:
+        assert requested_delta([charge("other", pure(1)), entry]) == Fraction(str(asked))
+    else:
+        with pytest.raises(InputError, match="this is not a certificate"):
+            requested_delta([entry])
 
 
 def test_post_processing_costs_nothing_and_has_no_mechanism() -> None:

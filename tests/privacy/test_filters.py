@@ -410,3 +410,10 @@ def test_a_ledger_in_memory_keeps_a_filter_where_the_budget_names_one() -> None:
     with pytest.raises(ldp.BudgetExceeded, match="kept by a filter"):
         ledger.record(Request({}, PrivacyLoss.pure("0.1")))
     assert len(ledger.charges) == 2
+
+
+def test_shares_of_delta_by_default_are_a_tenth_or_what_is_left() -> None:
+    for failure, tail in ((None, "1e-7"), ("1e-7", "1e-7"), ("9.5e-7", "5e-8"), ("1e-6", 0)):
+        rule = Filter.of(1, "1e-6", failure=failure)
+        assert rule.tail == Fraction(tail) and rule.failure == Fraction(failure or "1e-7")
+        assert rule.shares == (rule.failure * 10**6, rule.tail * 10**6)

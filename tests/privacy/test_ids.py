@@ -167,3 +167,9 @@ def test_digests_of_parts_add_up() -> None:
     assert labels.hexdigest() != names.hexdigest()
     with pytest.raises(InputError, match="under the same key"):
         labels.merge(names)
+
+
+def test_texts_are_found_by_their_place() -> None:
+    texts = Texts.of(["a", "bb", "", "cccc"])
+    assert [texts[place] for place in (0, 1, 2, 3, -1, -4)] == [b"a", b"bb", b"", b"cccc", b"cccc", b"a"]
+    assert list(texts[1:3]) == [b"bb", b""]

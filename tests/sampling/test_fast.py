@@ -10,7 +10,7 @@ from labeldp.privacy import WORD, InputError, KeyedRandomness, as_randomness, ex
 from labeldp.sampling import MIN_RATE, WIDE_STDDEV, wide_gaussian, wide_laplace
 from labeldp.sampling import fast as module
 from labeldp.sampling.discrete import laplace_law
-from labeldp.sampling.fast import BIN_COUNT, BinnedLaw, _half_normal, _places
+from labeldp.sampling.fast import BIN_COUNT, BLOCK, BinnedLaw, _filled, _half_normal, _places
 from labeldp.testing.laws import ContractViolation, check_law
 from sampling.words import ChosenWords
 
@@ -154,3 +154,17 @@ def test_keyed_randomness_by_records_is_refused() -> None:
             wide_laplace(source_, 1000, Fraction(1, 3))
     stream = key.stream()
     assert not np.array_equal(wide_gaussian(stream, 1000), wide_gaussian(stream, 1000))
+
+
+def test_words_are_asked_for_in_blocks_that_may_not_change() -> None:
+    """A release is drawn again from its key only if as many words are asked for at a time."""
+    asked = []
+
+    def draw(count: int) -> np.ndarray:
+        asked.append(count)
+        return np.zeros(count * 9 // 10, dtype=np.int64)
+
+    assert len(_filled(draw, 1000)) == 1000
+    assert len(_filled(draw, BLOCK + 1)) == BLOCK + 1
+    first = BLOCK * 9 // 10
+    assert asked == [1023, 89, BLOCK, BLOCK + 1 - first + (BLOCK + 1 - first) // 64 + 8, *asked[4:]]

@@ -273,11 +273,15 @@ class _CandidateResponse(FiniteMechanism):
     def gradient_weights(self, noisy: Any) -> Floats:
         """Return what stands for the indicators of the true classes in a gradient, shape (n, K); rows sum to 1.
 
-        All candidate sets must have one size. On average it is the indicator of a candidate, and for any other label
-        the same weight for each candidate.
+        On average it is the indicator of a candidate, and for any other label the same weight for each candidate.
+
+        Raises:
+            InputError: candidate sets differ in size.
 
         Source: Ghazi, eq. (17).
         """
+        if len(self.laws) > 1:
+            raise InputError("must be of one size for the weights of a gradient", argument="candidates")
         [law] = self.laws.values()
         lie, gap = law.lie / WORD, (law.keep - law.lie) / WORD
         hits = np.asarray(noisy)[:, None] == np.arange(self.domain.size)

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from labeldp import InputError, PrivacyLoss
-from labeldp.mechanisms import HiddenBag, cross_bound, lba_delta, lba_required_residual
-from labeldp.mechanisms.bags.lba import span
-from labeldp.privacy import HiddenWeights
+from labeldp.mechanisms import HiddenBag, Interval, WeightedLBA, cross_bound, lba_delta, lba_required_residual
+from labeldp.mechanisms.bags import lba
+from labeldp.mechanisms.bags.lba import MAX_ROWS, span
+from labeldp.privacy import HiddenWeights, KeyedRandomness, Public
 
 RANGE = (-1, 1)
 
@@ -273,3 +274,21 @@ def test_columns_that_nearly_cancel_leave_an_orthonormal_basis_and_what_it_misse
     rows[:, 4] = rows[:, 0] + 1e-15 * rng.normal(size=50)
     basis, lost = span(rows)
     assert basis.shape[1] == 4 and 1e-16 < lost < 1e-13
+
+
+def test_bags_are_summed_block_by_block_with_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = np.random.default_rng(0).normal(size=(60, 2))
+    mechanism = WeightedLBA(
+        domain=Interval(0, 1), size=12, rows=3, features=Public(features, why="a test"), epsilon=8, delta=1e-3
+    )
+    labels, key = np.arange(60) % mechanism.domain.size, KeyedRandomness(bytes(32)).bind(b"a release")
+    whole = mechanism.randomize(labels, rng=key)
+    for most in (1, 25, 60):
+        monkeypatch.setattr(lba, "_NUMBERS_AT_ONCE", most)
+        assert np.array_equal(mechanism.randomize(labels, rng=key), whole)
+
+
+def test_the_rows_of_a_bag_are_limited() -> None:
+    features = Public(np.ones((4, 1)), why="a test")
+    with pytest.raises(InputError, match="rows must be an integer from 1 to 1048576"):
+        WeightedLBA(domain=Interval(0, 1), size=4, rows=MAX_ROWS + 1, features=features, epsilon=1, delta=1e-6)
