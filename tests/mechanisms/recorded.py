@@ -47,8 +47,14 @@ def _says(mechanism: Mechanism, value: Any) -> Iterator[tuple[str, str]]:
     """Its repr and text, its properties, and what its methods return without arguments or of what was released."""
     yield "repr", repr(mechanism)
     yield "text", str(mechanism)
-    sizes = getattr(getattr(mechanism, "groups", None), "sizes", None)
-    given = {"noisy": value, "released": value, "value": value, "sizes": sizes, "epsilon": 2}
+    sizes = getattr(getattr(mechanism, "partition", None), "sizes", None)
+    given = {
+        "noisy": value,
+        "released": value,
+        "value": value,
+        "sizes": None if sizes is None else np.maximum(sizes, 1),
+        "epsilon": 2,
+    }
     given["edges"] = np.arange(-3.5, 4)
     for name in sorted(dir(type(mechanism))):
         found = inspect.getattr_static(type(mechanism), name)

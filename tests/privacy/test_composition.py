@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import HiddenWeights, PrivacyLoss
-from labeldp.privacy.composition import MAX_LATTICE_POINTS, _curve_lattice, _curve_multiples, _step
+from labeldp.privacy.composition import MAX_LATTICE_POINTS, _curve_lattice, _curve_multiples, _Lattice, _step
 
 LARGE, SMALL, TINY = HiddenWeights(2.0, 0.5), HiddenWeights(0.07, 0.09), HiddenWeights(4.6e-5, 4.5e-5)
 
@@ -54,3 +54,12 @@ def test_a_tiny_release_adds_next_to_nothing() -> None:
     assert (small + tiny).epsilon(1e-6) == max(
         PrivacyLoss((sequence,)).epsilon(1e-6) for sequence in (small + tiny).alternatives
     )
+
+
+@pytest.mark.parametrize(("first", "coarser", "start"), [(4, [1, 5, 4], 2), (5, [3, 7], 3), (-3, [3, 7], -1)])
+def test_a_coarser_lattice_rounds_losses_up_to_the_next_point(first: int, coarser: list[float], start: int) -> None:
+    """Cells 4, 5, 6, 7 join as 4 | 5, 6 | 7, and 5, 6, 7, 8 as 5, 6 | 7, 8."""
+    found = _Lattice(Fraction(1, 4), first, np.array([1.0, 2, 3, 4]), 1e-9, 0.125).coarser()
+    assert (found.step, found.first, found.lost) == (Fraction(1, 2), start, 0.125)
+    assert found.masses.tolist() == coarser and 1e-9 < found.relative_error < 1.001e-9
+    assert found.losses().tolist() == [(start + place) / 2 for place in range(len(coarser))]
