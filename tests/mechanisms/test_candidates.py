@@ -15,6 +15,7 @@ from labeldp.mechanisms import (
     RandomizedResponseTopK,
     RandomizedResponseWithPrior,
 )
+from labeldp.mechanisms.candidates import _best_threshold
 from labeldp.privacy import DomainError, InputError, KeyedRandomness, PrivacyLoss, Public
 from mechanisms.examples import PRIORS, public
 
@@ -201,3 +202,9 @@ def test_the_expanded_law_of_candidates_is_of_whole_words() -> None:
     weights = RandomizedResponseWithPrior(domain=Classes(3), epsilon=0.5, prior=PRIORS).weights()
     assert all(type(weight) is int for weight in weights.flat)
     assert set(weights.sum(axis=2).flat) == {1 << 64}
+
+
+def test_of_two_sets_as_good_the_smaller_is_taken() -> None:
+    ranked = (np.array([4.0, 4.0]), np.array([4.0, 4.5]), np.array([1.0, 0.0]))
+    found = _best_threshold(ranked, np.array([1.0, 0.5, 0.25]))
+    assert found.view(np.float64).tolist() == [4.0, 4.5]  # 4 and (4 + 4) / 2 are equal, (4 + 4.5) / 2 is more

@@ -4,7 +4,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.privacy import BudgetExceeded, Filter, FixedList, PrivacyLoss, Row, account_from, settle
-from labeldp.privacy.accounts import declared
+from labeldp.privacy.accounts import declared, refused
 from privacy.test_filters import answer, reveal, worst_delta
 
 BUDGET = ldp.Budget(1, "0.0383", fixed=True)
@@ -101,3 +101,12 @@ def test_a_fixed_budget_in_memory_admits_what_was_declared() -> None:
     curator.release(two, rng=ldp.SystemRandomness())
     with pytest.raises(BudgetExceeded, match="none of those that were"):
         curator.release(one, rng=ldp.SystemRandomness())
+
+
+def test_a_refusal_says_how_full_a_filter_is() -> None:
+    """Twice as full as it may be is still a number; a release without a cost for it has none."""
+    budget, rule = ldp.Budget(1, "1e-6"), Filter.of(1, "1e-6", failure=0, tail=0)
+    third, most = rule.cost(PrivacyLoss.pure("0.25")), rule.cost(PrivacyLoss.pure("1.5"))
+    said = str(refused(budget, rule, third, most, "labels"))
+    assert "of which 25 % is used up; this would bring it to 150 %" in said
+    assert "it keeps nothing for releases of this kind" in str(refused(budget, rule, third, third, "labels"))

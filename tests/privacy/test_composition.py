@@ -63,3 +63,10 @@ def test_a_coarser_lattice_rounds_losses_up_to_the_next_point(first: int, coarse
     assert (found.step, found.first, found.lost) == (Fraction(1, 2), start, 0.125)
     assert found.masses.tolist() == coarser and 1e-9 < found.relative_error < 1.001e-9
     assert found.losses().tolist() == [(start + place) / 2 for place in range(len(coarser))]
+
+
+def test_the_error_of_a_convolution_counts_its_terms() -> None:
+    """A sum of t products has a relative error of at most t roundings of half a unit, and one for the products."""
+    one, other = (_Lattice(Fraction(1), 0, np.full(count, 1 / count), error) for count, error in ((3, 1e-15), (7, 0)))
+    assert (one @ other).relative_error >= 1e-15 + 4 * 2.0**-53
+    assert (one @ other).relative_error <= 1e-15 + 5 * 2.0**-53
