@@ -20,7 +20,10 @@ def test_a_list_may_be_asked_for_in_any_order() -> None:
     actions = [answer("0.5"), answer("0.3"), answer("0.31"), reveal("0.002")]
     asked = rows(*(loss for loss, _ in actions))
     listed = settle(BUDGET, None, (), asked[:1], asked, "labels")
-    assert isinstance(listed, FixedList)
+    assert isinstance(listed, FixedList) and not listed.condition
+    assert settle(BUDGET, None, (), asked[:1], asked, "labels", today="2026-05-01") == listed
+    late = settle(BUDGET, None, asked[:1], asked[1:2], asked[1:], "labels", today="2026-05-01")
+    assert isinstance(late, FixedList) and "2026-05-01" in late.condition
 
     def admits(losses: tuple[PrivacyLoss, ...]) -> bool:
         try:

@@ -1,12 +1,20 @@
 """Curves beside each other: the lattice that stands for one lies above it, and none asks for too many points."""
 
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from labeldp.privacy import HiddenWeights, PrivacyLoss
-from labeldp.privacy.composition import MAX_LATTICE_POINTS, _curve_lattice, _curve_multiples, _Lattice, _step
+from labeldp.privacy.composition import (
+    MAX_LATTICE_POINTS,
+    _curve_lattice,
+    _curve_multiples,
+    _Lattice,
+    _step,
+    concentrated_delta,
+)
 
 LARGE, SMALL, TINY = HiddenWeights(2.0, 0.5), HiddenWeights(0.07, 0.09), HiddenWeights(4.6e-5, 4.5e-5)
 
@@ -70,3 +78,22 @@ def test_the_error_of_a_convolution_counts_its_terms() -> None:
     one, other = (_Lattice(Fraction(1), 0, np.full(count, 1 / count), error) for count, error in ((3, 1e-15), (7, 0)))
     assert (one @ other).relative_error >= 1e-15 + 4 * 2.0**-53
     assert (one @ other).relative_error <= 1e-15 + 5 * 2.0**-53
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "0.5", "3", "40"])
+@pytest.mark.parametrize("rho", ["1e-9", "0.003", "0.02", "2", "39"])
+def test_the_delta_of_a_rate_is_rounded_up(rho: str, epsilon: str) -> None:
+    """e^(-(epsilon - rho)^2 / (4 rho)), here with forty digits."""
+    with localcontext() as context:
+        context.prec, small = 40, Decimal("1.00001e-5")
+        gap = Decimal(epsilon) - Decimal(rho)
+        exact = min(Decimal(1), (-(gap**2) / (4 * Decimal(rho))).exp()) if gap > 0 else Decimal(1)
+        found = Decimal(concentrated_delta(Fraction(rho), Fraction(epsilon), Fraction(0)))
+        assert exact <= found <= 1
+        assert found <= exact * Decimal("1.00001") or exact < Decimal("1e-200")
+        failing = Decimal(concentrated_delta(Fraction(rho), Fraction(epsilon), Fraction(1, 10**6)))
+        assert (
+            min(exact + Decimal("1e-6"), Decimal(1))
+            <= failing
+            <= min(found * Decimal("1.00001") + Decimal("1.00001e-6"), 1)
+        )

@@ -18,7 +18,7 @@ from labeldp.privacy import (
     derive_key,
     refuse_repeats,
 )
-from labeldp.privacy.ids import _ODD, has_repeats
+from labeldp.privacy.ids import _ODD, _marked, has_repeats
 
 KEY = b"k" * 32
 
@@ -173,3 +173,8 @@ def test_texts_are_found_by_their_place() -> None:
     texts = Texts.of(["a", "bb", "", "cccc"])
     assert [texts[place] for place in (0, 1, 2, 3, -1, -4)] == [b"a", b"bb", b"", b"cccc", b"cccc", b"a"]
     assert list(texts[1:3]) == [b"bb", b""]
+
+
+def test_texts_keep_95_bits_of_their_hash_and_a_mark() -> None:
+    hashes = np.array([[3, 0xFFFFFFFF], [5, 0x12345678], [7, 0]], dtype=np.uint64)
+    assert _marked(hashes.copy()).tolist() == [[3, 0xFFFFFFFF], [5, 0x92345678], [7, 0x80000000]]
