@@ -85,7 +85,7 @@ def test_the_error_of_a_convolution_counts_its_terms() -> None:
 def test_the_delta_of_a_rate_is_rounded_up(rho: str, epsilon: str) -> None:
     """e^(-(epsilon - rho)^2 / (4 rho)), here with forty digits."""
     with localcontext() as context:
-        context.prec, small = 40, Decimal("1.00001e-5")
+        context.prec = 40
         gap = Decimal(epsilon) - Decimal(rho)
         exact = min(Decimal(1), (-(gap**2) / (4 * Decimal(rho))).exp()) if gap > 0 else Decimal(1)
         found = Decimal(concentrated_delta(Fraction(rho), Fraction(epsilon), Fraction(0)))
