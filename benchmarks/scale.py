@@ -261,11 +261,12 @@ def in_file(repeats: int) -> list[str]:
         traces = (("ids", "classes", "0"),)
         for count in (10, 1000, 10_000, 100_000):
             with account._open() as (connection, dataset):  # in one transaction: 100,000 waits for a disk say nothing
-                transaction = account._begin(connection, dataset)
                 for place in range(held, count):
                     request = Request(
                         {"place": place}, mechanism.privacy_loss(), labels=str(place), traces=traces, step="a stage"
                     )
+                    if place == held:
+                        transaction = account._begin(connection, dataset, request)
                     transaction.write(request, mechanism, account._charge(transaction, request))
             held = count
             request = Request(mechanism.specification(), mechanism.privacy_loss(), labels="0", traces=traces)
@@ -288,7 +289,7 @@ def compositions() -> list[str]:
         pure = PrivacyLoss.total((PrivacyLoss.pure(Fraction(place + 7, 100 * count)), 1) for place in range(count))
         taken = seconds(lambda: pure.epsilon(1e-6), 1)  # noqa: B023
         lines.append(f"| {count} different pure ones | {taken:.2f} | {taken / count:.4f} |")
-    for count in (1, 2, 5, 10):
+    for count in (1, 2, 5, 10, 20, 40):
         curves = (HiddenWeights(0.01 * (place + 3), 0.01 + 0.001 * place) for place in range(count))
         bags = PrivacyLoss.total((PrivacyLoss.curve(curve), 1) for curve in curves)
         taken = seconds(lambda: bags.epsilon(1e-6), 1)  # noqa: B023

@@ -48,7 +48,7 @@ def numbers(epsilon: Any, prior: Any = None, domain: Interval = RANGE) -> Unbias
 def test_noise_is_as_small_as_it_can_be(prior: Any, epsilon: float, stddev: float) -> None:
     """Standard deviations of the optimum on 41 points, labels 0 to 400, and of a linear program of other people."""
     mechanism = numbers(epsilon, prior(RANGE.size))
-    assert mechanism.noise_stddev <= 1.02 * stddev
+    assert mechanism.law.dtype == object and mechanism.noise_stddev <= 1.02 * stddev
     assert all(sum(column) for column in zip(*mechanism.law.tolist(), strict=True))  # each output occurs
     assert mechanism.noise_stddev < 0.8 * DiscreteLaplace(domain=RANGE, epsilon=epsilon).scale * 2**0.5
 

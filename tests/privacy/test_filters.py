@@ -417,3 +417,15 @@ def test_shares_of_delta_by_default_are_a_tenth_or_what_is_left() -> None:
         rule = Filter.of(1, "1e-6", failure=failure)
         assert rule.tail == Fraction(tail) and rule.failure == Fraction(failure or "1e-7")
         assert rule.shares == (rule.failure * 10**6, rule.tail * 10**6)
+
+
+def test_the_rate_of_a_release_is_the_least_of_those_that_are_known() -> None:
+    """Randomized response at a small epsilon is e^2 / 2-concentrated; its dominating Gaussian costs 1.57 as much."""
+    rule = Filter.of(3, "1e-6", kind="zcdp", failure=0, tail=0)
+    [pure], [gaussian] = rule.cost(PrivacyLoss.pure("0.1")), rule.cost(PrivacyLoss.gaussian(0.1))
+    assert pure == Cost(Fraction(1, 10), Fraction(1, 200))
+    assert gaussian.pure is None and 0 <= gaussian.rate * 200 - 1 < 1e-12  # type: ignore[operator]
+    [large] = rule.cost(PrivacyLoss.pure(9))
+    assert large.rate is not None and large.rate < Fraction(81, 2)
+    usual = Filter.of(3, "1e-6", failure=0, tail=0)
+    assert usual.cost(PrivacyLoss.pure("0.1"))[0].rate == response_mu(Fraction(1, 10), 2) ** 2

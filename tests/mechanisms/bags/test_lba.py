@@ -292,3 +292,9 @@ def test_the_rows_of_a_bag_are_limited() -> None:
     features = Public(np.ones((4, 1)), why="a test")
     with pytest.raises(InputError, match="rows must be an integer from 1 to 1048576"):
         WeightedLBA(domain=Interval(0, 1), size=4, rows=MAX_ROWS + 1, features=features, epsilon=1, delta=1e-6)
+
+
+def test_the_grid_of_a_sum_follows_from_the_length_of_its_feature() -> None:
+    features = Public(np.column_stack([np.full(60, 1000.0), np.tile([1.0, -1.0], 30)]), why="a test")
+    units = WeightedLBA(domain=Interval(0, 1), size=20, features=features, epsilon=8, delta=1e-3).units
+    assert 500 < units[0] / units[1] < 2000

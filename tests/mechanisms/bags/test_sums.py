@@ -1,6 +1,7 @@
 """Gaussian losses of records behind published linear sums."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -8,7 +9,9 @@ import numpy as np
 import pytest
 
 from labeldp import InputError
-from labeldp.mechanisms import linear_release_gdp
+from labeldp.mechanisms import BagSum, Interval, linear_release_gdp
+from labeldp.privacy import Public
+from labeldp.privacy.exact import float_below
 
 
 def test_any_published_coefficients() -> None:
@@ -79,3 +82,11 @@ MISFITS: list[tuple[Any, Any]] = [
 def test_coefficients_that_are_refused(coefficients: Any, noise: Any) -> None:
     with pytest.raises(InputError, match="noise"):
         linear_release_gdp(coefficients, noise, (0, 1))
+
+
+@pytest.mark.parametrize("delta", [Fraction(1, 10), "1e-6", Fraction(5, 6)])
+def test_what_is_asked_for_is_rounded_down_where_doubles_do_not_hold_it(delta: Any) -> None:
+    bags = Public(np.repeat([0, 1], 4), why="a test")
+    made = BagSum(4, noise="gaussian", domain=Interval(0, 1), epsilon=Fraction(1, 7), delta=delta, bags=bags)
+    assert made.delta == float_below(Fraction(delta)) and made.epsilon == float_below(Fraction(1, 7))
+    assert Fraction(str(made.delta)) <= Fraction(delta) and Fraction(str(made.epsilon)) <= Fraction(1, 7)
