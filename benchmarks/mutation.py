@@ -4,7 +4,8 @@
     python benchmarks/mutation.py map [FILE …]            which tests run which lines, and how long each takes; with
                                                           files of tests, these are put into the map that there is
     python benchmarks/mutation.py run [--sample N] [--small] [--minutes M] [--seconds S] [--part I/N]
-    python benchmarks/mutation.py again                   the survivors once more, against the tests of today
+    python benchmarks/mutation.py again [FILE …]          the survivors once more, against the tests of today, or those
+                                                          of files that the map has got since
     python benchmarks/mutation.py show                    the score, and what survived, for docs/results/mutation.md
 
 A mutant is one change by one of mutmut's operators to one expression of `privacy`, `sampling`, `mechanisms` or
@@ -316,8 +317,8 @@ def _be_child(path: str, code: str, tests: list[str], limit: float) -> None:
         os._exit(status)
 
 
-def judge(name: str, known: Map, seconds: float) -> dict[str, Any]:
-    """Whether the tests notice a mutant; survivors of those that take `seconds` together stay survivors."""
+def judge(name: str, known: Map, seconds: float, places: tuple[str, ...] = ("",)) -> dict[str, Any]:
+    """Whether the tests of some places notice a mutant; what survives those that take `seconds` together is left."""
     path = name.split(":")[0]
     mutants = mutants_of(path)
     start = time.monotonic()
@@ -328,7 +329,7 @@ def judge(name: str, known: Map, seconds: float) -> dict[str, Any]:
         return {"mutant": name, "result": "no program"}
     if same:
         return {"mutant": name, "result": "no change"}
-    every = known.tests_of(path, mutants.lines(name))
+    every = [test for test in known.tests_of(path, mutants.lines(name)) if test.startswith(places)]
     tests = known.within(every, seconds)
     result = "survived" if tests else "not run"
     for some in (tests[: STAGES[0]], tests[STAGES[0] : STAGES[1]], tests[STAGES[1] :]):
@@ -388,8 +389,8 @@ def shown(sample: int) -> str:
     return "\n".join([*lines, "", *(f"| `{e['mutant']}` | {e['change']} | {e['result']} |" for e in left)])
 
 
-def run(names: list[str], minutes: float, seconds: float) -> None:
-    """Judge mutants that were not judged, and keep each finding at once."""
+def run(names: list[str], minutes: float, seconds: float, places: list[str]) -> None:
+    """Judge mutants, and keep each finding at once; of the tests of some places alone, what they kill."""
     known, end, count = Map(), time.monotonic() + 60 * minutes, Counter[str]()
     path = "src/labeldp/privacy/budget.py"
     text = (ROOT / path).read_text(encoding="utf-8")
@@ -399,9 +400,10 @@ def run(names: list[str], minutes: float, seconds: float) -> None:
         for name in names:
             if time.monotonic() > end:
                 break
-            entry = judge(name, known, seconds)
+            entry = judge(name, known, seconds, tuple(places) or ("",))
             count[entry["result"]] += 1
-            print(json.dumps(entry), file=file, flush=True)
+            if not places or entry["result"] in ("killed", "slow"):
+                print(json.dumps(entry), file=file, flush=True)
     print(dict(count), "left:", len(names) - sum(count.values()))
 
 
@@ -409,7 +411,7 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("map", "run", "again", "show", "count"))
-    parser.add_argument("tests", nargs="*", help="for map: files of tests to put into the map")
+    parser.add_argument("tests", nargs="*", help="for map and again: files of tests")
     parser.add_argument("--sample", type=int, default=1000)
     parser.add_argument("--small", action="store_true", help="all mutants of the small files that decide a charge, too")
     parser.add_argument("--minutes", type=float, default=1e9)
@@ -436,7 +438,9 @@ def main() -> None:
             names = [name for name, entry in known.items() if entry["result"] in ("survived", "not run", "not loaded")]
         names = [name for name in names if name in mutants_of(name.split(":")[0]).found]  # others are left alone today
         part, parts = map(int, asked.part.split("/"))
-        run([name for name in names if asked.only in name][part - 1 :: parts], asked.minutes, asked.seconds)
+        run(
+            [name for name in names if asked.only in name][part - 1 :: parts], asked.minutes, asked.seconds, asked.tests
+        )
 
 
 if __name__ == "__main__":

@@ -161,3 +161,10 @@ def test_a_grid_too_fine_and_bins_out_of_range_are_refused() -> None:
     for bins in (1, 65, 2.5, True, "all"):
         with pytest.raises(InputError, match="bins must be an integer from 2 to 64"):
             ResponseOnBins(domain=RANGE, epsilon=1, bins=bins)
+
+
+def test_a_bin_that_never_occurs_has_the_mean_of_its_points() -> None:
+    bins = ResponseOnBins(domain=Interval(0, 10, grid=11), epsilon=1.0, bins=3, cuts="even")
+    chances = np.where(bins.bin_of(np.arange(11)) == 1, 0.0, 1.0)
+    points = [np.arange(11)[bins.bin_of(np.arange(11)) == place] for place in range(3)]
+    assert bins.means(chances) == pytest.approx([each.mean() for each in points])

@@ -36,3 +36,13 @@ def test_a_mechanism_that_was_stored_is_the_same_again(name: str) -> None:
     assert again == made and found == known
     assert [each.name for each in again.public_inputs] == [each.name for each in made.public_inputs]
     assert np.array_equal(again.arrays(), kept) and all(each.why for each in again.public_inputs)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_mechanism_is_restored_with_what_was_stored_and_not_with_its_own(name: str) -> None:
+    made = EXAMPLES[name](1.0)
+    kept = made.arrays()
+    if kept is None:
+        pytest.skip("nothing of it is stored beside its specification")
+    turned = np.ascontiguousarray(np.asarray(kept)[::-1])
+    assert np.array_equal(made.restored(turned).arrays(), turned)

@@ -11,7 +11,7 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeldp.privacy import InputError, PrivacyLoss, decimal, exp_bounds, float_above, positive_epsilon
+from labeldp.privacy import InputError, PrivacyLoss, decimal, exact, exp_bounds, float_above, positive_epsilon
 from labeldp.privacy.exact import decimal_text, float_below, rounded_up_text
 
 EPSILONS = [str(round(value, 12)) for value in np.random.default_rng(1).exponential(8, 300)]
@@ -127,3 +127,19 @@ def test_the_bounds_multiply(a: Fraction, b: Fraction) -> None:
     low, high = (x * y for x, y in zip(exp_bounds(a), exp_bounds(b), strict=True))
     both = exp_bounds(a + b)
     assert low <= both[1] and both[0] <= high
+
+
+@pytest.mark.parametrize("error", [Fraction(1, 1 << 40), -Fraction(1, 1 << 40)])
+def test_a_logarithm_is_certified_from_both_sides(error: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    low, high = exact.log_bounds(Fraction(7, 3))
+    assert exp_bounds(low)[1] <= Fraction(7, 3) <= exp_bounds(high)[0]
+    real, calls = exp_bounds, []
+
+    def wrong(exponent: Fraction) -> tuple[Fraction, Fraction]:
+        calls.append(exponent)
+        low, high = real(exponent)
+        return (low, high) if len(calls) == 1 else (low * (1 + error), high * (1 + error))
+
+    monkeypatch.setattr(exact, "exp_bounds", wrong)
+    with pytest.raises(ArithmeticError, match="could not be certified"):
+        exact.log_bounds(Fraction(7, 3))

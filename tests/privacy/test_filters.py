@@ -295,7 +295,9 @@ CURVES = [
     HiddenWeights(0.01, 0.01, 3),
     HiddenWeights(0.3, 0.2, 2),
     Switching(1e-3, 0.02, batch=10, batches=1000),
+    Pair((1 - 7e-8, 7e-8), (1 - 7e-8 * math.exp(-7), 7e-8 * math.exp(-7))),
 ]
+"""The last has a tail that is larger than what may fail, and less than twice that."""
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=str)
