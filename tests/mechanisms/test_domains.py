@@ -435,3 +435,10 @@ def test_every_domain_has_a_description_that_is_read() -> None:
 def test_what_describes_no_domain_is_refused(content: Any) -> None:
     with pytest.raises(InputError):
         Domain.from_json(content)
+
+
+def test_decimals_are_classes_by_the_text_that_they_print_as() -> None:
+    domain = Classes(("0.5", "1.50", "2"))
+    assert domain.encode([Decimal("1.50"), Decimal("0.5"), Decimal(2), 0.5]).tolist() == [1, 0, 2, 0]
+    with pytest.raises(DomainError):
+        domain.encode([Decimal("0.50001")])

@@ -432,3 +432,10 @@ def test_the_rate_of_a_release_is_the_least_of_those_that_are_known() -> None:
     usual = Filter.of(3, "1e-6", failure=0, tail=0)
     rate = usual.cost(PrivacyLoss.pure("0.1"))[0].rate
     assert rate is not None and 0 <= rate / response_mu(Fraction(1, 10), 2) ** 2 - 1 < 1e-12
+
+
+def test_what_a_filter_never_admits_uses_all_of_it() -> None:
+    rule = Filter.of(1, "1e-6", failure=0, tail=0)
+    assert rule.used(rule.cost(PrivacyLoss.failure("1e-7"))) == 1
+    assert rule.used(rule.cost(PrivacyLoss.pure("0.5"))) == Fraction(1, 2) and rule.used(()) == 0
+    assert Filter.of(1, "1e-6", failure="1e-7").used((Cost(failure=Fraction("5e-8")),)) == Fraction(1, 2)
