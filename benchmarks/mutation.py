@@ -166,6 +166,13 @@ class Mutants:
             last = max(start, self.positions[body.body[0]].start.line - 1)
         return range(start, last + 1)
 
+    def at_import(self, name: str) -> bool:
+        """Whether a mutant is run as the file is imported, and so by whichever test came first."""
+        node: cst.CSTNode = self.found[name][0]
+        while node in self.parents and not isinstance(node, cst.FunctionDef | cst.Lambda):
+            node = self.parents[node]
+        return isinstance(node, cst.Module)
+
 
 def _as_false(node: cst.CSTNode, changed: cst.CSTNode) -> bool:
     """Whether the change is None for False, alone."""
@@ -250,12 +257,11 @@ class Map:
         self.tests = list(self.seconds)
         self.lines: dict[str, dict[str, list[int]]] = kept["lines"]
 
-    def tests_of(self, path: str, lines: range) -> list[str]:
-        """The tests that run some lines, those of the room first, by their time; of what runs at import, the file's."""
+    def tests_of(self, path: str, lines: range | None) -> list[str]:
+        """The tests that run some lines of a file, or any for None: those of the room first, by their time."""
         known = self.lines[path]
-        found = {test for line in lines for test in known.get(str(line), [])}
-        if not found and any(str(line) in known for line in lines):
-            found = {test for tests in known.values() for test in tests}
+        asked = known.values() if lines is None else (known.get(str(line), []) for line in lines)
+        found = {test for tests in asked for test in tests}
         names = [self.tests[number] for number in found]
         room, own = path.split("/")[2], f"/test_{Path(path).stem}"
         return sorted(names, key=lambda name: (f"/{room}/" not in name, own not in name, self.seconds[name]))
@@ -329,7 +335,8 @@ def judge(name: str, known: Map, seconds: float, places: tuple[str, ...] = ("",)
         return {"mutant": name, "result": "no program"}
     if same:
         return {"mutant": name, "result": "no change"}
-    every = [test for test in known.tests_of(path, mutants.lines(name)) if test.startswith(places)]
+    lines = None if mutants.at_import(name) else mutants.lines(name)
+    every = [test for test in known.tests_of(path, lines) if test.startswith(places)]
     tests = known.within(every, seconds)
     result = "survived" if tests else "not run"
     for some in (tests[: STAGES[0]], tests[STAGES[0] : STAGES[1]], tests[STAGES[1] :]):
