@@ -384,3 +384,50 @@ def test_the_command_line_says_what_keeps_a_budget(tmp_path: Path, options: Any,
 def test_what_cannot_be_is_refused(make: Callable[[], Any], words: str) -> None:
     with pytest.raises(ldp.InputError, match=words):
         make()
+
+
+def test_a_charge_says_what_the_dataset_has_paid_by_then(tmp_path: Path) -> None:
+    """Exactly for up to four unlike charges before it, and from then on by a bound."""
+    pure = opened(tmp_path / "pure.db", ldp.Budget(3))
+    costs = [PrivacyLoss.pure(f"0.{place}") for place in (1, 2, 3, 4, 5, 6)]
+    said = [charge(pure, cost, name=str(place)).entries[-1].facts["total"] for place, cost in enumerate(costs)]
+    assert said == [
+        *(f"epsilon = {total}, delta = 0" for total in ("0.1", "0.3", "0.6", "1", "1.5")),
+        "at most epsilon = 2.1, delta = 0",
+    ]
+    listed = opened(tmp_path / "listed.db", ldp.Budget(3, 1e-6, fixed=True))
+    same = [Request({"mechanism": str(place)}, PrivacyLoss.pure("0.1")) for place in range(20)]
+    listed.require(same)
+    found = [charge(listed, PrivacyLoss.pure("0.1"), name=str(place)).entries[-1].facts["total"] for place in range(20)]
+    assert found[0] == "epsilon = 0.0999981, delta = 1e-06"
+    mixed = opened(tmp_path / "mixed.db", ldp.Budget(3, 1e-6, fixed=True))
+    costs = [PrivacyLoss.gaussian(0.01), *costs[:5]]
+    mixed.require([Request({"mechanism": str(place)}, cost) for place, cost in enumerate(costs)])
+    facts = [charge(mixed, cost, name=str(place)).entries[-1].facts for place, cost in enumerate(costs)]
+    assert ["total" in each for each in facts] == [True] * 5 + [False]  # no sum bounds a Gaussian loss
+    assert found[-1].startswith("epsilon = 1.") and float(found[-1].split()[2].rstrip(",")) < 1.9
+
+
+def test_what_a_list_keeps_stays_a_list_where_either_budget_says_so(tmp_path: Path) -> None:
+    """It becomes a filter where a kind of filter is asked for."""
+    cheap = PrivacyLoss.pure("0.3")
+    for old, new, kept in (
+        (ldp.Budget(1, 1e-6, fixed=True), ldp.Budget(3, 1e-6), FixedList),
+        (ldp.Budget(1, 1e-6, fixed=True), ldp.Budget(3, 1e-6, fixed=True), FixedList),
+        (ldp.Budget(1, 1e-6, fixed=True), ldp.Budget(3, 1e-6, kind="zcdp"), Filter),
+    ):
+        path = tmp_path / f"{new!r}.db"
+        ledger = opened(path, old)
+        ledger.require([Request({"mechanism": "release"}, cheap)])
+        assert all(charge(ledger, cheap).assumptions) and isinstance(people(path).account, FixedList)
+        LedgerFile(path).set_budget("people", new)
+        assert isinstance(people(path).account, kept)
+    path = tmp_path / "refused.db"
+    charge(opened(path, ldp.Budget(1, 1e-6, fixed=True)), PrivacyLoss.pure("0.9"))
+    for asked, words in (
+        (ldp.Budget("0.5", 1e-6, fixed=True), "for a list of releases: the list of its releases costs more"),
+        (ldp.Budget("0.5", 1e-6, kind="zcdp"), "kept by a zcdp filter: no filter of it admits"),
+        (ldp.Budget("0.5", 1e-6), "cannot be epsilon = 0.5, delta = 1e-06: the list"),
+    ):
+        with pytest.raises(ldp.BudgetExceeded, match=words):
+            LedgerFile(path).set_budget("people", asked)
