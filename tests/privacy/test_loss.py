@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss
+from labeldp.privacy import HiddenWeights, InputError, NoisyBag, PrivacyLoss, Switching, bag_loss, loss
 from labeldp.privacy.atoms import Atom, Discrete, Failure, Gaussian, Response
 from labeldp.privacy.loss import ATOMS
 
@@ -245,3 +245,17 @@ def test_the_noisy_labels_of_a_bag_are_independent_coins(trials: int, chance: fl
     assert law.masses == pytest.approx(exact.pmf(law.numbers), rel=1e-10, abs=1e-290)
     assert law.none == pytest.approx(exact.pmf(0), rel=1e-10)
     assert law.masses.sum() + law.none == pytest.approx(1, rel=1e-12)
+
+
+def test_where_alternatives_are_too_many_one_covers_two() -> None:
+    """What both share stays; for the rest it has a larger atom in place of one of each, and what one has alone."""
+    shared = PrivacyLoss.gaussian(0.3)
+    one = shared + PrivacyLoss.response(1, 3) + PrivacyLoss.gaussian(1)
+    other = shared + PrivacyLoss.response("0.5", 2) + PrivacyLoss.gaussian(2) + PrivacyLoss.failure("1e-3")
+    [left], [right] = one.alternatives, other.alternatives
+    for both in (loss._both(left, right), loss._both(right, left)):
+        expected = shared + PrivacyLoss.response(1, 2) + PrivacyLoss.gaussian(2) + PrivacyLoss.failure("1e-3")
+        assert (both,) == expected.alternatives
+    assert loss._both(left, left) == left
+    for epsilon in (0, 0.5, 1, 3):
+        assert expected.delta(epsilon) >= max(one.delta(epsilon), other.delta(epsilon))
