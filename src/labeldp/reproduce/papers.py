@@ -193,7 +193,9 @@ ENTRIES = (
         "multistage.md#cifar10",
         f"{MULTISTAGE} --dataset cifar10 --data DIR --epsilon 2 --figure mixup --preset brief --seeds 1 --out runs",
         "a picture without numbers: 4 to 8, and less in stage 2",
-        "",
+        "59.77 with 2 in stage 1 and none in stage 2, 59.40 without mixup, 51.00 with 8 in both",
+        "15,000 of 50,000 images, 400 steps a stage, in which nothing is learned by heart that mixup could prevent",
+        "11 min of processor time",
         missing="the whole of CIFAR-10, and an accelerator",
     ),
     *(
