@@ -16,6 +16,7 @@ import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, people
 from labeldp.cli.ledger import add_dataset, describe_ledger
 from labeldp.curator import DatasetLedger, LedgerFile
+from labeldp.curator.ledger_accounts import pay, read_paid
 from labeldp.privacy import (
     Cost,
     Filter,
@@ -431,3 +432,18 @@ def test_what_a_list_keeps_stays_a_list_where_either_budget_says_so(tmp_path: Pa
     ):
         with pytest.raises(ldp.BudgetExceeded, match=words):
             LedgerFile(path).set_budget("people", asked)
+
+
+def test_what_a_later_cohort_pays_changes_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    path = tmp_path / "l.db"
+    charge(opened(path, ldp.Budget(3, 1e-6)), PrivacyLoss.pure("0.3"))
+    rule = people(path).account
+    assert isinstance(rule, Filter)
+    with closing(sqlite3.connect(path)) as connection:
+        before = read_paid(connection, 1, (0, 0))[0]
+        pay(connection, 1, rule, Row((2, 3), (), PrivacyLoss.pure("0.5")))
+        found = read_paid(connection, 1, (0, 3))
+        assert read_paid(connection, 1, (2, 2)) == {2: found[2]}
+        assert connection.execute("SELECT count(*) FROM paid").fetchone() == (3,)
+    assert before.pure == Fraction("0.3") and found[0] == before and found[1] == Cost()
+    assert found[2] == found[3] and found[3].pure == Fraction("0.5")

@@ -205,3 +205,11 @@ def test_extremes() -> None:
         upper = curve.ends(np.array([0.0, 1e-6, 1.0, 1e6]))[1]
         assert np.all(np.isfinite(upper)) and np.all(np.diff(upper) <= 0) and np.all(upper <= 1)
     assert PrivacyLoss.curve(Switching(1e-12, 1.0, 1, 2)).epsilon(1e-6) < 1e-11
+
+
+def test_a_curve_is_read_above_its_divergences() -> None:
+    curve = Switching(1e-3, 0.02, batch=10, batches=1000)
+    exact = switching_rdp(curve.rate, curve.redraw, curve.batch, 1000.0, curve.swing, curve.chains, ORDERS)
+    assert (curve._rdp >= exact * (1 + 0.99 * RENYI_ROUNDING)).all()
+    at = np.array([0.5, 1.0, 2.0])
+    assert (curve.ends(at)[1] >= rdp_delta(curve._rdp, ORDERS, at) * (1 + 0.99 * RENYI_ROUNDING)).all()
