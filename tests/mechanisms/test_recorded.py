@@ -46,3 +46,23 @@ def test_a_mechanism_is_restored_with_what_was_stored_and_not_with_its_own(name:
         pytest.skip("nothing of it is stored beside its specification")
     turned = np.ascontiguousarray(np.asarray(kept)[::-1])
     assert np.array_equal(made.restored(turned).arrays(), turned)
+
+
+@pytest.mark.parametrize("name", [name for name, make in EXAMPLES.items() if hasattr(type(make(1.0)), "read_columns")])
+def test_a_table_of_sums_over_bags_shows_what_the_release_shows(name: str) -> None:
+    made = EXAMPLES[name](1.0)
+    labels, places = np.arange(made.records) % made.domain.size, np.arange(made.records)
+    value = made.randomize(labels, rng=np.random.default_rng(0))
+    features = [f"x{place}" for place in range(1, made.table.shape[1])] if hasattr(made, "table") else []
+    names = [*made.column_names("row", features), "sums"]
+    values = [np.asarray(each, dtype=np.float64) for each in made.column_values(value, places, places)]
+    table = dict(zip(names, values, strict=True))
+    read = type(made).read_columns(list(table), table.__getitem__, "sums", made.specification())
+    shown = made.shown(value)
+    assert (read.domain, read.records) == (shown.domain, shown.records)
+    for part in ("sizes", "sums", "noise_stddev", "bags", "weights", "features"):
+        found, known = getattr(read, part), getattr(shown, part)
+        assert (found is None) == (known is None), part
+        exact = part != "noise_stddev"  # which is rounded up to steps where it is drawn
+        assert known is None or np.allclose(found, known, rtol=1e-12 if exact else 0.04), part
+    assert len(repr(shown)) < 200 and "array" not in repr(shown)
