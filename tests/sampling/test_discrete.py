@@ -24,6 +24,7 @@ from labeldp.privacy.randomness import SimulatedRandomness
 from labeldp.sampling.discrete import (
     COIN_MARGIN,
     EDGE_ERROR,
+    FEW,
     MIN_RATE,
     ExponentialWeights,
     KeepCoin,
@@ -342,6 +343,17 @@ def test_doubles_and_integers_draw_the_same(losses: list[int], word: int) -> Non
     together = ExponentialWeights(UNIT).indices(np.tile(totals, (3, 1)), many, source)
     assert together.tolist() == [ExponentialWeights(UNIT).index(totals, int(each), Chosen([1, 1])) for each in many]
     assert together[0] == drawn
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1, 60, 500])
+def test_many_indices_are_drawn_as_few_are(count: int) -> None:
+    """From `FEW` on the sums are an array's."""
+    rng = np.random.default_rng(count)
+    totals = 10**6 + rng.integers(0, 300_000, count)
+    words = rng.integers(0, WORD, 40, dtype=np.uint64).tolist()
+    exact = [_draw_exactly(totals - totals.min(), UNIT, word, Chosen([1, 1])) for word in words]
+    assert [draw_index(totals, UNIT, rng=Chosen([word, 1])) for word in words] == exact
+    assert len(set(exact)) > 8
 
 
 @pytest.mark.parametrize("totals", [TOTALS, np.zeros(4, dtype=np.int64), np.array([0, 10**9, 1])])
