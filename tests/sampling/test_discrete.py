@@ -349,7 +349,7 @@ def test_doubles_and_integers_draw_the_same(losses: list[int], word: int) -> Non
 def test_many_indices_are_drawn_as_few_are(count: int) -> None:
     """From `FEW` on the sums are an array's."""
     rng = np.random.default_rng(count)
-    totals = 10**6 + rng.integers(0, 300_000, count)
+    totals = 10**12 + rng.integers(0, 300_000, count)
     words = rng.integers(0, WORD, 40, dtype=np.uint64).tolist()
     exact = [_draw_exactly(totals - totals.min(), UNIT, word, Chosen([1, 1])) for word in words]
     assert [draw_index(totals, UNIT, rng=Chosen([word, 1])) for word in words] == exact
