@@ -14,7 +14,7 @@ import pytest
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
 from labeldp.curator import curator as curator_file
-from labeldp.curator.persons import NO_PERSON, ONE_PERSON, first_records, person_names, persons_digest
+from labeldp.curator.persons import NO_PERSON, ONE_PERSON, PUBLIC_PERSONS, first_records, person_names, persons_digest
 from labeldp.mechanisms import BagSum, GaussianMoment, Groups, LaplaceHistogram, LaplaceMoment, LaplaceSum, inputs
 from labeldp.mechanisms.bags import llp as llp_file
 from labeldp.mechanisms.bags import sums as bag_sums
@@ -551,5 +551,6 @@ def test_the_digest_of_a_map_is_the_one_that_ledgers_hold() -> None:
     """Another one would refuse every ledger that was charged for persons."""
     key = bytes(range(32))
     found = persons_digest(np.array([3, 1, 2]), person_names(["b", "a", "b"], key), key)
+    assert PUBLIC_PERSONS == "the persons do not depend on the private labels (it is public whose each record is)"
     assert found == persons_digest(np.array([1, 2, 3]), person_names(["a", "b", "b"], key), key)
     assert found == "348771e49f92d8736a77389a8bdba11e-3"
