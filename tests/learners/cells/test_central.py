@@ -13,7 +13,13 @@ from sklearn.tree import DecisionTreeRegressor
 
 import labeldp as ldp
 from labeldp.learners import CubePartition, MedianPartition, TreePartition, fit_cells
-from labeldp.learners.cells.central import CellTreesClassifier, CellTreesRegressor, _NoisyCells, default_cells
+from labeldp.learners.cells.central import (
+    CellTreesClassifier,
+    CellTreesRegressor,
+    _CellLoss,
+    _NoisyCells,
+    default_cells,
+)
 from labeldp.privacy import BudgetExceeded, InputError, Trust
 from learners.data import answered, blobs, curator
 
@@ -292,13 +298,43 @@ def test_trees_need_estimates() -> None:
 
 
 def test_few_large_cells_leave_every_tree_some_records() -> None:
-    """A draw that takes none of the cells would end in an error after the sums were charged."""
-    known = np.zeros(20, dtype=bool)
-    known[3] = True  # the only cell that is not held out: half of all draws would miss it
-    cells = np.repeat(np.arange(20), 4)
-    rows, sums = _NoisyCells.of(cells, np.zeros((20, 1)), np.ones(20))
-    rng = np.random.default_rng(0)
-    assert all(set(cells[rows][sums.sample(known, rng)]) == {3} for _ in range(50))
+    """A booster that learns from one cell would be without any in half of all draws."""
+    sums = _NoisyCells.of(np.repeat(np.arange(20), 4), np.ones((20, 1)), np.ones(20))[1]
+    loss = _CellLoss(sums, 3, 0)
+    loss.held[:, 0] = np.arange(20) != 3
+    gradient, hessian = np.empty((2, 80, 3))
+    for _ in range(50):
+        loss.gradient_hessian(None, np.zeros((80, 3)), None, gradient, hessian)
+        assert set(np.flatnonzero(gradient[:, 0]) // 4) == set(np.flatnonzero(hessian[:, 0]) // 4) == {3}
+        assert 0 < np.count_nonzero(gradient[:, 1]) < 80
+
+
+def test_slopes_of_coupled_records_by_hand() -> None:
+    """Cells of two and one records, means 3 and 5, weights 1 and 3: slopes are weight / size times what lacks."""
+    cells = _NoisyCells(np.array([0, 0, 1]), np.array([2, 1]), np.array([[3.0], [5.0]]), np.array([1.0, 3.0]))
+    loss = _CellLoss(cells, 3, 0)
+    loss.held[:] = False
+    seen = set()
+    for _ in range(30):
+        gradient, hessian = np.empty((2, 3, 3))
+        loss.gradient_hessian(None, np.tile([[1.0], [2.0], [1.0]], 3), None, gradient, hessian)
+        seen |= {(tuple(one), tuple(other)) for one, other in zip(gradient.T, hessian.T, strict=True)}
+    both = (-0.75, -0.75, -12.0), (0.5, 0.5, 3.0)
+    assert seen == {both, ((-0.75, -0.75, 0.0), (0.5, 0.5, 0.0)), ((0.0, 0.0, -12.0), (0.0, 0.0, 3.0))}
+    loss.held[:] = [[True, False, False], [False, True, True]]
+    assert loss(None, np.tile([[1.0], [2.0], [1.0]], 3)) == 1.5**2 * 1 + 2 * 4**2 * 3
+
+
+def test_trees_of_a_model_of_version_0_1_predict() -> None:
+    """They are trees of scikit-learn, in lists, one for each booster."""
+    features, labels = ripples(200)
+    learner = CellTreesRegressor(boosters=2, rate=0.5).learn(
+        features, np.zeros(200, np.int64), labels[:1, None], np.ones(1)
+    )
+    assert np.all(learner.predict(features) == labels[0])
+    learner.trees_ = [[DecisionTreeRegressor(max_depth=3, random_state=k).fit(features, labels)] for k in range(2)]
+    expected = labels[0] + 0.5 / 2 * sum(trees[0].predict(features) for trees in learner.trees_)
+    assert np.allclose(learner.predict(features), expected, atol=1e-6)
 
 
 def test_cells_that_a_ledger_released_before_are_those_that_are_learned_from(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Learners on noisy answers of a trusted curator for cells of public features."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn._loss import HalfMultinomialLoss
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from labeldp.learners.cells.clustered import CompactPartition
 from labeldp.learners.cells.local import CellClassifier, CellRegressor, fitted_partition, numbered, source_of
@@ -279,14 +281,11 @@ def default_cells(records: int, epsilon: float) -> int:
 MAX_RECORDS = 1 << 16
 """The largest number of records that trees learn from: of more, a sample stands for all records of their cell."""
 
-MAX_TREE_RECORDS = 1 << 14
-"""The largest number of records that one tree is grown on; of fewer, half are used."""
-
 PATIENCE = 15
-"""Boosters stop after so many rounds without progress on the cells that they leave out."""
+"""Boosting stops after so many rounds without progress on the cells that are left out."""
 
 MIN_CELLS = 20
-"""With fewer cells no tree is grown: all records get their common mean."""
+"""With fewer cells, or fewer records than four a class, no tree is grown: all records get their common mean."""
 
 
 class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
@@ -297,12 +296,13 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
     each leaves out some cells, and all stop where they predict those best. All of it is post-processing.
 
     Args:
-        boosters: number of boosters; each leaves out another part of the cells.
+        boosters: number of boosters, at least 3; each leaves out another part of the cells.
         rounds: largest number of trees in each.
         rate: share of each tree that is added.
-        leaves: largest numbers of leaves, of which the one that best predicts the cells left out is taken. A leaf holds
-            at least a fifth of the records that it would hold if all were equal.
-        random_state: public seed of the parts and of the features that a tree considers.
+        leaves: largest numbers of leaves, rising: the next one is tried as long as it predicts the cells left out
+            better. A leaf holds at least a fifth of the records that it would hold if all were equal.
+        random_state: public seed of the parts, of the half of the cells that each tree is grown on, and of the features
+            that a split considers.
     """
 
     def __init__(
@@ -331,39 +331,53 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         """
         table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
-        self.trees_: list[list[Any]] = []
+        self.trees_: Any = []
         if len(means) >= MIN_CELLS:
-            rows, noisy = _NoisyCells.of(cells, means, 1 / variances)
+            rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
             shown = table[rows].astype(np.float32)
-            tried = [self._boosted(shown, noisy, leaves) for leaves in self.leaves]
-            self.trees_ = min(tried, key=lambda found: found[0])[1]
+            least = math.inf
+            for leaves in self.leaves if len(shown) >= self.boosters * means.shape[1] else ():
+                error, trees = self._boosted(shown, noisy, leaves)
+                if error >= least:
+                    break
+                least, self.trees_ = error, trees
         return self
 
-    def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, list[list[Any]]]:
+    def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, Any]:
         """Grow all boosters with trees of so many leaves, and return their error on the cells that each leaves out.
 
-        They grow side by side and stop together, where the sum of their errors is least: that of one alone is noise.
+        They grow side by side, as classes do, and stop together, where the sum of their errors is least: that of one
+        alone is noise.
         """
-        rng = np.random.default_rng(self.random_state)
-        part = rng.permutation(len(cells.sizes)) % self.boosters
-        start = np.tile(self.start_, (len(table), 1))
-        grown = [_Booster(cells, part == k, table, start.copy()) for k in range(self.boosters)]
-        best, kept, rounds = sum(each.error for each in grown), 0, 0
-        while rounds < min(self.rounds, kept + PATIENCE):
-            rounds += 1
-            error = sum(each.grow(leaves, self.rate, rng) for each in grown)
-            if error < best:
-                best, kept = error, rounds
-        return best, [each.trees[:kept] for each in grown]
+        loss = _CellLoss(cells, self.boosters, self.random_state)
+        trees = HistGradientBoostingClassifier(
+            loss=loss,
+            learning_rate=self.rate,
+            max_iter=self.rounds,
+            max_leaf_nodes=leaves,
+            min_samples_leaf=max(len(table) // (5 * leaves), 1),
+            max_features=0.5,
+            early_stopping=True,
+            validation_fraction=None,
+            n_iter_no_change=PATIENCE,
+            tol=0.0,
+            random_state=self.random_state,
+        )
+        trees.fit(table, np.arange(len(table)) % loss.n_classes)  # the loss knows what they learn: not these
+        kept = int(np.argmin(loss.errors))
+        del trees._predictors[kept:]
+        trees.loss, trees._loss = "log_loss", HalfMultinomialLoss(n_classes=loss.n_classes)  # without the cells
+        return loss.errors[kept], trees
 
     def scores(self, X: Any) -> Floats:
         """Return predicted means, shape (n, columns)."""
         table = number_table(X, self).astype(np.float32)
-        total = np.zeros((len(table), len(self.start_)))
-        for trees in self.trees_:
-            for tree in trees:
-                total += tree.predict(table).reshape(total.shape)
-        return self.start_ + total * self.rate / self.boosters
+        if isinstance(self.trees_, list):  # none, or those of a model of version 0.1
+            trees = [tree for booster in self.trees_ for tree in booster]
+            total = sum((tree.predict(table).reshape(len(table), -1) for tree in trees), np.zeros((len(table), 1)))
+            return self.start_ + total * self.rate / self.boosters
+        shown = self.trees_.decision_function(table).reshape(len(table), self.boosters, -1)
+        return self.start_ + shown.mean(axis=1)
 
 
 @dataclass(frozen=True)
@@ -381,51 +395,61 @@ class _NoisyCells:
         order = np.argsort(cells, kind="stable")
         rows = order[:: -(-len(order) // MAX_RECORDS)]
         found, of_record, sizes = np.unique(cells[rows], return_inverse=True, return_counts=True)
-        return rows, cls(of_record, sizes, means[found], weights[found])
+        return rows, cls(of_record, sizes, means[found], weights[found] / weights[found].mean())
 
     def excess(self, predicted: Floats) -> Floats:
         """Return by how much each cell's noisy mean exceeds the mean prediction for its records."""
         sums = [np.bincount(self.of_record, column, len(self.sizes)) for column in predicted.T]
         return self.means - np.column_stack(sums) / self.sizes[:, None]
 
-    def sample(self, cells: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw about half of some cells, or fewer if these hold too many records, and return their records."""
-        share = min(0.5, MAX_TREE_RECORDS / max(float(self.sizes[cells].sum()), 1.0))
-        drawn = cells & (rng.random(len(cells)) < share)
-        return np.flatnonzero((drawn if drawn.any() else cells)[self.of_record])
 
+class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
+    """Squared errors of the means of cells, which couple the records of a cell; a "class" is a column of a booster."""
 
-@dataclass
-class _Booster:
-    """Trees that are grown on some of the cells, and what they predict so far."""
+    def __init__(self, cells: _NoisyCells, boosters: int, seed: int) -> None:
+        super().__init__(n_classes=boosters * cells.means.shape[1])
+        self.cells = cells
+        self.rng = np.random.default_rng(seed)
+        part = self.rng.permutation(len(cells.sizes)) % boosters
+        self.held = part[:, None] == np.arange(boosters)
+        self.errors: list[float] = []
 
-    cells: _NoisyCells
-    held: NDArray[np.bool_]
-    table: NDArray[np.float32]
-    predicted: Floats
-    trees: list[Any] = field(default_factory=list)
+    def _excess(self, raw_prediction: NDArray[Any]) -> NDArray[np.float64]:
+        """Return what means exceed predictions, shape (cells, boosters, columns)."""
+        boosters, columns = self.held.shape[1], self.cells.means.shape[1]
+        shown = raw_prediction.reshape(-1, boosters, columns)
+        return np.stack([self.cells.excess(shown[:, k]) for k in range(boosters)], axis=1)
 
-    def grow(self, leaves: int, rate: float, rng: np.random.Generator) -> float:
-        """Add a tree, and return the error on the cells that are held out."""
-        rows = self.cells.sample(~self.held, rng)
-        tree = DecisionTreeRegressor(
-            max_leaf_nodes=leaves,
-            min_samples_leaf=max(len(rows) // (5 * leaves), 1),
-            max_features=0.5,
-            random_state=int(rng.integers(1 << 31)),
-        )
-        own = self.cells.of_record[rows]
-        weights = (self.cells.weights / self.cells.sizes)[own]
-        tree.fit(self.table[rows], self.cells.excess(self.predicted)[own], sample_weight=weights)
-        self.predicted += rate * tree.predict(self.table).reshape(self.predicted.shape)
-        self.trees.append(tree)
-        return self.error
+    def fit_intercept_only(self, y_true: Any, sample_weight: Any = None) -> NDArray[np.float64]:
+        """Return where boosters start: means are given without their common one."""
+        return np.zeros(self.n_classes)
 
-    @property
-    def error(self) -> float:
-        """The weighted sum of squared residuals of the cells that are held out."""
-        left = (self.cells.excess(self.predicted) ** 2).sum(axis=1)
-        return float((left * self.cells.weights)[self.held].sum())
+    def __call__(
+        self, y_true: Any, raw_prediction: Any, sample_weight: Any = None, n_threads: int = 1
+    ) -> float:  # shown after each round
+        """Return the weighted sum of squared errors in the cells that boosters leave out."""
+        squared = (self._excess(raw_prediction) ** 2).sum(axis=2)
+        self.errors.append(float((squared * self.held * self.cells.weights[:, None]).sum()))
+        return self.errors[-1]
+
+    def gradient_hessian(
+        self,
+        y_true: Any,
+        raw_prediction: Any,
+        sample_weight: Any = None,
+        gradient_out: Any = None,
+        hessian_out: Any = None,
+        n_threads: int = 1,
+    ) -> tuple[Any, Any]:
+        """Write derivatives by the predictions of records, on half of the cells that a booster learns from."""
+        known = ~self.held
+        drawn = known & (self.rng.random(known.shape) < 0.5)
+        drawn = np.where(drawn.any(axis=0), drawn, known)
+        each = drawn * (self.cells.weights / self.cells.sizes)[:, None]
+        slope = each[:, :, None] * self._excess(raw_prediction)
+        gradient_out[:] = -slope.reshape(len(slope), -1)[self.cells.of_record]
+        hessian_out[:] = np.repeat(each, self.cells.means.shape[1], axis=1)[self.cells.of_record]
+        return gradient_out, hessian_out
 
 
 class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
@@ -439,14 +463,20 @@ class CellTreesRegressor(RegressorMixin, _CellTrees):  # type: ignore[misc]
 class CellTreesClassifier(ClassifierMixin, _CellTrees):  # type: ignore[misc]
     """Classes from noisy shares in many small cells; made by `fit_cells`, not fitted to labels of its own."""
 
+    def learn(self, features: Any, cells: Keys, means: Floats, variances: Floats) -> Self:
+        """Learn from noisy shares, shape (cells, K); of two classes one share tells the other."""
+        two = means.shape[1] == 2
+        return super().learn(features, cells, (1 + means[:, 1:] - means[:, :1]) / 2 if two else means, variances)
+
     @property
     def classes_(self) -> NDArray[np.intp]:
         """Codes 0 to K - 1."""
-        return np.arange(len(self.start_))
+        return np.arange(max(len(self.start_), 2))
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return the probabilities nearest to the predicted shares, shape (n, K)."""
-        return projected(self.scores(X))
+        shares = self.scores(X)
+        return projected(np.hstack([1 - shares, shares]) if shares.shape[1] == 1 else shares)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the code of the likeliest class, shape (n,)."""

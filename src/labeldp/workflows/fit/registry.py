@@ -138,6 +138,7 @@ _CHOICES = (
             "labeldp.learners.cells.local": "CellClassifier CellRegressor NonEmptyCells Scale",
             "labeldp.learners.cells.partitions": "MedianPartition",
             "labeldp.learners.cells.central": "CellTreesClassifier CellTreesRegressor",
+            "sklearn.ensemble._hist_gradient_boosting.gradient_boosting": "HistGradientBoostingClassifier",
             "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
         },
         options=("cells",),
