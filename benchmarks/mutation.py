@@ -171,6 +171,8 @@ class Mutants:
         node: cst.CSTNode = self.found[name][0]
         while node in self.parents and not isinstance(node, cst.FunctionDef | cst.Lambda):
             node = self.parents[node]
+            if isinstance(node, cst.Parameters):  # a default is made where its function is
+                node = self.parents[self.parents[node]]
         return isinstance(node, cst.Module)
 
 

@@ -29,6 +29,7 @@ from labeldp.privacy import (
     Trust,
     joint_costs,
 )
+from labeldp.privacy.accounts import USUAL_SHARES, open_filter
 
 DELTA = "0.0383"
 
@@ -312,6 +313,34 @@ def test_a_change_after_a_look_moves_nothing_from_failures_to_rates(tmp_path: Pa
             charge(people(path), one, name=f"{number}")
             admitted += 1
     assert admitted == 5
+
+
+def test_a_list_that_is_turned_into_a_filter_does_not_choose_what_delta_is_kept_for(tmp_path: Path) -> None:
+    """A failure of three tenths of delta fits shares that follow from it, and not the ones that were fixed before."""
+    path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
+    curve, failure = PrivacyLoss.curve(NoisyBag("gaussian", 0.8, 64, 64)), PrivacyLoss.failure("3e-7")
+    ledger = opened(path, ldp.Budget(1, 1e-6))
+    ledger.require([Request({}, curve, step="a"), Request({}, failure, step="b")])
+    charge(ledger, curve, step="a")
+    assert isinstance(people(path).account, FixedList)
+    rows = people(path).account.rows  # type: ignore[union-attr]
+    assert open_filter(ldp.Budget(3, 1e-6), rows) is not None
+    assert open_filter(ldp.Budget(3, 1e-6), rows, USUAL_SHARES) is None
+    file.set_budget("people", ldp.Budget(3, 1e-6))
+    assert isinstance(people(path).account, FixedList)
+
+
+def test_a_filter_takes_what_a_list_declared_and_keeps_its_kind(tmp_path: Path) -> None:
+    path, file = tmp_path / "l.db", LedgerFile(tmp_path / "l.db")
+    ledger = opened(path, ldp.Budget(3, 1e-6, fixed=True))
+    ledger.require([Request({}, PrivacyLoss.pure("0.3"), step="a"), Request({}, PrivacyLoss.pure(2), step="b")])
+    charge(ledger, PrivacyLoss.pure("0.3"), step="a")
+    with pytest.raises(ldp.BudgetExceeded, match="no filter of it admits"):
+        file.set_budget("people", ldp.Budget(1, 1e-6, kind="zcdp"))  # enough for the one that was charged
+    file.set_budget("people", ldp.Budget(3, 1e-6, kind="zcdp"))
+    file.set_budget("people", ldp.Budget(4, 1e-6))
+    account = people(path).account
+    assert isinstance(account, Filter) and (account.kind, account.epsilon) == ("zcdp", 4)
 
 
 def test_what_delta_is_kept_for_does_not_follow_from_releases_at_delta_0(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import labeldp as ldp
 from curator.ledgers import DOMAIN, LABELS, SYSTEM, curator, people, response, with_prior
 from labeldp.curator import Curator, LedgerFile, copy_ledger
+from labeldp.curator.datasets import Dataset
 from labeldp.privacy import Request
 
 
@@ -424,3 +425,7 @@ def test_a_copy_for_an_audit_draws_the_same_noise_again_and_changes_nothing(path
     assert path.read_bytes() == before
     with pytest.raises(ldp.LedgerError):
         copy_ledger(tmp_path, tmp_path / "no", values=True)
+
+
+def test_the_secret_of_a_dataset_is_in_no_repr() -> None:
+    assert "s3cr3t" not in repr(Dataset(1, "people", ldp.Budget(1), b"s3cr3t"))

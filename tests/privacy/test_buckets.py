@@ -51,3 +51,11 @@ def test_a_full_disk_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(LabelDPError, match="disk is full"):
         Buckets(1, 1).add(np.arange(5, dtype=np.uint64))
+
+
+def test_no_more_rows_are_held_than_may_be() -> None:
+    store, words = Buckets(10, 1), rows(14, 1)
+    for start, waiting in ((0, 7), (7, 0)):
+        store.add(words[start : start + 7])
+        assert sum(map(len, store._waiting)) == waiting
+    store.close()

@@ -14,7 +14,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import LedgerFile
-from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public
+from labeldp.privacy import InputError, KeyedRandomness, Ledger, Public, process
 from labeldp.privacy.process import NotCopyable, SingleProcess
 
 FORKS = 16
@@ -161,3 +161,19 @@ def test_every_kind_says_what_to_do() -> None:
         assert "cannot be copied or pickled" in kind._why_no_copy
         if issubclass(kind, SingleProcess):
             assert "belongs to the process that made it" in kind._why_no_fork
+
+
+class Alone(SingleProcess):
+    _why_no_copy, _why_no_fork = "no copy", "no fork"
+
+
+def test_a_fork_is_refused_where_the_system_gives_it_a_known_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a child runs when it is forked, in the process at hand: its number stays, as one that is given again."""
+    monkeypatch.setattr(process, "_generation", [0])
+    for _ in range(3):  # a child, its child, and the child of that
+        alone = Alone()
+        alone._claim_process()
+        alone.check_process()
+        process._count_fork()
+        with pytest.raises(InputError, match="no fork"):
+            alone.check_process()
