@@ -164,7 +164,7 @@ def test_every_kind_says_what_to_do() -> None:
 
 
 class Alone(SingleProcess):
-    _why_no_copy, _why_no_fork = "no copy", "no fork"
+    _why_no_copy, _why_no_fork = "Alone cannot be copied or pickled", "Alone belongs to the process that made it"
 
 
 def test_a_fork_is_refused_where_the_system_gives_it_a_known_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,5 +175,5 @@ def test_a_fork_is_refused_where_the_system_gives_it_a_known_number(monkeypatch:
         alone._claim_process()
         alone.check_process()
         process._count_fork()
-        with pytest.raises(InputError, match="no fork"):
+        with pytest.raises(InputError, match="belongs to the process"):
             alone.check_process()
