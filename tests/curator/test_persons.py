@@ -539,6 +539,13 @@ def test_a_ledger_from_before_persons_takes_them_as_it_is(tmp_path: Path) -> Non
     assert ledger.spent.epsilon() == 0.5 + 1.5 + 0.25
 
 
+def test_no_bytes_are_no_name() -> None:
+    names = np.empty(2, dtype=object)
+    names[:] = ["Ann", b""]
+    with pytest.raises(InputError, match=NO_PERSON):
+        person_names(names, b"k" * 32)
+
+
 @pytest.mark.parametrize("name", [True, 1.5, ("a", "b")])
 def test_names_of_persons_are_integers_or_texts(name: Any) -> None:
     names = np.empty(2, dtype=object)
@@ -554,3 +561,4 @@ def test_the_digest_of_a_map_is_the_one_that_ledgers_hold() -> None:
     assert PUBLIC_PERSONS == "the persons do not depend on the private labels (it is public whose each record is)"
     assert found == persons_digest(np.array([1, 2, 3]), person_names(["a", "b", "b"], key), key)
     assert found == "348771e49f92d8736a77389a8bdba11e-3"
+    assert persons_digest(["x", "y"], person_names([1, 1], key), key) == "fd58be9a3dcd620b97442098b73d2c3e-2"

@@ -54,8 +54,8 @@ def test_a_full_disk_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_rows_are_held_than_may_be() -> None:
-    store, words = Buckets(10, 1), rows(14, 1)
-    for start, waiting in ((0, 7), (7, 0)):
-        store.add(words[start : start + 7])
+    store, words = Buckets(10, 1), rows(15, 1)
+    for start, waiting in ((0, 5), (5, 10), (10, 0)):
+        store.add(words[start : start + 5])
         assert sum(map(len, store._waiting)) == waiting
     store.close()
