@@ -59,3 +59,11 @@ def test_no_more_rows_are_held_than_may_be() -> None:
         store.add(words[start : start + 5])
         assert sum(map(len, store._waiting)) == waiting
     store.close()
+
+
+def test_words_that_begin_alike_are_spread_over_buckets() -> None:
+    """Small numbers begin with the same byte: by it alone they would be one bucket, of any size."""
+    store = Buckets(10, 1)
+    store.add(np.arange(2560, dtype=np.uint64) << np.uint64(8))
+    assert max(len(store.bucket(number)) for number in range(256)) < 256
+    store.close()
