@@ -1,13 +1,15 @@
 """What every way to fit a table reaches, and how much the advice of `labeldp choose` loses against the best of them.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --kept DIR --measure [--records 1000,5000]
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --kept DIR --write docs/results/choose.md
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --measure [--records 1000,5000,20000]
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --rehearse --records 1000,5000 --epsilons 1
+    python benchmarks/choose.py --constants
+    python benchmarks/choose.py --write docs/results/choose.md
 
 Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. Each fit is the one that
 `labeldp fit` makes, with its evaluation part, on n records drawn at random, with fresh noise; it is scored on up to
 5,000 other records: by the area under the ROC curve (two classes) or accuracy (more), in percent, or by the root mean
-squared error of numbers as a share of that of their mean. Every fit leaves a line in DIR/fits.jsonl, and is not done
-again.
+squared error of numbers as a share of that of their mean. Every fit leaves a line in docs/results/choose/fits.jsonl,
+or in the folder `--kept`, and is not done again.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from labeldp.workflows.advice import WAYS, Curve, Way, advise, kind_of
 from labeldp.workflows.rehearsal import PublicRows, fitted, rehearse, score
 
 DATA = Path(os.environ.get("LABELDP_DATA", Path(__file__).parents[2] / "shared" / "data"))
-EPSILONS = 0.1, 0.5, 1.0, 4.0
+KEPT = Path(__file__).parents[1] / "docs" / "results" / "choose"
 DELTA = 1e-6
 TESTED = 5_000
 """Records that a fit is scored on, at most."""
@@ -409,12 +411,10 @@ POLICIES = ("auto", *ALWAYS)
 def page(lines: list[dict], rehearsals: list[dict]) -> str:
     """The page of results: what was measured, and what the advice loses."""
     cells, every = means(lines), regrets(lines)
-    command = f"OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --kept DIR --measure{AGAIN}"
     text = [
         "# Which method to take",
         "",
-        f"    {command}",
-        "    python benchmarks/choose.py --kept DIR --write FILE",
+        *(f"    {command}" for command in COMMANDS),
         "",
     ]
     text += [*INTRODUCTION.strip().splitlines(), ""]
@@ -432,7 +432,11 @@ def page(lines: list[dict], rehearsals: list[dict]) -> str:
     return "\n".join(text)
 
 
-AGAIN = " [--records 1000,5000,20000]"
+COMMANDS = (
+    "OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/choose.py --measure [--records 1000,5000,20000]",
+    "python benchmarks/choose.py --constants",
+    "python benchmarks/choose.py --write docs/results/choose.md",
+)
 
 INTRODUCTION = """
 What `labeldp choose` and `labeldp fit --method auto` rest on: every way to fit a table, on tables of 7,000 to 245,000
@@ -446,8 +450,7 @@ n / (1 + noise / (n ε²)) for sums. Its constants are set on the tables {consta
 features is not used: too few tables were measured to set a constant for it. Where a delta is given, the one linear
 option spends it, and its curve stands for both. Local trust is ranked first where it is expected to be worse by less
 than half a point, or a hundredth of an error: that was decided after first scores had been seen, scored tables' among
-them. Constants rest on means of larger tables on other pages, too (`ELSEWHERE`). Numbers with local trust were answered
-on their grid with two-sided geometric noise (`DiscreteLaplace`). 2026-11-22.
+them. Constants rest on means of larger tables on other pages, too (`ELSEWHERE`). 2026-11-23.
 """.format(constants=", ".join(CONSTANTS))
 
 LOSSES = """
@@ -460,7 +463,6 @@ where single fits differ by ten points and more; so the same is also said of ε 
 cells the score of the first option lies in the interval that the advice states.
 
 Aimed at: beyond at most 0.5 points (2 % of RMSE) on average and 2 points (10 %) in the worst cell of the scored tables.
-Few of the cells that this needs are measured: see the table above for noises, ε and records that are not.
 """
 
 SCORES_SAID = """
@@ -536,7 +538,7 @@ def rehearsal_lines(cells: dict, rehearsals: list[dict]) -> list[str]:
                     right[name] += (scores[one] - scores[other]) * difference > 0
     found = ", ".join(f"the {name} {count} ({count / max(total, 1):.0%})" for name, count in right.items())
     return [
-        "    python benchmarks/choose.py --kept DIR --rehearse",
+        "    python benchmarks/choose.py --rehearse --records 1000,5000 --epsilons 1",
         "",
         f"Three teachers on the features of {len(places)} cells, with central trust and δ = 1e-6. Of {total} pairs of "
         f"methods whose measured scores differ by more than a point (1 % of RMSE), in the right order: {found}. "
@@ -567,7 +569,7 @@ def measure_rehearsals(kept: Path, wanted: Iterator[tuple[str, int, float]]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kept", type=Path, required=True)
+    parser.add_argument("--kept", type=Path, default=KEPT)
     parser.add_argument("--measure", action="store_true")
     parser.add_argument("--tables", default=",".join(SOURCES))
     parser.add_argument("--records", default="1000,5000")
