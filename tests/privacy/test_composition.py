@@ -39,19 +39,19 @@ def test_a_small_curve_beside_a_large_one_asks_for_few_points() -> None:
 
 def test_each_curve_of_a_composition_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two directions of two releases make four alternatives, of four curves."""
-    read, real = [], HiddenWeights.ends
+    read, real = [], HiddenWeights.upper
 
-    def ends(self: HiddenWeights, epsilons: np.ndarray) -> object:
+    def upper(self: HiddenWeights, epsilons: np.ndarray) -> object:
         read.append(len(epsilons))
         return real(self, epsilons)
 
     _curve_lattice.cache_clear()
-    monkeypatch.setattr(HiddenWeights, "ends", ends)
+    monkeypatch.setattr(HiddenWeights, "upper", upper)
     pairs = [HiddenWeights(0.0701 + i / 1000, 0.0902) for i in range(2)]
     total = sum((PrivacyLoss.curve(each) | PrivacyLoss.curve(each.reversed()) for each in pairs), PrivacyLoss.zero())
     assert len(total.alternatives) == 4
     total.delta(1)
-    assert len([length for length in read if length > 16]) <= 12
+    assert 1 <= len([length for length in read if length > 16]) <= 12
     assert max(read) < 1000
 
 

@@ -177,6 +177,10 @@ class Curve(Atom):
     def ends(self, epsilons: Floats) -> Ends:
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
 
+    def upper(self, epsilons: Floats) -> Floats:
+        """Return the upper ends alone: no promise needs the others."""
+        return self.ends(epsilons)[1]
+
     @abstractmethod
     def reversed(self) -> "Curve":
         """Return the loss of the same pair of laws, exchanged."""
@@ -189,14 +193,14 @@ class Curve(Atom):
     def reach(self) -> float:
         """A loss beyond which nothing that matters is left; at most 64."""
         reach = 1.0
-        while reach < _MAX_REACH and self.ends(np.array([reach]))[1][0] > NEGLIGIBLE_DELTA:
+        while reach < _MAX_REACH and self.upper(np.array([reach]))[0] > NEGLIGIBLE_DELTA:
             reach *= 2
         return reach
 
     def delta(self, epsilon: Fraction) -> float:
         """Return the upper end of delta at one epsilon >= 0."""
         below = min(max(0.0, math.nextafter(float(epsilon), -math.inf)), _MAX_EPSILON)  # delta falls with epsilon
-        return min(1.0, float(self.ends(np.array([below]))[1][0]))
+        return min(1.0, float(self.upper(np.array([below]))[0]))
 
 
 def normal_cdf(x: float) -> float:

@@ -250,6 +250,18 @@ class HiddenWeights(Curve):
 
     def ends(self, epsilons: Floats) -> Ends:
         """Return the lower and upper ends of delta at each epsilon >= 0, shape as given."""
+        shift, cells, masses, _, most = self._cells(epsilons)
+        lower = self._given(shift + self.shrink / 2 * cells[:-1] + np.log1p(most), -1.0) @ masses
+        return lower * (1 - _ROUNDING), self.upper(epsilons)
+
+    def upper(self, epsilons: Floats) -> Floats:
+        """Return the upper ends alone."""
+        shift, cells, _, weights, _ = self._cells(epsilons)
+        upper = self._given(shift + self.shrink / 2 * cells, 1.0) @ weights
+        return np.asarray(np.minimum(upper * (1 + _ROUNDING) + _SMALLEST, 1.0))
+
+    def _cells(self, epsilons: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """Return exponents at 0, ends of cells of the shrunk squares, their masses, weights of ends, and growth."""
         from scipy.special import gammaincc
 
         shape, rate = self.rows / 2, self.shrink / 2
@@ -267,9 +279,7 @@ class HiddenWeights(Curve):
         share, most = np.clip((means - slack) / growth, 0.0, 1.0), np.minimum(means + slack, growth)
         weights = np.concatenate([masses * (1 - share), tails[-1:]]) + np.concatenate([[0.0], masses * share])
         shift = epsilons[:, None] + shape * (math.log1p(self.stretch) + math.log1p(-self.shrink))
-        upper = self._given(shift + rate * cells, 1.0) @ weights
-        lower = self._given(shift + rate * cells[:-1] + np.log1p(most), -1.0) @ masses
-        return lower * (1 - _ROUNDING), np.minimum(upper * (1 + _ROUNDING) + _SMALLEST, 1.0)
+        return shift, cells, masses, weights, most
 
     def _given(self, exponents: Floats, side: float) -> Floats:
         """H(e^exponent; chi-square of `rows` times (1 + stretch), chi-square), rounded to one side."""

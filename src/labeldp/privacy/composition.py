@@ -297,7 +297,7 @@ def _curve_lattice(curve: Curve, step: Fraction) -> _Lattice:
     places = np.concatenate([-places[:0:-1], places])
     losses = np.asarray(places * float(step), dtype=np.float64)
     growths = np.exp(losses)
-    above, below = curve.ends(losses[points:])[1], curve.reversed().ends(-losses[:points])[1]
+    above, below = curve.upper(losses[points:]), curve.reversed().upper(-losses[:points])
     deltas = np.concatenate([-np.expm1(losses[:points]) + growths[:points] * below, above])
     slopes = -np.diff(np.concatenate([[1.0], deltas, deltas[-1:]])) / np.diff(
         np.concatenate([[0.0], growths, [np.inf]])
