@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/nonparametric.py [--noises 5]
 
-Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. 80 % of the records are learnt from,
+Data folders are looked for in the folder LABELDP_DATA, by default ../shared/data. 80 % of the records are learned from,
 the others are for the final measurement alone. Every number is a mean over fresh noises, with the standard deviation of
 one. "Without noise": the same learner at epsilon = 1000, the most that the library takes.
 

@@ -3,9 +3,9 @@
     python benchmarks/old_beside_new.py
 
 Reads the files `docs/results/old_beside_new/*.json` and writes `docs/results/old-beside-new.md`. A file is a list of
-rows: table, setting, measure ("AUC", "accuracy" or "log loss"), old and new, each with mean, spread (the standard
-deviation of one noise, null if there is one noise) and noises, and the page that the new number is from. The rows of
-tables are made by
+rows: table, setting, measure ("AUC", "accuracy", "log loss" or "RMSE"), old and new, each with mean, spread (the
+standard deviation of one noise, null if there is one noise) and noises, and the page that the new number is from. The
+rows of tables are made by
 
     python benchmarks/learning.py --runs adult=0.25+0.5+1+4,bank=0.25+0.5+1+4,credit=0.1+0.25+0.5+1
     python benchmarks/learning.py --runs digits=0.25+0.5+1+2+4
@@ -93,7 +93,7 @@ def cell(found: dict[str, Any], digits: int) -> str:
 def verdict(row: dict[str, Any]) -> str:
     """Say whether the new default is ahead, behind, or within the noise."""
     old, new = row["old"], row["new"]
-    gain = (old["mean"] - new["mean"]) if row["measure"] == "log loss" else (new["mean"] - old["mean"])
+    gain = (old["mean"] - new["mean"]) if row["measure"] in ("log loss", "RMSE") else (new["mean"] - old["mean"])
     known = [each["spread"] for each in (old, new) if each["spread"] is not None]
     if not known:
         return "one noise each"
