@@ -325,6 +325,15 @@ def test_slopes_of_coupled_records_by_hand() -> None:
     assert loss(None, np.tile([[1.0], [2.0], [1.0]], 3)) == 1.5**2 * 1 + 2 * 4**2 * 3
 
 
+@pytest.mark.parametrize(("records", "classes"), [(40, 10), (79, 10), (80, 10), (25, 2), (20, 2)])
+def test_few_records_of_many_classes_are_no_trouble(records: int, classes: int) -> None:
+    """Warnings are errors in these tests: scikit-learn warns of classes that few records have."""
+    rng = RNG(0)
+    cells, features = np.arange(records) % 20, rng.normal(size=(records, 3))
+    learner = CellTreesClassifier().learn(features, cells, rng.random((20, classes)), np.ones(20))
+    assert learner.predict_proba(features).shape == (records, classes)
+
+
 def test_trees_of_a_model_of_version_0_1_predict() -> None:
     """They are trees of scikit-learn, in lists, one for each booster."""
     features, labels = ripples(200)

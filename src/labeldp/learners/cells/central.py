@@ -286,7 +286,7 @@ PATIENCE = 30
 the tables of `docs/results/cell_constants.md`, which no other page shows, and twice as many gain .02."""
 
 MIN_CELLS = 20
-"""With fewer cells, or fewer records than four a class, no tree is grown: all records get their common mean."""
+"""With fewer cells, or fewer records than eight a class, no tree is grown: all records get their common mean."""
 
 
 class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
@@ -337,7 +337,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
             rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
             shown = table[rows].astype(np.float32)
             least = math.inf
-            for leaves in self.leaves if len(shown) >= self.boosters * means.shape[1] else ():
+            for leaves in self.leaves if len(shown) >= 2 * self.boosters * means.shape[1] else ():
                 error, trees = self._boosted(shown, noisy, leaves)
                 if error >= least:
                     break
