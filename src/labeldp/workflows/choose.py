@@ -55,7 +55,7 @@ def choose(
 
     Example:
         >>> import labeldp as ldp
-        >>> advice = ldp.choose((30_000, 20), ldp.Classes(2), epsilon=0.5, delta=1e-6, trust="central")
+        >>> advice = ldp.choose((30_000, 20), ldp.Classes(2), epsilon=0.1, delta=1e-6, trust="central")
         >>> advice.best.settings["trust"]
         'central'
     """
