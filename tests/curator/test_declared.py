@@ -1,6 +1,7 @@
 """Declared domains: on disk before a label is compared with one, changed on purpose, counted in certificates."""
 
 import hashlib
+import json
 import sqlite3
 from contextlib import closing
 from fractions import Fraction
@@ -15,7 +16,7 @@ from curator import ledger_version_1
 from curator.ledgers import SYSTEM
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
-from labeldp.curator.declared import LOSSES, Declared, classes_form
+from labeldp.curator.declared import LOSSES, Declared, classes_form, declared_domains, migrate_domains
 from labeldp.curator.ledger_store import VERSION
 from labeldp.mechanisms import CubeGrid, Domain, Located
 from labeldp.workflows import release_file
@@ -438,3 +439,15 @@ def test_another_domain_is_declared_by_its_json_in_one_order() -> None:
     declared = Declared.of(Words())  # type: ignore[arg-type]
     assert (declared.form, declared.words) == ('{"a": 2, "b": 1}', "Words()")
     assert (LOSSES.form, LOSSES.words) == ("losses", "losses in [0, 1], or their levels")
+
+
+def test_two_traces_of_one_domain_in_an_old_ledger_declare_it_once() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(
+            "CREATE TABLE release (dataset, charge, created); CREATE TABLE labels (dataset, scheme, domain);"
+            "CREATE TABLE domain (id INTEGER PRIMARY KEY, dataset, form, words, created, UNIQUE (dataset, form))"
+        )
+        text = json.dumps(ldp.Interval(0, 5).to_json())
+        connection.executemany("INSERT INTO labels VALUES (1, ?, ?)", [("rows", text), ("ids", text)])
+        migrate_domains(connection)
+        assert declared_domains(connection, 1) == {Declared.of(ldp.Interval(0, 5)).form: "numbers from 0 to 5"}

@@ -333,15 +333,15 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
         self.trees_: Any = []
-        if len(means) >= MIN_CELLS:
-            rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
-            shown = table[rows].astype(np.float32)
-            least = math.inf
-            for leaves in self.leaves if len(shown) >= 2 * self.boosters * means.shape[1] else ():
-                error, trees = self._boosted(shown, noisy, leaves)
-                if error >= least:
-                    break
-                least, self.trees_ = error, trees
+        if len(means) < MIN_CELLS or len(table) < 2 * self.boosters * means.shape[1]:
+            return self
+        rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
+        shown, least = table[rows].astype(np.float32), math.inf
+        for leaves in self.leaves:
+            error, trees = self._boosted(shown, noisy, leaves)
+            if error >= least:
+                break
+            least, self.trees_ = error, trees
         return self
 
     def _boosted(self, table: NDArray[np.float32], cells: "_NoisyCells", leaves: int) -> tuple[float, Any]:
@@ -425,10 +425,8 @@ class _CellLoss(HalfMultinomialLoss):  # type: ignore[misc]
         """Return where boosters start: means are given without their common one."""
         return np.zeros(self.n_classes)
 
-    def __call__(
-        self, y_true: Any, raw_prediction: Any, sample_weight: Any = None, n_threads: int = 1
-    ) -> float:  # shown after each round
-        """Return the weighted sum of squared errors in the cells that boosters leave out."""
+    def __call__(self, y_true: Any, raw_prediction: Any, sample_weight: Any = None, n_threads: int = 1) -> float:
+        """Return the weighted sum of squared errors in the cells that boosters leave out, and keep it."""
         squared = (self._excess(raw_prediction) ** 2).sum(axis=2)
         self.errors.append(float((squared * self.held * self.cells.weights[:, None]).sum()))
         return self.errors[-1]
