@@ -14,6 +14,7 @@ import labeldp as ldp
 from labeldp.learners import Evidence
 from labeldp.networks import NetworkClassifier, Recipe, Record, State
 from labeldp.networks.inputs import Inputs
+from labeldp.networks.training import run_epochs
 
 QUICK = Recipe(epochs=4, batch=32, peak=0.05, augment=())
 Images = tuple[np.ndarray, np.ndarray]
@@ -92,6 +93,19 @@ def test_few_records_are_passed_over_more_often(training: Images) -> None:
     network = NetworkClassifier(recipe=recipe, watch=lambda step, record, epochs: seen.append((record.epoch, epochs)))
     network.fit(*training)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_no_step_of_an_epoch_has_a_few_records_left_over() -> None:
+    recipe, taken = Recipe(epochs=2, batch=64, augment=()), list[torch.Tensor]()
+
+    def step(records: torch.Tensor, done: float) -> torch.Tensor:
+        taken.append(records)
+        return torch.zeros(2)
+
+    assert len(list(run_epochs(State.fresh(torch.nn.Linear(1, 1), recipe), recipe, 130, step))) == 2
+    assert [len(records) for records in taken] == [44, 43, 43] * 2
+    for epoch in (taken[:3], taken[3:]):
+        assert torch.equal(torch.cat(epoch).sort().values, torch.arange(130))
 
 
 def test_the_average_of_the_weights_is_that_of_all_steps(training: Images, monkeypatch: pytest.MonkeyPatch) -> None:

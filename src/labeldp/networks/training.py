@@ -25,7 +25,7 @@ class Recipe:
     Args:
         epochs: passes over the records.
         least_steps: as many passes more as it takes to come to so many steps: few records need more passes.
-        batch: records in a step.
+        batch: the most records in a step.
         peak: the highest learning rate.
         warmup: share of the steps in which the rate rises from 0.
         decay: "linear" to 0, "cosine" to 0, or "steps": divided by ten after 30, 60 and 90 percent of the steps.
@@ -179,9 +179,12 @@ def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) ->
 def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor, float], Tensor]) -> Iterator[Record]:
     """Take the steps of all epochs that are left; yield a record after each epoch.
 
+    Batches of an epoch differ by one record at most: a last one of a few records would count as much as the others, and
+    one such step at a high rate, with their mean and deviation in batch norm, can undo what was learned.
+
     Args:
         state: changed in place.
-        recipe: how many records a step has, and its learning rate.
+        recipe: how many records a step has at most, and its learning rate.
         count: the number of records.
         step: takes the records of a batch and the share of the training that is done; returns their loss and the share
             of confident predictions.
@@ -190,13 +193,12 @@ def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor,
     device = next(state.network.parameters()).device
     while state.epoch < passes:
         state.network.train()
-        order = torch.randperm(count, generator=state.generator)
+        batches = torch.randperm(count, generator=state.generator).tensor_split(steps)
         total = torch.zeros(2, device=device)
-        for number in range(steps):
+        for number, records in enumerate(batches):
             done = (state.epoch + number / steps) / passes
             for group in state.optimizer.param_groups:
                 group["lr"] = recipe.rate(done)
-            records = order[number * recipe.batch : (number + 1) * recipe.batch]
             if len(records) > 1:  # batch norm needs two
                 total += step(records, done)
         state.epoch += 1
