@@ -95,6 +95,42 @@ def test_the_loss_of_scores_is_that_of_the_objective() -> None:
             forward_loss(scores, wrong)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
+def test_a_class_that_was_given_up_comes_back_by_smoothing(epsilon: float) -> None:
+    """Without smoothing its gradient is as good as none, however many answers speak for it."""
+    labels = np.arange(3000, dtype=np.uint8) % 3
+    mechanism = ldp.RandomizedResponse(domain=DOMAIN, epsilon=epsilon)
+    held = ldp.Curator(labels, domain=DOMAIN, budget=ldp.Budget(epsilon))
+    known = torch.tensor(Evidence.of(held.release(mechanism, rng=np.random.default_rng(1))).likelihood)
+    truth = torch.from_numpy(labels.astype(np.int64))
+    start = torch.full((3, 3), -12.0) + 12.0 * torch.eye(3)
+    start[:, 2] = -40.0  # of the three classes the last one is never answered
+    found = []
+    for smoothing in (0.0, 0.1):
+        table = start.clone().requires_grad_()
+        for step in range(400):
+            loss = forward_loss(table[truth], known, smoothing * (1 - step / 400)).mean()
+            (gradient,) = torch.autograd.grad(loss, table)
+            table = (table - 9.0 * gradient).detach().requires_grad_()
+        found.append(table.argmax(dim=1).tolist())
+    assert found[0][:2] == [0, 1] and found[0][2] != 2
+    assert found[1] == [0, 1, 2]
+
+
+def test_smoothing_changes_the_gradient_alone() -> None:
+    rows = torch.tensor(evidence(1).likelihood)
+    scores = LOGS.clone().requires_grad_()
+    plain, smooth = forward_loss(scores, rows), forward_loss(scores, rows, smoothing=0.5)
+    assert torch.allclose(plain.detach(), smooth.detach(), rtol=1e-6)
+    (gradient,) = torch.autograd.grad(smooth.sum(), scores)
+    own = LOGS.exp()
+    posterior = ((0.5 * own + 0.5 / 3) * rows).float()
+    assert torch.allclose(gradient, own - posterior / posterior.sum(), atol=1e-6)
+    for wrong in (-0.1, 1.5):
+        with pytest.raises(InputError, match="smoothing must be a share"):
+            forward_loss(scores, rows, wrong)
+
+
 def test_a_plain_loop_learns_the_true_classes() -> None:
     """Of labels that are true in 58 of 100 cases, a module learns probabilities of the true ones."""
     rng = np.random.default_rng(0)

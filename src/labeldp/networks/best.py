@@ -50,9 +50,9 @@ LABELS_FROM = 0.28
 PURE_LABELS_FROM = 0.05
 """The same without a delta."""
 
-DISTILLED = Recipe(epochs=4, least_steps=940, peak=0.1, average=0.998)
+DISTILLED = Recipe(epochs=8, least_steps=1880, peak=0.1, average=0.998)
 
-STUDENT = Recipe(epochs=5, least_steps=1175, peak=0.1, average=0.998)
+STUDENT = Recipe(epochs=10, least_steps=2350, peak=0.1, average=0.998)
 
 TAUGHT = Recipe(epochs=6, least_steps=1400, peak=0.1, average=0.998)
 

@@ -12,20 +12,30 @@ from torch.nn.functional import logsigmoid
 from labeldp.learners import Evidence, Posterior
 from labeldp.privacy import InputError, NotInvertibleError, check_choice
 
+FIRST_SMOOTHING = 0.1
+"""The `smoothing` of a loss by likelihood at the first step of a training; it falls to 0 at the last one."""
 
-def forward_loss(scores: Tensor, likelihood: Tensor) -> Tensor:
+
+def forward_loss(scores: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> Tensor:
     """Return minus the log of the chance of each record's released answer under a network's classes, shape (n,).
 
     Take it in place of cross-entropy, in a loop of your own: its minimum is at the probabilities of the true
     classes, whatever the noise. It costs nothing, however many epochs there are.
 
+    Its gradient is p(k) - q(k), where q is the posterior of the true class given the answer, with the network's own
+    probabilities p as prior. Where p(k) is near 0, q(k) is, too: after a step that was too large a network can have
+    given up a class for good, however many answers speak for it. With `smoothing` that prior is
+    (1 - smoothing) p(k) + smoothing / K, and such a class comes back. Let it fall from 0.1 to 0 during the training, as
+    `NetworkClassifier` does. The value of the loss is the same.
+
     Args:
         scores: a network's scores of the true classes before the softmax, shape (n, K).
         likelihood: P(released answer | true class) of each record, shape (n, K): rows of
             `labeldp.learners.Evidence.of(release).likelihood`.
+        smoothing: share of equal probabilities in the prior of the gradient, in [0, 1].
 
     Raises:
-        InputError: the two are not of one shape (n, K).
+        InputError: the two are not of one shape (n, K), or smoothing is out of range.
 
     Source: Patrini et al. (2017), section 3.2.
 
@@ -35,12 +45,21 @@ def forward_loss(scores: Tensor, likelihood: Tensor) -> Tensor:
     """
     if scores.ndim != 2 or scores.shape != likelihood.shape:
         raise InputError("must have the shape of scores, (n, K)", argument="likelihood")
-    return _of_likelihood(functional.log_softmax(scores, dim=1), likelihood.to(scores))
+    if not 0 <= smoothing <= 1:
+        raise InputError("must be a share, in [0, 1]", argument="smoothing")
+    return _of_likelihood(functional.log_softmax(scores, dim=1), likelihood.to(scores), smoothing)
 
 
-def _of_likelihood(logarithms: Tensor, likelihood: Tensor) -> Tensor:
+def _of_likelihood(logarithms: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> Tensor:
     """Return minus the log likelihood of each record, from log probabilities of the true classes, shape (n,)."""
-    return -torch.logsumexp(logarithms + likelihood.log(), dim=1)
+    loss = -torch.logsumexp(logarithms + likelihood.log(), dim=1)
+    if not smoothing:
+        return loss
+    with torch.no_grad():
+        prior = (1 - smoothing) * logarithms.exp() + smoothing / logarithms.shape[1]
+        posterior = functional.normalize(prior * likelihood, p=1, dim=1)
+    surrogate = -(posterior * logarithms).sum(dim=1)
+    return loss.detach() + surrogate - surrogate.detach()
 
 
 @dataclass(frozen=True)
@@ -56,16 +75,17 @@ class Objective:
     rows: Tensor = field(repr=False)
     likelihood: bool = False
 
-    def __call__(self, logarithms: Tensor, records: Tensor) -> Tensor:
+    def __call__(self, logarithms: Tensor, records: Tensor, smoothing: float = 0.0) -> Tensor:
         """Return the loss of each record, shape (b,).
 
         Args:
             logarithms: log probabilities, shape (b, K).
             records: numbers of the records, shape (b,).
+            smoothing: as in `forward_loss`, for likelihoods.
         """
         rows = self.rows[records]
         if self.likelihood:
-            return _of_likelihood(logarithms, rows)
+            return _of_likelihood(logarithms, rows, smoothing)
         return -(rows * logarithms).sum(dim=1)
 
     def to(self, device: torch.device) -> "Objective":

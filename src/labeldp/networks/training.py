@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from labeldp.networks.inputs import Inputs, augment, check_names, mixup
-from labeldp.networks.losses import Objective
+from labeldp.networks.losses import FIRST_SMOOTHING, Objective
 from labeldp.privacy import InputError
 
 CONFIDENT = 0.9
@@ -171,7 +171,7 @@ def train(state: State, inputs: Inputs, objective: Objective, recipe: Recipe) ->
     model = torch.compile(state.network) if is_accelerator(device) else state.network
 
     def step(records: Tensor, done: float) -> Tensor:
-        return _step(model, state, inputs, objective, recipe, records.to(device))
+        return _step(model, state, inputs, objective, recipe, records.to(device), FIRST_SMOOTHING * (1 - done))
 
     yield from run_epochs(state, recipe, len(inputs), step)
 
@@ -207,7 +207,9 @@ def run_epochs(state: State, recipe: Recipe, count: int, step: Callable[[Tensor,
         yield state.records[-1]
 
 
-def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe: Recipe, records: Tensor) -> Tensor:
+def _step(
+    model: Any, state: State, inputs: Inputs, objective: Objective, recipe: Recipe, records: Tensor, smoothing: float
+) -> Tensor:
     """Take one step of descent; return its loss and the share of confident predictions."""
     device = records.device
     with mixed_precision(device):
@@ -216,9 +218,10 @@ def _step(model: Any, state: State, inputs: Inputs, objective: Objective, recipe
         if recipe.mixup:
             changed, others, weight = mixup(changed, recipe.mixup, state.generator)
             logarithms = functional.log_softmax(model(changed).float(), dim=1)
-            losses = weight * objective(logarithms, records) + (1 - weight) * objective(logarithms, records[others])
+            own, other = (objective(logarithms, each, smoothing) for each in (records, records[others]))
+            losses = weight * own + (1 - weight) * other
         else:
-            losses = objective(functional.log_softmax(model(changed).float(), dim=1), records)
+            losses = objective(functional.log_softmax(model(changed).float(), dim=1), records, smoothing)
         loss, confident = losses.mean(), torch.zeros((), device=device)
         if recipe.consistency:
             added, confident = _consistency(model, state, plain, recipe)

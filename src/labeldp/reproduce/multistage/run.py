@@ -272,7 +272,7 @@ def constants(run: Run) -> Json:
     if run.method in CLUSTERINGS:
         return {"CLUSTERED": CLUSTERED, "measured on": "test images"}
     if run.method not in ("linear", *BEST):
-        return {}
+        return {"FIRST_SMOOTHING": networks().losses.FIRST_SMOOTHING}
     found: Json = dict(CHOSEN)
     if run.method == "linear":
         found |= {"representation": "ImageMap", "link": "softmax"}
