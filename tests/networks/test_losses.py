@@ -105,13 +105,14 @@ def test_a_class_that_was_given_up_comes_back_by_smoothing(epsilon: float) -> No
     truth = torch.from_numpy(labels.astype(np.int64))
     start = torch.full((3, 3), -12.0) + 12.0 * torch.eye(3)
     start[:, 2] = -40.0  # of the three classes the last one is never answered
+    informative = ((np.exp(epsilon) - 1) / (np.exp(epsilon) + 2)) ** 2  # the gradient is as small as what answers say
     found = []
     for smoothing in (0.0, 0.1):
         table = start.clone().requires_grad_()
         for step in range(400):
             loss = forward_loss(table[truth], known, smoothing * (1 - step / 400)).mean()
             (gradient,) = torch.autograd.grad(loss, table)
-            table = (table - 9.0 * gradient).detach().requires_grad_()
+            table = (table - 9.0 / informative * gradient).detach().requires_grad_()
         found.append(table.argmax(dim=1).tolist())
     assert found[0][:2] == [0, 1] and found[0][2] != 2
     assert found[1] == [0, 1, 2]
@@ -124,11 +125,33 @@ def test_smoothing_changes_the_gradient_alone() -> None:
     assert torch.allclose(plain.detach(), smooth.detach(), rtol=1e-6)
     (gradient,) = torch.autograd.grad(smooth.sum(), scores)
     own = LOGS.exp()
-    posterior = ((0.5 * own + 0.5 / 3) * rows).float()
+    shares = rows / rows.sum(dim=1, keepdim=True)
+    weight = 0.5 * (3 * shares.square().sum(dim=1, keepdim=True) - 1) / 2
+    posterior = (((1 - weight) * own + weight / 3) * rows).float()
     assert torch.allclose(gradient, own - posterior / posterior.sum(), atol=1e-6)
     for wrong in (-0.1, 1.5):
         with pytest.raises(InputError, match="smoothing must be a share"):
             forward_loss(scores, rows, wrong)
+
+
+@pytest.mark.parametrize("epsilon", [0.25, 0.5, 1.0, 2.0, 4.0])
+def test_smoothing_is_a_share_of_what_the_answers_say(epsilon: float) -> None:
+    """Randomized labels say next to nothing at a small epsilon: a smoothing that did not know it would outweigh them.
+
+    Where answers follow classes of probabilities .8, .1, .1, and their number is without limit, the gradient with
+    smoothing must vanish near these, at every epsilon alike.
+    """
+    truth, odds = torch.tensor([0.8, 0.1, 0.1], dtype=torch.float64), np.exp(epsilon)
+    channel = torch.tensor((np.eye(3) * (odds - 1) + 1) / (odds + 2))  # P(class | answer) = P(answer | class)
+    answers = channel @ truth
+    scores = torch.zeros(3, dtype=torch.float64)
+    informative = ((odds - 1) / (odds + 2)) ** 2
+    for _ in range(3000):
+        scores = scores.detach().requires_grad_()
+        losses = forward_loss(scores.expand(3, 3), channel, smoothing=0.1)
+        (gradient,) = torch.autograd.grad((answers * losses).sum(), scores)
+        scores = scores - gradient / informative
+    assert float((torch.softmax(scores, dim=0) - truth).abs().max().detach()) < 0.1
 
 
 def test_a_plain_loop_learns_the_true_classes() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from labeldp.learners import CHOSEN
 from labeldp.networks import PRESETS, best
+from labeldp.networks.losses import FIRST_SMOOTHING
 from labeldp.privacy import InputError
 from labeldp.reproduce import Grid, reproduce_multistage, write_reproduced
 from labeldp.reproduce.multistage import grid as grids
@@ -148,6 +149,6 @@ def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) 
     assert before == json.loads(json.dumps(before)) and {*CHOSEN, "LABELS_FROM", "STUDENT"} < set(before)
     linear = constants(grid(method="linear").runs[0])
     assert linear.keys() == CHOSEN.keys() | {"representation", "link"}
-    assert constants(grid(method="lp-2st").runs[0]) == {}
+    assert constants(grid(method="lp-2st").runs[0]) == {"FIRST_SMOOTHING": FIRST_SMOOTHING}
     monkeypatch.setattr("labeldp.networks.best.CHOSEN", {**best.CHOSEN, "MIRRORED": 0.25})
     assert constants(run) == {**before, "MIRRORED": 0.25}

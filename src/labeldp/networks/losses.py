@@ -25,14 +25,16 @@ def forward_loss(scores: Tensor, likelihood: Tensor, smoothing: float = 0.0) -> 
     Its gradient is p(k) - q(k), where q is the posterior of the true class given the answer, with the network's own
     probabilities p as prior. Where p(k) is near 0, q(k) is, too: after a step that was too large a network can have
     given up a class for good, however many answers speak for it. With `smoothing` that prior is
-    (1 - smoothing) p(k) + smoothing / K, and such a class comes back. Let it fall from 0.1 to 0 during the training, as
-    `NetworkClassifier` does. The value of the loss is the same.
+    (1 - w) p(k) + w / K, and such a class comes back. The weight w is smoothing times what the answer says,
+    (K sum_k l(k)^2 - 1) / (K - 1), where l are its likelihoods over their sum: 0 for an answer that says nothing, and 1
+    for a true label. So answers outweigh the smoothing at every epsilon. Let it fall from 0.1 to 0 during the training,
+    as `NetworkClassifier` does. The value of the loss is the same.
 
     Args:
         scores: a network's scores of the true classes before the softmax, shape (n, K).
         likelihood: P(released answer | true class) of each record, shape (n, K): rows of
             `labeldp.learners.Evidence.of(release).likelihood`.
-        smoothing: share of equal probabilities in the prior of the gradient, in [0, 1].
+        smoothing: share of equal probabilities in the prior of the gradient of a true label, in [0, 1].
 
     Raises:
         InputError: the two are not of one shape (n, K), or smoothing is out of range.
@@ -56,7 +58,11 @@ def _of_likelihood(logarithms: Tensor, likelihood: Tensor, smoothing: float = 0.
     if not smoothing:
         return loss
     with torch.no_grad():
-        prior = (1 - smoothing) * logarithms.exp() + smoothing / logarithms.shape[1]
+        classes = logarithms.shape[1]
+        shares = functional.normalize(likelihood, p=1, dim=1)
+        information = (classes * shares.square().sum(dim=1, keepdim=True) - 1) / max(classes - 1, 1)
+        weight = smoothing * information.clamp(0, 1)
+        prior = (1 - weight) * logarithms.exp() + weight / classes
         posterior = functional.normalize(prior * likelihood, p=1, dim=1)
     surrogate = -(posterior * logarithms).sum(dim=1)
     return loss.detach() + surrogate - surrogate.detach()
