@@ -117,7 +117,8 @@ ENTRIES = (
         f"{MULTISTAGE} --dataset movielens --data DIR --epsilon 1,2,3,4,8,1000 --method lp-1st,lp-2st --out runs",
         "LP-1ST, ε = 1 to 4, 8, ∞: 1.122, 0.981, 0.902, 0.877, 0.867, 0.868; LP-2ST 1.034, 0.928, 0.891, 0.874, 0.865",
         "1.119, 0.917, 0.887, 0.878, 0.872, 0.873; 1.119, 0.918, 0.887, 0.878, 0.865",
-        "another split of 80 to 20, another network, a loss that knows the noise, and nothing chosen by true ratings",
+        "another split of 80 to 20, another network, a loss that knows the noise, and one recipe for every ε; "
+        "preset movielens-noisy, a fifth of its weight decay, reaches 0.989 and 1.022 at ε = 1",
         "170 and 245 s each",
     ),
     Entry(
