@@ -143,6 +143,13 @@ def test_stars_are_measured_by_their_mean(tmp_path: Path) -> None:
     assert result.run.network == "collaborative" and result.run.preset == "movielens"
 
 
+def test_ratings_have_a_recipe_with_less_weight_decay_for_much_noise() -> None:
+    [plain], [noisy] = PRESETS["movielens"], PRESETS["movielens-noisy"]
+    assert noisy.weight_decay < plain.weight_decay and replace(noisy, weight_decay=plain.weight_decay) == plain
+    [run] = grid(dataset="movielens", classes=None, method="lp-1st", preset="movielens-noisy").runs
+    assert run.preset == "movielens-noisy"
+
+
 def test_a_run_of_best_is_one_of_its_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     [run] = grid(method="best").runs
     before = constants(run)

@@ -281,9 +281,9 @@ PRESETS: dict[str, tuple[Recipe, ...]] = {
 
 "mnist" (28 pixels: MNIST, Fashion-MNIST, KMNIST), "cifar10" and "cifar100" are the paper's, with a mixup inside the
 range that it searched. The paper tuned mixup, sizes of stages and temperature for every epsilon on true labels, which
-is not done here. The others are ours: "movielens"; "movielens-noisy" for an epsilon of about 1 and less, where answers
-pull so little that the weight decay of the former holds all embeddings at 0; "quick"; and "brief", a third of its steps
-for sweeps without an accelerator.
+is not done here. The others are ours: "movielens"; "movielens-noisy", the same with less weight decay for an epsilon of
+about 1, where the signal is so weak that the decay of "movielens" keeps all embeddings at 0; "quick"; and "brief", a
+third of its steps for sweeps without an accelerator.
 
 Source: Ghazi et al., Deep Learning with Label Differential Privacy, appendix F.
 """
