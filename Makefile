@@ -1,5 +1,6 @@
 # make demo   an environment, the package, and the main job on data that scikit-learn ships
 # make test   an environment with the tools, and every check
+# make test-all   the tests marked slow, which make test leaves out
 # make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
 # make docs   a third environment, with Sphinx, and the site in build/docs; it runs the example notebooks
 # make pythons   the demo and the quicker tests with every Python from 3.11 to 3.14 on the path, and the newest of what it needs
@@ -28,13 +29,17 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
+.PHONY: demo test test-all test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
 
 test: .venv/tools
 	@$(MAKE) --no-print-directory check
+
+# Durations are printed and never asserted.
+test-all: .venv/tools
+	$(BIN)/pytest -q -n 2 -m slow --durations=15
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
@@ -69,7 +74,7 @@ arrows: .venv/tools
 	$(BIN)/lint-imports --no-logo
 
 tests: .venv/tools
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 -m 'not slow' --durations=15
 
 format: .venv/tools
 	$(BIN)/ruff check --quiet --fix-only .

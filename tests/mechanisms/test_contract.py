@@ -39,7 +39,7 @@ def test_no_mechanism_is_missing_here() -> None:
 
 # Telling 10 % apart at epsilon = 0.1 takes so many draws of nine bits that two bits stand for them.
 SETTINGS = [
-    (name, epsilon)
+    pytest.param(name, epsilon, marks=[pytest.mark.slow] if epsilon in (0.1, 4) else [])
     for name in EXAMPLES
     for epsilon in (0.1, 0.5, 1, 4)
     if (name, epsilon) not in [("nine bits", 0.1), ("two groups of nine classes", 0.1)]
