@@ -2,6 +2,7 @@
 # make test   an environment with the tools, and every check
 # make test-all   the tests marked slow, which make test leaves out
 # make test-torch   a second environment, with a CPU build of torch, and the tests of the networks, on one core
+# make test-papers   the tests of papers/: the comparisons with the four papers and with other methods
 # make docs   a third environment, with Sphinx, and the site in build/docs; it runs the example notebooks
 # make pythons   the demo and the quicker tests with every Python from 3.11 to 3.14 on the path, and the newest of what it needs
 # make trial  the first day of three users, timed, in the second environment
@@ -29,7 +30,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-all test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
+.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -41,9 +42,13 @@ test: .venv/tools
 test-all: .venv/tools
 	$(BIN)/pytest -q -n 2 -m slow --durations=15
 
+# Outside of the package; what needs torch is in test-torch.
+test-papers: .venv/tools
+	$(BIN)/pytest -q -n 2 papers --durations=15
+
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(foreach room,exports guarantees imports reprs stamps,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports guarantees imports reprs stamps,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
 
 # Spark is checked where pyspark and Java are.
 # The page first, alone: a Spark that is there already would read its files from another folder.
@@ -65,7 +70,7 @@ lint: .venv/tools
 	$(BIN)/ruff check --quiet .
 
 spelling: .venv/tools
-	$(BIN)/codespell *.md docs src tests benchmarks
+	$(BIN)/codespell *.md docs src papers tests benchmarks
 
 types: .venv/tools
 	$(BIN)/mypy
@@ -86,7 +91,7 @@ reference: .venv/tools
 
 # The index of the papers' tables and figures, from its list.
 papers: .venv/tools
-	$(BIN)/python -m labeldp.reproduce.papers docs/results/papers.md
+	$(BIN)/python -m papers.index docs/results/papers.md
 
 # No constraints: what a user gets who installs it today.
 pythons: $(foreach version,3.11 3.12 3.13 3.14,$(if $(shell python$(version) -c 'print(1)' 2>/dev/null),.venv-$(version)/tested))
@@ -147,7 +152,7 @@ stamps: .venv/tools
 
 clean:
 	rm -rf .venv .venv-torch .venv-spark .venv-docs .venv-locked .venv-mutation .venv-3.* .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist docs/api
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src papers tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The two stamps: `pip` runs again only when a requirement or a pin changed.
 .venv/bin/python:
@@ -159,13 +164,13 @@ clean:
 	@touch $@
 
 .venv/tools: .venv/bin/python $(SOURCES)
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) -e '.[dev,papers]'
 	@touch $@ .venv/package
 
 .venv-torch/tools: $(SOURCES) constraints-torch.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("labeldp needs Python 3.11 or newer: make PYTHON=python3.x")'
 	$(PYTHON) -m venv .venv-torch
-	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,torch]'
+	$(TORCH)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS:%=-c %) -c constraints-torch.txt -e '.[dev,papers,torch]'
 	@touch $@
 
 .venv-spark/tools: $(SOURCES) constraints-spark.txt

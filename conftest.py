@@ -4,7 +4,9 @@ from importlib.util import find_spec
 
 import pytest
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/labeldp/networks/*", "tests/networks"]
+collect_ignore_glob = (
+    [] if find_spec("torch") else ["src/labeldp/networks/*", "tests/networks", "papers/tests/*/test_networks.py"]
+)
 collect_ignore_glob += [] if find_spec("pyspark") else ["tests/spark"]
 
 PYSPARK = (

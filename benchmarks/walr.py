@@ -4,7 +4,7 @@
 
 WALR (Yuan and Lazarsfeld, in the drafts of the W3C's Private Advertising Technology group) puts the released sums in
 the place of the true ones in the gradient of logistic regression: it minimizes the sum of log Z(x) less the product of
-coefficients and sums, plus a ridge. A baseline only: `labeldp reproduce peers --method walr`. All three read the same
+coefficients and sums, plus a ridge. A baseline only: `python -m papers peers --method walr`. All three read the same
 release of `fit_linear`, at delta = 1e-6: the same directions, the same noise. Ridges of WALR are 0.1, 1, 10 and 100
 times the standard deviation of the noise; the best one *on the test records* is shown, which flatters it.
 scikit-learn's digits (1,437 images and 360 held out, `PatchFilters`) and `magic_gamma` (5,000 records, mapped as in
@@ -23,7 +23,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import labeldp as ldp
 from labeldp.learners import PatchFilters, fit_linear_head
-from labeldp.reproduce.peers.methods import fit_walr
+from papers.peers.methods import fit_walr
 
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0)

@@ -4,7 +4,6 @@ from . import mechanisms as mechanisms
 from . import online as online
 from . import privacy as privacy
 from . import report as report
-from . import reproduce as reproduce
 from . import sampling as sampling
 from . import serve as serve
 from . import tables as tables

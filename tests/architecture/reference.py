@@ -28,7 +28,6 @@ ROOMS = (
     "workflows",
     "spark",
     "report",
-    "reproduce",
     "testing",
     "cli",
 )

@@ -21,7 +21,6 @@ APART = {
     "networks/test_accelerator.py": "what runs on a GPU, by the same code on a CPU",
     "networks/test_door.py": "networks that learn from labels of a server",
     "networks/test_fit_command.py": "`labeldp fit` with networks",
-    "networks/test_reproduce.py": "`labeldp reproduce` with networks",
     "report/test_numbers.py": "reports of numbers",
     "report/test_summary.py": "a summary as JSON",
     "serve/test_openapi.py": "the OpenAPI file of the server",

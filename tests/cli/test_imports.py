@@ -33,7 +33,7 @@ def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
     account = "--label bought --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
     fitted = loaded_by(tmp_path, f"fit people.csv {account} --model logistic --out model")
     assert "sklearn" in fitted
-    assert not fitted & {"labeldp.online", "labeldp.theory", "labeldp.reproduce", "labeldp.networks"}
+    assert not fitted & {"labeldp.online", "labeldp.theory", "papers", "labeldp.networks"}
     certified = loaded_by(tmp_path, "certificate model")
     assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners", "labeldp.theory"}
 

@@ -1,4 +1,6 @@
-"""The examples of a Markdown page, in order: Python blocks, and the `$ labeldp …` lines of console blocks.
+"""The examples of a Markdown page, in order: Python blocks, and the commands of console blocks.
+
+Commands are lines that begin with `$ labeldp` or `$ python -m papers`.
 
 A block with `<!-- no-test: reason -->` on the line before it is left out.
 """
@@ -40,11 +42,11 @@ def examples(text: str) -> list[Example]:
 
 
 def commands(body: str, first: int, *, prompted: bool) -> list[Example]:
-    """The `$ labeldp` lines of a block, each joined with the lines that a backslash continues it on."""
+    """Those lines of a block, each joined with the lines that a backslash continues it on."""
     joined = re.sub(r"\s*\\\n\s*", lambda gap: " " + "\0" * gap[0].count("\n"), body)
     found, line = [], first
     for command in joined.split("\n"):
-        if command.startswith("$ labeldp "):
+        if command.startswith(("$ labeldp ", "$ python -m papers ")):
             found.append(Example("command", command[2:].replace("\0", ""), line))
         assert prompted or not command.startswith("labeldp "), f"line {line}: write `$ labeldp`, so that it is run"
         line += 1 + command.count("\0")
@@ -62,6 +64,6 @@ def run(page: str, example: Example, namespace: dict[str, object]) -> None:
         shell=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PATH": path, "HOME": os.getcwd()},
+        env={**os.environ, "PATH": path, "HOME": os.getcwd(), "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert done.returncode == 0, f"{page}:{example.line}: {example.source}\n{done.stdout}{done.stderr}"

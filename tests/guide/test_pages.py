@@ -65,6 +65,7 @@ $ labeldp fit people.csv \\
     --label bought
 fitted
 $ labeldp certificate out
+$ python -m papers --list
 ```
 """
 
@@ -74,6 +75,7 @@ def test_examples_are_found_in_order_with_their_lines() -> None:
         ("python", "x = 1\n", 7),
         ("command", "labeldp fit people.csv --label bought", 11),
         ("command", "labeldp certificate out", 14),
+        ("command", "python -m papers --list", 15),
     ]
 
 

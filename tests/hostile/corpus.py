@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -19,10 +18,6 @@ from pyarrow import csv, parquet
 import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.online import PrivateExperts, dump_state, load_state
-from labeldp.reproduce.aggregation.run import AggregationResult
-from labeldp.reproduce.multistage.run import Result as MultistageResult
-from labeldp.reproduce.online.run import OnlineResult
-from labeldp.reproduce.rates.run import RateResult
 from labeldp.tables import open_images, open_table
 from labeldp.workflows import (
     FitSettings,
@@ -112,9 +107,6 @@ def make(folder: Path) -> None:
     _cells(folder)
     with np.load(BytesIO((folder / "learner").read_bytes().split(b"\n", 2)[2])) as members:
         (folder / "learner.text").write_bytes(members["text"].tobytes())
-    stored = Path(__file__).parents[1] / "reproduce" / "stored"
-    for name in RESULTS:
-        shutil.copytree(stored / name, folder / "stored" / name)
     (folder / "mechanism.csv").write_text("label,a,b\nno,0.75,0.25\nyes,0.25,0.75\n")
 
 
@@ -241,18 +233,6 @@ def predict(folder: Path) -> None:
     load(folder / "model").predict(parquet.read_table(folder / "people.parquet"))
 
 
-def reproduced(name: str) -> Parser:
-    """The first stored run of a comparison, read as a report reads it."""
-    first = sorted((Path(__file__).parents[1] / "reproduce" / "stored" / name / "runs").glob("*.json"))[0]
-    return Parser(
-        f"stored/{name}/runs/{first.name}", lambda folder: RESULTS[name].all_in(folder / "stored" / name), True
-    )
-
-
-RESULTS: dict[str, Any] = {
-    "rates": RateResult, "aggregation": AggregationResult, "multistage": MultistageResult, "online": OnlineResult
-}  # fmt: skip
-
 PARSERS = {
     "a CSV file": Parser("people.csv", lambda folder: release_csv(folder, "people.csv")),
     "a compressed CSV file": Parser("people.csv.gz", lambda folder: release_csv(folder, "people.csv.gz")),
@@ -287,7 +267,6 @@ PARSERS = {
         f"{name.removeprefix('rows/')} in a ledger": Parser(name, use_ledger, name != "rows/value", put_back(name))
         for name in CELLS
     },
-    **{f"a stored run of {name}": reproduced(name) for name in RESULTS},
     "the text of a snapshot": Parser("learner.text", go_on, text=True, after=packed_again),
     "a snapshot": Parser("learner", go_on, after=digested_again),
     "an unfinished run": Parser(

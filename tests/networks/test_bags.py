@@ -12,9 +12,9 @@ from labeldp import BagSum, Interval, NoisyWeightedLLP
 from labeldp.mechanisms import ReleasedSums
 from labeldp.networks import BagTargets, appendix_network, train_bags, two_pass
 from labeldp.privacy import InputError, Public
-from labeldp.reproduce import AggregationGrid, reproduce_aggregation
-from labeldp.reproduce.aggregation import cells as aggregation_runs
-from labeldp.reproduce.aggregation import data as aggregation_data
+from papers.aggregation import cells as aggregation_runs
+from papers.aggregation import data as aggregation_data
+from papers.aggregation.run import AggregationGrid, reproduce_aggregation
 
 DOMAIN = Interval(-2, 2, grid=401)
 

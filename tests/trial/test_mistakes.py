@@ -24,6 +24,7 @@ from labeldp.online import Ball
 from labeldp.tables import TableEncoder
 from trial.world import SECRET, SECRET_NUMBER, labeldp
 
+HERE = Path(__file__).parent
 CLASSES = "--label bought --classes no,yes --epsilon 0.2 --ledger spent.ledger --dataset bought --id id"
 NUMBERS = "--label hours --range 0,80 --epsilon 0.5 --ledger spent.ledger --dataset hours --id id"
 USUAL = {
@@ -45,18 +46,14 @@ USUAL = {
     "online run": "losses.csv --epsilon 1 --out new.csv",
     "account llp": "--size 72 --stddev 1 --range -1,1 --epsilon 1",
     "account lba": "--size 1024 --leverage 0.015 --residual 100 --range -1,1 --epsilon 1",
-    "reproduce multistage": "--dataset npz --data digits.npz --classes 4 --epsilon 1 --method linear --out runs",
-    "reproduce rates": "--out runs --rows classes --epsilon 1 --seeds 1",
-    "reproduce aggregation": "--out runs --tables lba --seeds 1",
-    "reproduce online": "--out runs --tables exponents --seeds 1",
     "demo": "--out demo --epsilon 1",
 }
 """Each command as it works; with -number on labels that are numbers."""
 
 
-def rows(name: str) -> list[Any]:
+def rows(table: Path) -> list[Any]:
     """The lines of a table: what is done, and what is said."""
-    lines = (Path(__file__).parent / name).read_text().splitlines()
+    lines = table.read_text().splitlines()
     return [pytest.param(*line.split(" | ", 1), id=line.split(" | ", 1)[0]) for line in lines]
 
 
@@ -74,17 +71,17 @@ def parsed(words: list[str]) -> tuple[list[str], dict[str, str | None]]:
     return arguments, options
 
 
-def whole(line: str) -> list[str]:
+def whole(line: str, usual: dict[str, str] = USUAL) -> list[str]:
     """The command that a line of the table stands for."""
     words = shlex.split(line)
-    names = [name for name in sorted(USUAL, key=len, reverse=True) if words[: len(name.split())] == name.split()]
+    names = [name for name in sorted(usual, key=len, reverse=True) if words[: len(name.split())] == name.split()]
     if not names:
         return words
     rest = words[len(names[0].split()) :]
     command = names[0].removesuffix("-number").split()
     if rest[:1] == ["only"]:
         return [*command, *rest[1:]]
-    arguments, options = parsed(USUAL[names[0]].split())
+    arguments, options = parsed(usual[names[0]].split())
     others, changes = parsed([word for word in rest if not word.startswith("!")])
     kept = {name: value for name, value in (options | changes).items() if f"!{name}" not in rest}
     typed = [word for name, value in kept.items() for word in ([name] if value is None else [name, value])]
@@ -114,7 +111,7 @@ def contents() -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(("line", "words"), rows("commands.txt"))
+@pytest.mark.parametrize(("line", "words"), rows(HERE / "commands.txt"))
 def test_a_mistake_in_a_command_gets_one_line(line: str, words: str) -> None:
     """The line begins with "Error:", names what is wrong, and ends a command that fails."""
     ran = labeldp(*whole(line))
@@ -156,7 +153,7 @@ def names() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(("line", "words"), rows("calls.txt"))
+@pytest.mark.parametrize(("line", "words"), rows(HERE / "calls.txt"))
 def test_a_mistake_in_a_call_gets_one_line(line: str, words: str, names: dict[str, Any]) -> None:
     """The error is one of labeldp, names the argument, and leaves the curator's budget as it was."""
     with pytest.raises(ldp.LabelDPError) as caught:

@@ -22,7 +22,6 @@ COMMANDS = {
     "account": "labeldp.cli.account:account",
     "online": "labeldp.cli.online:online",
     "audit": "labeldp.cli.audit:audit",
-    "reproduce": "labeldp.cli.reproduce:reproduce",
     "demo": "labeldp.cli.fit:demo",
     "serve": "labeldp.cli.serve:serve",
     "admin": "labeldp.cli.serve:admin",
@@ -69,12 +68,12 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line; report a user's mistake as one line on stderr and exit with status 1."""
+def main(command: click.Command = cli) -> None:
+    """Run a command line; report a user's mistake as one line on stderr and exit with status 1."""
     # Waiting threads that spin slow everybody down on shared cores; this is read when the numerical libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        cli(standalone_mode=False)
+        command(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
