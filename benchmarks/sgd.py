@@ -1,6 +1,6 @@
 """Excess risk of label-private gradient descent on convex problems with a known optimum, beside its bound.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/sgd.py [--noises 8] [--write docs/results/sgd.md]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/sgd.py [--noises 8] [--write docs/results/sgd.md]
 
 One pass of `lp_rr_sgd` and `lp_normal_sgd` (delta = 1e-6), last iterate. Two problems, both with features of norm one
 in p dimensions of which three matter. *Linear*: the loss of the lower bound, L⟨w, x⟩ for one class and -L⟨w, x⟩ for the
@@ -29,7 +29,7 @@ from scipy.stats import t as student
 
 import labeldp as ldp
 from labeldp.learners import SoftmaxRegression, UnitVectorLoss, best_gradient_groups, normal_moment, response_moment
-from labeldp.theory import last_iterate_bound
+from papers.rates.bounds import last_iterate_bound
 
 DELTA = 1e-6
 MATTER = 3

@@ -1,6 +1,6 @@
 """The published objective for noisy sums of rows times labels (WALR), beside least squares and the likelihood of sums.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/walr.py [--noises 3]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/walr.py [--noises 3]
 
 WALR (Yuan and Lazarsfeld, in the drafts of the W3C's Private Advertising Technology group) puts the released sums in
 the place of the true ones in the gradient of logistic regression: it minimizes the sum of log Z(x) less the product of

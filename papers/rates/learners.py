@@ -27,7 +27,7 @@ from labeldp.mechanisms import (
     debias,
 )
 from labeldp.privacy import WORD, Floats, Public
-from labeldp.theory import HardClasses, HardValues
+from papers.rates.instances import HardClasses, HardValues
 
 Counts = NDArray[np.int64]
 Rng = np.random.Generator

@@ -13,9 +13,10 @@ import numpy as np
 from labeldp.learners import clipping_radius, cube_side, neighbor_count
 from labeldp.mechanisms import CubeGrid, DiscreteLaplace
 from labeldp.privacy import Trust
-from labeldp.theory import HardClasses, HardValues, critical_side, hard_classes, hard_values, heavy_values
 from papers.rates import learners
+from papers.rates.instances import HardClasses, HardValues, hard_classes, hard_values, heavy_values
 from papers.rates.learners import Estimate, Rng, Select
+from papers.rates.table import critical_side
 
 AMPLITUDE = 1.0
 """The height of bumps of side 1."""
@@ -69,9 +70,9 @@ class Row:
     """A row of Table I and how it is measured.
 
     Args:
-        task: of `labeldp.theory.TASKS`.
+        task: of `labeldp.workflows.rates.TASKS`.
         trust: "local" or "central"; "" without protection.
-        protection: of `labeldp.theory.PROTECTIONS`.
+        protection: of `labeldp.workflows.rates.PROTECTIONS`.
         epsilons: by default; empty without protection.
         constant: of the side of cubes, or of the number of neighbors.
         printed: tuned as the paper prints it, not as corrected.
@@ -90,7 +91,7 @@ class Row:
         return "-".join(filter(None, (self.task, self.trust, self.protection, "printed" * self.printed)))
 
     def setting(self, dimension: int, family: Family) -> dict[str, Any]:
-        """Return what the calculators of `labeldp.theory` ask for."""
+        """Return what the calculators of rates ask for."""
         found = {"task": self.task, "protection": self.protection, "dimension": dimension, "beta": family.beta}
         found |= {"trust": self.trust} if self.trust else {}
         found |= {"margin": family.margin} if self.task == "classification" else {}

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from labeldp.privacy import InputError, decimal_text
-from labeldp.theory import exponent, rate
 from labeldp.workflows import epsilon_of
+from labeldp.workflows.rates import exponent
 from papers import harness
 from papers.harness import Experiment, Hooks, Json, Progress, Stored, listed
 from papers.rates import learners, rows
 from papers.rates.learners import CLASSES, METHODS_OF_CLASSES, excess_of_classes
 from papers.rates.rows import DIMENSIONS, FAMILIES, RECORDS, ROWS, measure
+from papers.rates.table import rate
 
 SMOOTH = "smooth"
 """The family of distributions that is taken where none is named."""
@@ -260,7 +261,7 @@ class Slope:
 
     @property
     def task(self) -> str:
-        """Of `labeldp.theory.TASKS`."""
+        """Of `labeldp.workflows.rates.TASKS`."""
         return ROWS[self.row].task
 
     @property

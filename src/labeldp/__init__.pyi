@@ -8,7 +8,6 @@ from . import sampling as sampling
 from . import serve as serve
 from . import tables as tables
 from . import testing as testing
-from . import theory as theory
 from . import workflows as workflows
 from .curator import Curator as Curator
 from .curator import LedgerFile as LedgerFile

@@ -20,7 +20,6 @@ ROOMS = (
     "learners",
     "networks",
     "online",
-    "theory",
     "audit",
     "tables",
     "cluster",

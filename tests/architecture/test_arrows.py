@@ -28,13 +28,13 @@ def test_the_arrows_point_one_way() -> None:
 
 
 def test_an_arrow_in_the_wrong_direction_and_a_room_that_is_not_drawn_are_seen(tmp_path: Path) -> None:
-    rooms = {"privacy": "", "mechanisms": "", "theory": "import labeldp.audit", "audit": "", "cellar": ""}
+    rooms = {"privacy": "", "mechanisms": "", "tables": "import labeldp.audit", "audit": "", "cellar": ""}
     for name, source in rooms.items():
         (tmp_path / "labeldp" / name).mkdir(parents=True)
         (tmp_path / "labeldp" / name / "__init__.py").write_text(source + "\n")
     (tmp_path / "labeldp" / "__init__.py").touch()
     output = lint_imports(tmp_path).stdout
-    assert "labeldp.theory is not allowed to import labeldp.audit" in output
+    assert "labeldp.tables is not allowed to import labeldp.audit" in output
     assert "cellar" in output
 
 

@@ -72,6 +72,10 @@ def test_the_citation_names_this_version() -> None:
 def test_the_tests_that_pages_name_exist() -> None:
     """A promise that names the test that carries it names one that is there."""
     pages = [*PAGES, *ROOT.glob("*.md")]
-    named = {(page.name, name) for page in pages for name in re.findall(r"`(tests/[\w./-]+\.py)`", page.read_text())}
+    named = {
+        (page.name, name)
+        for page in pages
+        for name in re.findall(r"`((?:papers/)?tests/[\w./-]+\.py)`", page.read_text())
+    }
     assert len(named) > 30
     assert sorted(pair for pair in named if not (ROOT / pair[1]).exists() and "ROOM" not in pair[1]) == []

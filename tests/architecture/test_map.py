@@ -25,7 +25,6 @@ APART = {
     "report/test_summary.py": "a summary as JSON",
     "serve/test_openapi.py": "the OpenAPI file of the server",
     "serve/test_storm.py": "a server that is killed while many ask",
-    "theory/test_corrections.py": "where papers err",
     "workflows/test_online_again.py": "an online run that is repeated, copied or killed",
     "workflows/test_release_folder.py": "the release of a folder of files: whole, killed, changed meanwhile",
 }

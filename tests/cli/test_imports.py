@@ -33,14 +33,14 @@ def test_a_fit_its_certificate_and_its_predictions(tmp_path: Path) -> None:
     account = "--label bought --classes no,yes --epsilon 2 --ledger l.db --dataset bought"
     fitted = loaded_by(tmp_path, f"fit people.csv {account} --model logistic --out model")
     assert "sklearn" in fitted
-    assert not fitted & {"labeldp.online", "labeldp.theory", "papers", "labeldp.networks"}
+    assert not fitted & {"labeldp.online", "papers", "labeldp.networks"}
     certified = loaded_by(tmp_path, "certificate model")
-    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners", "labeldp.theory"}
+    assert not certified & {"sklearn", "scipy", "pandas", "labeldp.learners"}
 
 
 def test_a_plan_without_a_file_learns_nothing() -> None:
     planned = loaded_by(Path(), "plan --n 1e6 --d 4 --classes 2 --epsilon 1")
-    assert "labeldp.theory" in planned and not planned & {"sklearn", "scipy", "pandas", "labeldp.learners"}
+    assert not planned & {"sklearn", "scipy", "pandas", "labeldp.learners"}
 
 
 def test_a_ledger_is_shown_without_tables_and_learners(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from labeldp.mechanisms import (
     debias,
 )
 from labeldp.privacy import Public
-from labeldp.theory import hard_classes, hard_values, heavy_values
 from papers.rates import learners as rates_classes
 from papers.rates import learners as rates_learners
+from papers.rates.instances import hard_classes, hard_values, heavy_values
 from papers.rates.learners import cells_of_classes, cells_of_values, label_range
 
 RNG = np.random.default_rng

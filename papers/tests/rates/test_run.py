@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from labeldp.privacy import InputError
-from labeldp.theory import exponent
+from labeldp.workflows.rates import exponent
 from papers.rates import rows as rates_rows
 from papers.rates.rows import DIMENSIONS, FAMILIES, RECORDS, ROWS, tuning
 from papers.rates.run import (

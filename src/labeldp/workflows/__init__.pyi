@@ -56,6 +56,9 @@ from .planning import read_features as read_features
 from .predict import predict_file as predict_file
 from .predict import predicted_columns as predicted_columns
 from .predict import prediction_columns as prediction_columns
+from .rates import cell_noise as cell_noise
+from .rates import exponent as exponent
+from .rates import relative_records as relative_records
 from .release import release_file as release_file
 from .release_bags import read_bags as read_bags
 from .release_bags import release_bags as release_bags

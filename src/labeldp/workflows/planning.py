@@ -13,7 +13,9 @@ import pyarrow as pa
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import InputError
 from labeldp.tables import BLOCK_ROWS, TableEncoder, open_table
-from labeldp.theory import (
+from labeldp.workflows.advice import Advice, advise
+from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
+from labeldp.workflows.rates import (
     PROTECTIONS,
     SPREAD,
     TASKS,
@@ -24,8 +26,6 @@ from labeldp.theory import (
     exponent,
     relative_records,
 )
-from labeldp.workflows.advice import Advice, advise
-from labeldp.workflows.parsing import classes_of, decimal_float, domain_of, epsilon_of, parts_of, whole_number
 
 NORMAL_95 = 1.6448536269514722
 """The 95 % quantile of the standard normal distribution."""

@@ -9,17 +9,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from labeldp.privacy import InputError
-from labeldp.theory import (
+from papers.rates.instances import (
     Cubes,
     HardClasses,
     HardValues,
     critical_cells,
-    critical_records,
-    critical_side,
     hard_classes,
     hard_values,
     heavy_values,
 )
+from papers.rates.table import critical_records, critical_side
 
 SIGMAS = 7.4
 """A normal variable is farther out with a probability of about 1e-13."""

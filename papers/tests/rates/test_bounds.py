@@ -12,7 +12,7 @@ import labeldp as ldp
 from labeldp.learners import SoftmaxRegression, UnitVectorLoss, lp_rr_sgd, normal_moment, response_moment
 from labeldp.mechanisms import Classes, GaussianOneHot
 from labeldp.privacy import InputError
-from labeldp.theory import (
+from papers.rates.bounds import (
     debiased_gap_bound,
     erm_lower_bound,
     hard_instance,

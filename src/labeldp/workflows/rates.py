@@ -1,4 +1,6 @@
-"""The balance of bias and noise in one cell, with the constants of our mechanisms: what privacy costs before any data.
+"""What privacy costs before any data: the exponents of Table I of Zhao, and the balance of bias and noise in one cell.
+
+Exponents leave constants out: they compare, they do not predict. The balance has the constants of our mechanisms.
 
 The proofs minimize the same sum, with the order of the noise in place of its variance. The unit is the most that the
 regression function moves across the unit cube; for numbers it is half of the range.
@@ -8,8 +10,24 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from labeldp.privacy import InputError, check_choice, check_integer, check_positive, positive_epsilon, smallest_positive
-from labeldp.theory.rates import PROTECTIONS, TASKS, TRUSTS, check_moments, check_smoothness
+from labeldp.privacy import (
+    InputError,
+    check_choice,
+    check_integer,
+    check_nonnegative,
+    check_positive,
+    positive_epsilon,
+    smallest_positive,
+)
+
+TASKS = ("classification", "regression", "heavy-tailed")
+"""Tasks that a rate is known for."""
+
+TRUSTS = ("local", "central")
+"""Who may see the labels."""
+
+PROTECTIONS = ("label", "full", "none")
+"""What is private: the label, features too, or nothing."""
 
 SPREAD = 0.5
 """The default standard deviation of the labels of similar records, in units of half the range."""
@@ -19,6 +37,88 @@ MIN_RECORDS_INSIDE = 1e-9
 
 MIN_EPSILON = 1e-9
 """The smallest epsilon that is accepted; nothing can be learned with less."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of a rate: (records · epsilon^power / logarithm)^-exponent.
+
+    Args:
+        exponent: exponent of the records.
+        power: exponent of epsilon: 0, 1 or 2.
+        capped: whether an epsilon above 1 counts as 1.
+    """
+
+    exponent: float
+    power: int
+    capped: bool = False
+
+    def value(self, records: float, epsilon: float, logarithm: float = 1.0) -> float:
+        """Return the term at a number of records; `logarithm` is ln K for classes, else 1."""
+        return float((records * self._weight(epsilon) / logarithm) ** -self.exponent)
+
+    def records(self, value: float, epsilon: float, logarithm: float = 1.0) -> float:
+        """Return the number of records at which the term has a value."""
+        return float(value ** (-1 / self.exponent) * logarithm / self._weight(epsilon))
+
+    def _weight(self, epsilon: float) -> float:
+        """Return the factor by which epsilon weighs one record."""
+        return float((min(epsilon, 1.0) if self.capped else epsilon) ** self.power)
+
+
+def rate_terms(
+    *,
+    task: str,
+    trust: str = "local",
+    protection: str = "label",
+    dimension: int,
+    beta: float = 1.0,
+    margin: float = 0.0,
+    moments: float = 2.0,
+) -> tuple[Term, ...]:
+    """Return the terms whose sum is the rate of a row of Table I; the one without privacy first where there are two.
+
+    Args:
+        task: "classification", "regression" (labels in an interval) or "heavy-tailed" (labels with bounded moments).
+        trust: "local" or "central".
+        protection: "label"; "full" for features too; "none", where `trust` says nothing.
+        dimension: d, of the features.
+        beta: Hölder smoothness, in (0, 1].
+        margin: Tsybakov's γ of classes, at least 0; margin · beta at most d.
+        moments: p, at least 2: E|label|^p is bounded. For "heavy-tailed" alone.
+
+    Raises:
+        InputError: a choice that does not exist, or a number out of its range.
+
+    Source: Zhao, Table I, with the theorems of `SOURCES` and `docs/corrections.md`.
+    """
+    check_choice(task, "task", TASKS)
+    check_choice(trust, "trust", TRUSTS)
+    check_choice(protection, "protection", PROTECTIONS)
+    size = check_integer(dimension, "dimension")
+    smooth = check_smoothness(beta, margin, size)
+    power = risk_power(task, smooth, margin)
+    tail = _tail(task, moments)
+    public = Term(power / (2 * smooth + size), 0)
+    if protection == "none":
+        return (public,)
+    if trust == "central":
+        return public, Term(power / (smooth * tail + size), 1)
+    if protection == "full":
+        return public, Term(power / (2 * smooth * tail + 2 * size), 2)
+    private = Term(power / (2 * smooth * tail + size), 2, capped=tail == 1)
+    return (private,) if tail == 1 else (public, private)
+
+
+def exponent(**setting: Any) -> float:
+    """Return a where the risk falls as N^-a for fixed epsilon: the smallest exponent of the terms.
+
+    Args:
+        setting: the arguments of `rate_terms`.
+
+    Source: Zhao, Table I.
+    """
+    return min(term.exponent for term in rate_terms(**setting))
 
 
 @dataclass(frozen=True)
@@ -169,3 +269,40 @@ def relative_records(
 def _reach(added: float, order: float) -> float:
     """Return the clipping radius T that minimizes T² times the noise plus (T^(1-p)/(p-1))²."""
     return math.inf if added == 0 else (added * (order - 1)) ** (-1 / (2 * order))
+
+
+def check_smoothness(beta: Any, margin: Any, dimension: int) -> float:
+    """Return the smoothness, in (0, 1], after checking that the margin is at least 0 and their product at most d.
+
+    Raises:
+        InputError: another value.
+    """
+    smooth = check_positive(beta, "beta")
+    if smooth > 1:
+        raise InputError("beta must lie in (0, 1]: a function that is smoother than that in this sense is constant")
+    if smooth * check_nonnegative(margin, "margin") > dimension:
+        raise InputError(f"margin · beta must be at most {dimension}, the dimension: no smooth classes are clearer")
+    return smooth
+
+
+def check_moments(moments: Any) -> float:
+    """Return the number of bounded moments, at least 2; infinite for bounded labels.
+
+    Raises:
+        InputError: another value.
+    """
+    order = math.inf if moments == math.inf else check_positive(moments, "moments")
+    if order < 2:
+        raise InputError("moments must be at least 2: without a variance even learning without privacy is slower")
+    return order
+
+
+def risk_power(task: str, beta: float, margin: float) -> float:
+    """Return a where the risk is h^a for cubes of side h."""
+    return beta * (margin + 1) if task == "classification" else 2 * beta
+
+
+def _tail(task: str, moments: Any) -> float:
+    """Return p/(p - 1) for labels with p moments and 1 for bounded ones, the factor by which tails slow privacy."""
+    order = check_moments(moments) if task == "heavy-tailed" else math.inf
+    return 1.0 if order == math.inf else order / (order - 1)

@@ -11,7 +11,9 @@ from scipy.optimize import minimize
 
 from labeldp.mechanisms import Classes, CubeGrid, FullMeans, FullSelection, Interval, LaplaceSum, Located
 from labeldp.privacy import Public
-from labeldp.theory import Cubes, HardClasses, balance, cell_noise, critical_side, rate
+from labeldp.workflows.rates import balance, cell_noise
+from papers.rates.instances import Cubes, HardClasses
+from papers.rates.table import critical_side, rate
 
 CASES = [(1, 1.0, 2.0), (1, 0.5, 3.0), (2, 1.0, 2.0), (3, 0.7, 5.0)]
 """Dimension, smoothness and moments."""

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labeldp.privacy import Floats, InputError, Integers, check_integer, check_nonnegative, check_positive, set_fields
-from labeldp.theory.rates import check_smoothness, critical_side
+from labeldp.workflows.rates import check_smoothness
+from papers.rates.table import critical_side
 
 MAX_CUBES = 1 << 24
 """The most cubes of an instance."""
