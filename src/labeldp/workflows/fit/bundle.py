@@ -265,11 +265,15 @@ class CertifiedRecords:
         return certificate_digest(asdict(self))
 
 
-def certify(folder: Path, certificate: Certificate, records: CertifiedRecords | None = None) -> None:
+def certify(folder: Path, certificate: Certificate, records: CertifiedRecords) -> None:
     """Write the certificate with digests of all that it covers, and whose labels it is about."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
-    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
-    content |= {"records": asdict(records)} if records else {}
+    content = {
+        "format": FORMAT,
+        "certificate": certificate.to_json(),
+        "files": files,
+        "records": asdict(records),
+    }
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
     write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
@@ -287,23 +291,27 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     certificate = checked_certificate(content.get("certificate"), folder)
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
     if SUMMARY not in changed:
-        summary, records = read_json(folder / SUMMARY), _records(content)
+        summary, records = read_json(folder / SUMMARY), _records(content, folder)
         same = summary.get("certificate_digest") == certificate_digest(content["certificate"])
-        same = same and summary.get("records_digest", "") == (records.digest if records else "")
+        same = same and summary.get("records_digest") == records.digest
         changed += [] if same else [CERTIFICATE]
     return certificate, tuple(changed)
 
 
-def read_records(folder: Path) -> CertifiedRecords | None:
-    """Return whose labels were fitted; None where an earlier version wrote nothing of them."""
-    return _records(read_json(folder / CERTIFICATE))
+def read_records(folder: Path) -> CertifiedRecords:
+    """Return whose labels were fitted.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    return _records(read_json(folder / CERTIFICATE), folder)
 
 
-def _records(content: dict[str, Any]) -> CertifiedRecords | None:
-    found = content.get("records")
-    if not isinstance(found, dict):
-        return None
-    return CertifiedRecords(found.get("count", 0), found.get("id_column"), str(found.get("sha256", "")))
+def _records(content: dict[str, Any], folder: Path) -> CertifiedRecords:
+    records = content.get("records")
+    if not isinstance(records, dict) or records.keys() != {"count", "id_column", "sha256"}:
+        raise InputError(f"{folder / CERTIFICATE} is damaged: it does not say which records it is about")
+    return CertifiedRecords(**records)
 
 
 def certificate_digest(content: Any) -> str:

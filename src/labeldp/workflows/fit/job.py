@@ -219,7 +219,7 @@ class FitJob:
     def _map(self) -> str:
         """A digest of the map from records to persons, as the ledger keeps it."""
         assert isinstance(self.whole, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
-        key = self.account.ids_key or self.account.digest_key or b""
+        key = self.account.ids_key or b""
         return persons_digest(named_ids(self.whole.ids, self.account), person_names(self.whole.persons, key), key)
 
     @property
