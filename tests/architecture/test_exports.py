@@ -47,15 +47,6 @@ def test_the_package_exports_what_it_says() -> None:
     assert set(labeldp.__all__) <= set(dir(labeldp))
 
 
-def test_a_name_that_moved_to_a_room_is_found_with_a_warning() -> None:
-    for where, names in labeldp._MOVED.items():
-        for name in names:
-            with pytest.warns(DeprecationWarning, match=f"labeldp.{name} is now labeldp.{where}.{name}"):
-                found = getattr(labeldp, name)
-            assert found is getattr(room(where), name)
-            assert name not in labeldp.__all__
-
-
 def test_the_reference_page_is_what_the_docstrings_say() -> None:
     """`make reference` writes it anew."""
     assert PAGE.read_text() == page()

@@ -30,7 +30,7 @@ APART = {
 }
 """Test files about several sources, with what they are about."""
 
-COMMANDS = "cli", "architecture", "guide", "oracles", "trial", "versions", "faults", "hostile"
+COMMANDS = "cli", "architecture", "guide", "oracles", "trial", "faults", "hostile"
 """Folders whose files are named after what a user does, or what is checked, not after a source."""
 
 

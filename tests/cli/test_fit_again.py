@@ -16,10 +16,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
-from labeldp.mechanisms import Classes, RandomizedResponse, UnaryEncoding
 from labeldp.workflows.fit.bundle import Bundle
-from labeldp.workflows.fit.data import PrivateRows
-from labeldp.workflows.fit.recipe import StageRecipe
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
@@ -233,22 +230,6 @@ def test_what_is_left_of_an_interrupted_fit_must_fit_the_budget(labeldp: Callabl
     assert steps(people)[:1] == charged and len(steps(people)) == 2
 
 
-def test_a_prior_that_was_charged_as_local_is_found_under_central(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`--trust local --prior clusters`, the default, once released counts that somebody took who saw all labels."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr("labeldp.workflows.fit.recipe.refuse_local_prior", lambda settings: None)
-        assert labeldp(*QUICK, *STAGES, "--prior", "clusters").status == 0
-    charged = steps(people)
-    assert len(charged) == 4
-    refused = labeldp(*QUICK, *STAGES, "--prior", "clusters")
-    assert refused.status == 1 and "--prior clusters goes with --trust central" in refused.err
-    done = labeldp(*QUICK[:-1], "again", *STAGES, *PRIOR)
-    assert done.status == 0, done.err
-    assert steps(people) == charged
-
-
 def test_a_certificate_that_was_edited_is_not_what_was_certified(labeldp: Callable[..., Ran], people: Path) -> None:
     assert labeldp(*QUICK).status == 0
     place = people / "model" / "certificate.json"
@@ -294,62 +275,6 @@ KINDS = (
 )
 
 
-@pytest.mark.parametrize("options", [(), STAGES], ids=["one stage", "two stages"])
-def test_labels_that_an_earlier_version_released_are_used_and_not_charged_again(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
-    """Version 0.1 took randomized response where partitions tell more: the same command still finds its release."""
-    rng = np.random.default_rng(0)
-    kinds = rng.integers(0, 5, 300)
-    pd.DataFrame({"x": kinds + rng.normal(size=300), "y": rng.normal(size=300), "kind": kinds}).to_csv(
-        people / "kinds.csv", index=False
-    )
-    fit = ("fit", "kinds.csv", *KINDS, "--model", "logistic", *options)
-    with monkeypatch.context() as older:
-        answer_plainly(older)
-        assert labeldp(*fit, "--out", "first").status == 0
-    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
-    again = labeldp(*fit, "--out", "again")
-    assert again.status == 0, again.err
-    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
-    assert "RandomizedResponse with epsilon = 1" in again.out and "PartitionResponse" not in again.out
-    new = labeldp(*fit, "--revision", "other", "--out", "new")
-    assert new.status == 1 and "budget" in new.err  # another state of the labels is another charge
-
-
-def answer_plainly(older: pytest.MonkeyPatch) -> None:
-    """Let records of which nothing is known be answered as version 0.1 did."""
-    older.setattr(StageRecipe, "first_response", lambda self, epsilon: plain(epsilon))
-    older.setattr("labeldp.workflows.fit.local.first_response", lambda domain, epsilon, response: plain(epsilon))
-    older.setattr("labeldp.learners.multistage.first_response", lambda domain, epsilon, **asked: plain(epsilon))
-
-
-def plain(epsilon: float) -> RandomizedResponse:
-    """What version 0.1 answered records with."""
-    return RandomizedResponse(domain=Classes(tuple("01234")), epsilon=epsilon)
-
-
-@pytest.mark.parametrize("options", [(), STAGES], ids=["one stage", "two stages"])
-def test_a_release_with_an_index_and_by_an_earlier_version_is_found(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
-    """Earlier versions took the index of pandas for a feature, and randomized response where partitions tell more."""
-    rng = np.random.default_rng(0)
-    kinds = rng.integers(0, 5, 300)
-    table = pd.DataFrame({"x": kinds + rng.normal(size=300), "y": rng.normal(size=300), "kind": kinds})
-    table.sample(frac=1, random_state=0).to_parquet(people / "kinds.parquet")
-    fit = ("fit", "kinds.parquet", *KINDS, "--model", "logistic", *options)
-    read = PrivateRows.read
-    with monkeypatch.context() as older:
-        answer_plainly(older)
-        older.setattr(PrivateRows, "read", lambda data, settings, *, index=False: read(data, settings, index=True))
-        assert labeldp(*fit, "--out", "first").status == 0
-    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
-    again = labeldp(*fit, "--out", "again")
-    assert again.status == 0, again.err
-    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
-
-
 @pytest.mark.parametrize("options", [STAGES, PRIOR], ids=["two stages", "a prior"])
 def test_the_report_says_which_records_were_answered_by_groups(
     labeldp: Callable[..., Ran], people: Path, options: tuple[str, ...]
@@ -380,35 +305,6 @@ def test_a_fit_of_many_classes_answers_by_groups_once(labeldp: Callable[..., Ran
     release = labeldp("release", "kinds.csv", *KINDS, "--mechanism", "partition-response", "--out", "groups.csv")
     assert release.status == 0, release.err  # the groups that the model learned from cost nothing more
     assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == charges
-
-
-@pytest.mark.parametrize("classes", [5, 12], ids=["one class", "bits"])
-@pytest.mark.parametrize("with_auto", [False, True], ids=["alone", "beside the release of auto"])
-def test_cells_of_an_earlier_version_find_their_release(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, classes: int, with_auto: bool
-) -> None:
-    """Version 0.1 answered records by one class or by bits: the same command costs nothing again, and says the same."""
-    kinds = np.arange(300) % classes
-    pd.DataFrame({"x": kinds + 0.5, "y": np.arange(300) % 7, "kind": kinds}).to_csv(people / "kinds.csv", index=False)
-    names = ",".join(map(str, range(classes)))
-    asked = tuple(names if each == "0,1,2,3,4" else each for each in KINDS)
-    fit = ("fit", "kinds.csv", *asked, "--model", "cells", "--cells", "4")
-    with monkeypatch.context() as older:
-        kind = RandomizedResponse if classes == 5 else UnaryEncoding
-        domain = Classes(tuple(map(str, range(classes))))
-        older.setattr("labeldp.workflows.fit.local.first_response", lambda *_: kind(domain=domain, epsilon=1))
-        first = labeldp(*fit, "--out", "first")
-        assert first.status == 0, first.err
-    if with_auto:
-        more = ("--dataset", "kinds", "--epsilon", "2", "--change", "--reason", "two releases")
-        assert labeldp("ledger", "add", "kinds.ledger", *more).status == 0
-        assert labeldp("fit", "kinds.csv", *asked, "--model", "logistic", "--out", "groups").status == 0
-    before = LedgerFile(people / "kinds.ledger").dataset("kinds").charges
-    again = labeldp(*fit, "--out", "again")
-    assert again.status == 0, again.err
-    assert LedgerFile(people / "kinds.ledger").dataset("kinds").charges == before
-    assert kind.__name__ in again.out and "PartitionResponse" not in again.out
-    assert with_auto or again.out.replace("again", "first") == first.out
 
 
 def test_cells_neighbors_and_classifiers_learn_from_one_release(labeldp: Callable[..., Ran], people: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from labeldp.curator import LedgerFile
 from labeldp.workflows import FitSettings
-from labeldp.workflows.fit.data import PrivateRows
 from labeldp.workflows.fit.job import FitJob
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
@@ -127,39 +126,6 @@ def test_the_index_of_pandas_is_no_feature_unless_it_is_named(labeldp: Callable[
     table.assign(bought="no").to_parquet(people / "bare.parquet")
     plan = labeldp("plan", "bare.parquet", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--json")
     assert "hours" not in json.loads(plan.out)["features"]["columns"]
-
-
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [
-        (("--model", "logistic"), False),
-        (("--model", "logistic", "--stages", "2"), True),
-        (("--model", "linear", "--trust", "central"), True),
-        (("--model", "cells", "--trust", "central"), True),
-    ],
-)
-def test_what_was_charged_with_the_index_is_never_charged_again(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], kept: bool
-) -> None:
-    """Labels released one by one are found whatever the features are; else the fit goes on with the index."""
-    indexed(people)
-    assert labeldp("ledger", "add", "l.ledger", "--dataset", "people", "--epsilon", "5").status == 0
-    fit = ("fit", "people.parquet", *FIT, *options, "--out", "model")
-    with monkeypatch.context() as earlier:
-        read = PrivateRows.read
-        earlier.setattr(PrivateRows, "read", lambda *rows, **_: read(*rows, index=True))
-        assert labeldp(*fit).status == 0
-    charged = LedgerFile(people / "l.ledger").dataset("people").charges
-    assert "__index_level_0__" in summary(people)["features"]
-    again = labeldp(*fit[:-1], "again")
-    assert again.status == 0, again.err
-    words = "is a feature of this fit, as it was charged before" if kept else "is no feature"
-    assert words in again.err
-    features = json.loads((people / "again" / "summary.json").read_text())["features"]
-    assert ("__index_level_0__" in features) == kept
-    standing = labeldp(*fit)
-    assert standing.status == (0 if kept else 1) and (kept or "not empty" in standing.err)
-    assert LedgerFile(people / "l.ledger").dataset("people").charges == charged
 
 
 @pytest.mark.parametrize(

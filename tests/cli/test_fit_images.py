@@ -16,7 +16,6 @@ from labeldp import learners
 from labeldp.learners import ImageMap, PatchFilters
 from labeldp.workflows.fit import bundle as optional
 from labeldp.workflows.fit import simulate
-from labeldp.workflows.fit.central import NoisySums
 
 FIT = ("fit", "bars.npz", "--label", "labels", "--classes", "4", "--ledger", "l.ledger", "--dataset", "bars")
 LOCAL = (*FIT, "--epsilon", "1", "--out", "model")
@@ -96,27 +95,6 @@ def test_trust_in_nobody_takes_a_linear_model_by_default(
     rows = list(csv.DictReader((people / "p.csv").read_text().splitlines()))
     right = np.array([row["prediction"] for row in rows]) == np.load(people / "test.npz")["labels"].astype(str)
     assert right.mean() == found["test"]["accuracy"]
-
-
-def test_a_fit_that_saw_patches_alone_finds_its_release(
-    labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As version 0.1 charged it: the same model again, and nothing more is spent."""
-    with monkeypatch.context() as before:
-        before.setattr(NoisySums, "variant", lambda recipe, rows: "")
-        before.setattr(NoisySums, "representation", lambda recipe, rows: rows.representation(patches=True))
-        before.setattr(NoisySums, "earlier", lambda recipe: None)
-        done = labeldp(*LINEAR)
-        assert done.status == 0, done.err
-    spent = labeldp("ledger", "show", "l.ledger").out
-    again = labeldp(*LINEAR, "--out", "again")
-    assert again.status == 0, again.err
-    assert labeldp("ledger", "show", "l.ledger").out == spent
-    first, second = (json.loads((people / name / "summary.json").read_text()) for name in ("model", "again"))
-    assert first["accuracy"] == second["accuracy"] and "wavelets" not in second["model"]
-    fresh = labeldp(*[word.replace("l.ledger", "m.ledger") for word in LINEAR], "--out", "fresh")
-    assert fresh.status == 0, fresh.err
-    assert "wavelets" in json.loads((people / "fresh" / "summary.json").read_text())["model"]
 
 
 def test_a_test_part_is_used_where_it_is_named_and_not_otherwise(labeldp: Callable[..., Ran], people: Path) -> None:

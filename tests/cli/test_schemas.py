@@ -56,8 +56,8 @@ def test_every_schema_is_one() -> None:
         Draft202012Validator.check_schema(schema)
 
 
-def test_every_schema_is_on_the_page_of_versions() -> None:
-    page = (FOLDER.parents[1] / "versions.md").read_text(encoding="utf-8")
+def test_every_schema_is_on_the_page_of_formats() -> None:
+    page = (FOLDER.parents[1] / "formats.md").read_text(encoding="utf-8")
     assert [name for name in SCHEMAS if f"specification/schemas/{name}.schema.json" not in page] == []
 
 

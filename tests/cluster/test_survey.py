@@ -4,7 +4,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import labeldp as ldp
@@ -12,7 +11,7 @@ from cluster.tables import DOMAIN, Parts, account, people
 from labeldp.cluster import Names, Stream
 from labeldp.cluster.survey import IdTask, LabelTask, check_ids, survey_labels
 from labeldp.curator import Fingerprint, LedgerFile
-from labeldp.tables import codes_of, domain_in_file, record_ids
+from labeldp.tables import codes_of, domain_in_file
 
 KEY = bytes(range(32))
 
@@ -38,11 +37,6 @@ def test_digests_of_parts_add_up_to_that_of_one_machine(path: Path) -> None:
         alone = Fingerprint(account(path).digest_key, task.domain)
         alone.update(names.of(batch), codes_of(batch, "bought", task.domain))
         assert labels.pop()[2:] == alone.traces("ids")
-
-
-def test_datasets_of_earlier_versions_keep_their_names_of_records(path: Path) -> None:
-    [batch] = people().to_batches()
-    assert np.array_equal(Names("id", None).of(batch), record_ids(batch, "id"))
 
 
 def test_what_a_worker_carries_shows_no_key(path: Path) -> None:

@@ -1,6 +1,5 @@
 """Records that came later: whose ids they are, who pays for what, and what is refused."""
 
-import hashlib
 import json
 import os
 import random
@@ -17,12 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labeldp as ldp
-from curator import ledger_version_1
 from curator.ledgers import DOMAIN, SYSTEM, response
 from curator.test_ledger_store import run_processes
 from labeldp.curator import Curator, DatasetLedger, LedgerFile, cohorts
 from labeldp.curator.cohorts import CONDITION, SortedIds, refuse_known
-from labeldp.curator.ledger_store import VERSION
 from labeldp.privacy import RecordIds, gather, total_loss
 
 JANUARY, MAY, JUNE = np.arange(100), np.arange(100, 160), np.arange(160, 200)
@@ -185,24 +182,6 @@ def test_texts_that_no_integer_prints_as_are_ids_of_their_own(grown: Path) -> No
     add(grown, "june", ["07", "7 ", "-0", "person 7", str(2**64)])
     with pytest.raises(ldp.LedgerError, match="in the cohort 'june'"):
         add(grown, "july", ["person 7", "person 8"])
-
-
-def test_ids_of_an_earlier_scheme_are_compared_as_of_today(grown: Path) -> None:
-    """A dataset of an earlier version takes 7 and "7" for two records in its noise, and for one in its cohorts."""
-    with closing(sqlite3.connect(grown)) as connection, connection:
-        connection.execute("UPDATE dataset SET ids = 1")
-    path = grown.with_name("old.db")
-    LedgerFile(path).add("bought", ldp.Budget(3))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE dataset SET ids = 1")
-    release(path, JANUARY, 1)
-    add(path, "january", [str(each) for each in JANUARY])
-    with pytest.raises(ldp.LedgerError, match="nothing was added"):
-        add(path, "may", ["7"])
-    add(path, "may", MAY)
-    release(path, MAY, 1, "may")
-    release(path, [str(each) for each in BOTH], 1)
-    assert spent(path) == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -628,65 +607,8 @@ def test_a_full_disk_adds_nothing(tiny_disk: Path) -> None:
     add(path, "january", JANUARY)
 
 
-VERSION_3 = Path(__file__).with_name("ledger_version_3.db")
-
-DRAWN_BY_VERSION_3 = ["16fc1438c24e13c0", "7b1038fd36cf2472", "cf115ab61758afe7"]
-
-
-def test_a_ledger_of_version_3_is_found_as_it_was_and_then_takes_cohorts(tmp_path: Path) -> None:
-    """`ledger_version_1.py` made it with the last labeldp of that version."""
-    path = tmp_path / "old.db"
-    path.write_bytes(VERSION_3.read_bytes())
-    path.chmod(0o600)
-    before, ledger = path.read_bytes(), LedgerFile(path)
-    accounts = [ledger.dataset(name) for name in ledger.datasets()]
-    assert [each.spent.epsilon() for each in accounts] == [1.5, 1, 0]
-    assert [(each.cohorts, [entry.cohorts for entry in each.entries]) for each in accounts[:2]] == [
-        ((), [(), ()]),
-        ((), [()]),
-    ]
-    for each in accounts:
-        each.afford(ldp.RandomizedResponse(domain=ledger_version_1.CLASSES, epsilon=0.5))
-    with pytest.raises(ldp.LedgerError, match="has no cohort 'may'; it has none"):
-        ledger.dataset("hours", cohort="may")
-    with pytest.raises(ldp.LedgerError, match="Run one of these releases again, which costs nothing; then add"):
-        ledger.add_cohort("hours", "so far", np.arange(60))
-    assert path.read_bytes() == before
-    found = ledger_version_1.releases(path)
-    drawn = [*(each.value.tobytes() for each in found), ledger_version_1.publish(path, tmp_path).read_bytes()]
-    assert [hashlib.sha256(each).hexdigest()[:16] for each in drawn] == DRAWN_BY_VERSION_3
-    assert [each.spent.epsilon() for each in accounts] == [1.5, 1, 0]
-    assert [each.spent for each in accounts] == [total_loss(each.charges) for each in accounts]
-    with pytest.raises(ldp.LedgerError, match="takes no cohorts: some of its releases were made without record ids"):
-        ledger.add_cohort("bought", "so far", np.arange(60))
-    ledger.add_cohort("hours", "so far", np.arange(60))
-    ledger.add_cohort("hours", "later", np.arange(60, 90))
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-    again = ledger_version_1.releases(path)
-    assert [each.value.tobytes() for each in again] == [each.value.tobytes() for each in found]
-    assert [ledger.dataset("hours").spent_of(name).epsilon() for name in ("so far", "later")] == [1, 0]
-
-
-def test_an_old_dataset_with_two_kinds_of_ids_takes_no_cohorts(tmp_path: Path) -> None:
-    """Nobody can tell any more whether both kinds named the same records."""
-    path = tmp_path / "old.db"
-    LedgerFile(path).add("bought", ldp.Budget(3))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE dataset SET ids = 1")
-    release(path, JANUARY, 1)
-    release(path, [str(each) for each in JANUARY], 1)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM labels WHERE domain = 'ids'")  # as an earlier version leaves it
-    release(path, JANUARY, 1)
-    with pytest.raises(ldp.LedgerError, match="takes no cohorts"):
-        add(path, "january", JANUARY)
-
-
 def test_record_ids_of_the_dataset_are_taken_as_they_are(shop: Path) -> None:
     key = bought(shop).ids_key
-    assert key is not None
     add(shop, "january", RecordIds.of([str(each) for each in JANUARY], key))
     release(shop, JANUARY, 1)
     assert spent(shop) == [1]

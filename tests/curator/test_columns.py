@@ -7,7 +7,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.curator import Curator, LedgerFile
-from labeldp.curator.columns import column_name, dataset_and_column, marked, unmarked
+from labeldp.curator.columns import column_name, dataset_and_column
 from labeldp.mechanisms import UnbiasedNumbers
 from labeldp.privacy import BudgetExceeded, DomainError, InputError, LedgerError, Neighbors
 
@@ -114,9 +114,22 @@ def test_a_ledger_in_memory_that_curators_share_is_one_budget() -> None:
     assert ledger.spent.epsilon() == 1  # parts of two columns may hold the same row
 
 
+def test_columns_cohorts_and_revisions_of_one_name_have_noise_of_their_own(file: LedgerFile) -> None:
+    file.add_cohort("survey", "first", np.arange(60))
+    file.add_cohort("survey", "may", np.arange(60, 90))
+    ledgers = [
+        file.dataset(name, cohort=cohort, revision=revision)
+        for name in ("survey", "survey/may", "survey/first")
+        for cohort in (None, "may")
+        for revision in (None, "may", "\x20may")
+    ]
+    assert len({ledger.randomness.identity for ledger in ledgers}) == len(ledgers)
+    populations = {ledger.enroll() for ledger in ledgers}
+    assert len(populations) == 9  # cohorts are told apart by their ids
+
+
 def test_names_of_columns(file: LedgerFile, tmp_path: Path) -> None:
     assert dataset_and_column("a/b/c") == ("a/b", "c") and dataset_and_column("a/ ") == ("a/ ", "")
-    assert unmarked(marked("May", "bought")) == ("bought", "May") and unmarked("May") == ("", "May")
     assert column_name("survey", "") == "survey"
     with pytest.raises(LedgerError, match=r"'survey/bought' is a column of the dataset 'survey' and shares its budget"):
         file.add("survey/bought", ldp.Budget(epsilon=1))

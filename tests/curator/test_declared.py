@@ -1,9 +1,5 @@
 """Declared domains: on disk before a label is compared with one, changed on purpose, counted in certificates."""
 
-import hashlib
-import json
-import sqlite3
-from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -12,12 +8,10 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from curator import ledger_version_1
 from curator.ledgers import SYSTEM
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
-from labeldp.curator.declared import LOSSES, Declared, classes_form, declared_domains, migrate_domains
-from labeldp.curator.ledger_store import VERSION
+from labeldp.curator.declared import LOSSES, Declared
 from labeldp.mechanisms import CubeGrid, Domain, Located
 from labeldp.workflows import release_file
 
@@ -260,107 +254,6 @@ def test_a_ledger_in_memory_remembers_no_domain() -> None:
     assert "A ledger in memory remembers no domain" in page
 
 
-DRAWN_BY_VERSION_1 = ["a351cd63e189bd21", "6e705aee6e132ae3", "718b4e2434d72787"]
-
-VERSION_1 = Path(__file__).with_name("ledger_version_1.db")
-
-
-def version(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-@pytest.fixture
-def old(path: Path) -> Path:
-    """A ledger of version 1, as `ledger_version_1.py` made it with an earlier labeldp."""
-    path.write_bytes(VERSION_1.read_bytes())
-    path.chmod(0o600)
-    return path
-
-
-def test_a_ledger_of_version_1_is_read_without_a_write(old: Path) -> None:
-    before = old.read_bytes()
-    ledger = LedgerFile(old)
-    assert ledger.datasets() == ("bought", "hours", "unused")
-    assert [ledger.dataset(name).spent.epsilon() for name in ledger.datasets()] == [1.5, 1, 0]
-    assert ledger.dataset("bought").domains == () and ledger.dataset("bought").changes == ()
-    assert "bought: budget epsilon = 2, delta = 1e-06; spent" in describe_ledger(str(old))
-    assert old.read_bytes() == before
-
-
-def certificates(path: Path) -> list[ldp.Certificate]:
-    ledger = LedgerFile(path)
-    return [entry.certificate for name in ledger.datasets() for entry in ledger.dataset(name).entries]
-
-
-def test_releases_of_version_1_are_found_and_never_charged_again(old: Path, tmp_path: Path) -> None:
-    """The same bits, for nothing: held values, and a stream whose noise is computed anew."""
-    before = certificates(old)
-    found = ledger_version_1.releases(old)
-    out = ledger_version_1.publish(old, tmp_path)
-    drawn = [*(release.value.tobytes() for release in found), out.read_bytes()]
-    assert [hashlib.sha256(each).hexdigest()[:16] for each in drawn] == DRAWN_BY_VERSION_1
-    assert certificates(old) == before and [release.certificate for release in found] == [before[0], before[2]]
-    assert version(old) == VERSION
-
-
-def test_domains_of_releases_of_version_1_stay_admitted_and_others_are_refused(old: Path) -> None:
-    ledger = LedgerFile(old)
-    Curator(["yes"], domain=ldp.Classes(("yes", "no")), ledger=ledger.dataset("bought"))
-    Curator([80], domain=ldp.Interval(0, 80), ledger=ledger.dataset("hours"))
-    Curator([0], domain=ldp.Interval(-1, 9), ledger=ledger.dataset("unused"))
-    with pytest.raises(ldp.LedgerError, match="is the 2 classes 'no', 'yes', and not"):
-        Curator(["yes"], domain=ldp.Classes(("yes", "no", "maybe")), ledger=ledger.dataset("bought"))
-    with pytest.raises(ldp.LedgerError, match="is numbers from 0 to 80, and not"):
-        Curator([0], domain=ldp.Interval(0, 40), ledger=ledger.dataset("hours"))
-    domains = [ledger.dataset(name).domains for name in ledger.datasets()]
-    assert [len(each) for each in domains] == [1, 1, 1]
-    assert domains[0][0].created == ledger.dataset("bought").entries[0].created
-
-
-def test_classes_of_version_1_that_are_refused_today_spoil_no_other_dataset(old: Path) -> None:
-    """A name with a NUL stood in one charge: every dataset of the ledger raised an InputError about `classes`."""
-    with closing(sqlite3.connect(old)) as connection, connection:
-        [(charge,)] = connection.execute("SELECT charge FROM release WHERE id = 1").fetchall()
-        connection.execute("UPDATE release SET charge = ? WHERE id = 1", (charge.replace('"yes"', '"no\\u0000"'),))
-        form = classes_form(["no", "no\0"])
-        connection.execute("UPDATE labels SET domain = ? WHERE domain LIKE 'classes %'", (form,))
-    Curator([80], domain=ldp.Interval(0, 80), ledger=LedgerFile(old).dataset("hours"))
-    assert [each.words for each in LedgerFile(old).dataset("bought").domains] == ["the 2 classes 'no', 'no\\x00'"]
-    assert version(old) == VERSION
-
-
-def test_a_writing_that_fails_leaves_a_ledger_of_version_1_as_it_is(old: Path) -> None:
-    before = old.read_bytes()
-    with pytest.raises(ldp.BudgetExceeded):
-        LedgerFile(old).set_budget("bought", ldp.Budget(epsilon=1))
-    assert version(old) == 1
-    assert old.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("trace", "expected"),
-    [
-        ("losses of 8 bits", LOSSES),
-        ("losses", LOSSES),
-        ("any", None),
-        ("classes", None),
-        (
-            '{"cells": {}, "labels": {"classes": [0, 1]}}',
-            Declared(classes_form(["0", "1"]), "the 2 classes '0', '1'"),
-        ),
-    ],
-)
-def test_traces_of_version_1_are_understood(trace: str, expected: Any) -> None:
-    assert Declared.of_traces(trace, {}) == expected
-
-
-def test_classes_of_version_1_that_no_charge_names_are_admitted(path: Path) -> None:
-    form = Declared.of(ldp.Classes(("no", "yes"))).form
-    found = Declared.of_traces(form, {})
-    assert found is not None and found.form == form and "earlier release" in found.words
-
-
 def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:
     """Whether two labels are equal was told by swapping two ids: found again where they are, refused where not.
 
@@ -439,15 +332,3 @@ def test_another_domain_is_declared_by_its_json_in_one_order() -> None:
     declared = Declared.of(Words())  # type: ignore[arg-type]
     assert (declared.form, declared.words) == ('{"a": 2, "b": 1}', "Words()")
     assert (LOSSES.form, LOSSES.words) == ("losses", "losses in [0, 1], or their levels")
-
-
-def test_two_traces_of_one_domain_in_an_old_ledger_declare_it_once() -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(
-            "CREATE TABLE release (dataset, charge, created); CREATE TABLE labels (dataset, scheme, domain);"
-            "CREATE TABLE domain (id INTEGER PRIMARY KEY, dataset, form, words, created, UNIQUE (dataset, form))"
-        )
-        text = json.dumps(ldp.Interval(0, 5).to_json())
-        connection.executemany("INSERT INTO labels VALUES (1, ?, ?)", [("rows", text), ("ids", text)])
-        migrate_domains(connection)
-        assert declared_domains(connection, 1) == {Declared.of(ldp.Interval(0, 5)).form: "numbers from 0 to 5"}

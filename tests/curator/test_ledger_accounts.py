@@ -218,28 +218,15 @@ def test_one_more_release_does_not_read_the_others(tmp_path: Path, monkeypatch: 
         charge(ledger, PrivacyLoss.pure("0.01"), name=f"{number}")
 
 
-def before_filters(path: Path) -> None:
-    """Make a file what version 5 would have left."""
-    with closing(sqlite3.connect(path)) as connection:
-        for table in ("share", "share_paid", "paid"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE release DROP COLUMN analyst")
-        for column in ("kind", "account"):
-            connection.execute(f"ALTER TABLE dataset DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 5")
-        connection.commit()
-
-
 def fill(path: Path, loss: PrivacyLoss, times: int, budget: ldp.Budget) -> None:
-    """Charge a list of equal releases, as a ledger of before filters."""
-    ledger = opened(path, budget)
-    ledger.require([Request({}, loss, step=f"{number}") for number in range(times)])
+    """Charge equal releases at delta = 0, and then set a budget with a delta."""
+    ledger = opened(path, ldp.Budget(times * loss.epsilon()))
     for number in range(times):
         charge(ledger, loss, name=f"{number}", step=f"{number}")
-    before_filters(path)
+    LedgerFile(path).set_budget("people", budget)
 
 
-def test_an_old_ledger_whose_history_fits_goes_on_with_a_filter(tmp_path: Path) -> None:
+def test_a_history_at_delta_0_that_fits_goes_on_with_a_filter(tmp_path: Path) -> None:
     path = tmp_path / "l.db"
     fill(path, PrivacyLoss.pure("0.1"), 10, ldp.Budget(3, 1e-6))
     content = path.read_bytes()
@@ -254,7 +241,7 @@ def test_an_old_ledger_whose_history_fits_goes_on_with_a_filter(tmp_path: Path) 
         charge(people(path), PrivacyLoss.pure("0.1"), name="too many")
 
 
-def test_an_old_ledger_whose_history_does_not_fit_takes_one_more_list_and_is_closed(tmp_path: Path) -> None:
+def test_a_history_at_delta_0_that_does_not_fit_takes_one_more_list_and_is_closed(tmp_path: Path) -> None:
     path, loss = tmp_path / "l.db", PrivacyLoss.pure("0.1")
     fill(path, loss, 40, ldp.Budget(3, 1e-6))
     charge(people(path), loss, name="7", step="7")  # found again, and costs nothing

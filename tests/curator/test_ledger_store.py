@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ def another_database(path: Path) -> None:
     connection.close()
 
 
-def another_version(path: Path) -> None:
+def of_schema(number: int, path: Path) -> None:
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
     content = bytearray(path.read_bytes())
-    content[60:64] = (99).to_bytes(4, "big")
+    content[60:64] = number.to_bytes(4, "big")
     path.write_bytes(content)
 
 
@@ -69,7 +70,8 @@ WRONG_FILES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "directory": (lambda path: path.mkdir(), "is not a file"),
     "fifo": (os.mkfifo, "is not a file"),
     "another database": (another_database, "is not a ledger of labeldp"),
-    "another version": (another_version, "is of version 99, and this labeldp reads versions 1 to "),
+    "an earlier schema": (partial(of_schema, 7), "has schema 7, and this labeldp reads schema 8 alone; it was left"),
+    "a later schema": (partial(of_schema, 9), "has schema 9, and this labeldp reads schema 8 alone; it was left"),
     "open to others": (opened_to_others, "run chmod 600"),
     "cut short": (cut_short, "is damaged"),
     "dangling link": (lambda path: path.symlink_to(path.with_name("nowhere")), "cannot be read: No such file"),
@@ -139,7 +141,7 @@ def test_the_file_alone_holds_every_charge_whoever_else_has_it_open(path: Path, 
     assert people(copy).spent.epsilon() == 1.0
 
 
-def test_a_write_ahead_log_of_an_earlier_ledger_is_folded_in(path: Path, tmp_path: Path) -> None:
+def test_a_write_ahead_log_of_another_program_is_folded_in(path: Path, tmp_path: Path) -> None:
     curator(path).release(response(), rng=SYSTEM)
     other = sqlite3.connect(path)
     other.execute("PRAGMA journal_mode = WAL")

@@ -1,9 +1,7 @@
 """All labels of a person: what is charged covers every pair of neighbors, counted out; one map, and what refuses."""
 
 import itertools
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -519,24 +517,6 @@ def test_what_protects_single_records_is_refused_before_it_is_charged() -> None:
     assert not curator.ledger.charges
     with pytest.raises(InputError, match="persons must be one non-negative integer for each record"):
         moment(GaussianMoment, Public(PERSONS[:3], why="made up"), ROWS, epsilon=1.0, delta=1e-3)
-
-
-def test_a_ledger_from_before_persons_takes_them_as_it_is(tmp_path: Path) -> None:
-    answer(of_file(tmp_path / "l.db", None))
-    with closing(sqlite3.connect(tmp_path / "l.db")) as connection:
-        for table in ("person", "paid", "share", "share_paid"):
-            connection.execute(f"DROP TABLE {table}")
-        connection.execute("ALTER TABLE release DROP COLUMN analyst")
-        for column in ("kind", "account"):
-            connection.execute(f"ALTER TABLE dataset DROP COLUMN {column}")
-        connection.execute("PRAGMA user_version = 4")
-        connection.commit()
-    ledger = LedgerFile(tmp_path / "l.db").dataset("people")
-    ledger.check_persons(None), ledger.check_persons("0-6")
-    assert answer(of_file(tmp_path / "l.db", None)).certificate.entries == ledger.charges
-    answer(of_file(tmp_path / "l.db"))
-    answer(of_file(tmp_path / "l.db", None), 0.25)  # records were charged first
-    assert ledger.spent.epsilon() == 0.5 + 1.5 + 0.25
 
 
 def test_no_bytes_are_no_name() -> None:

@@ -62,12 +62,9 @@ IDS = ANY_KIND, IDS_KIND
         ({}, request(OWN), "r", "r"),
         ({}, request(OWN), None, ""),
         ({}, request(("row numbers", "classes a", "1-1"), scheme="row numbers"), None, None),
-        ({("ids", "classes a"): {(0, 0): "1-1"}}, request(OWN), "r", "r"),  # of an earlier version: labels with ids
-        ({("ids", "classes a"): {(0, 0): "1-1"}}, request(OTHER), "r", ""),  # of an earlier version: who knows
         ({("ids", "classes a"): {(0, 0): "1-1"}, IDS: {(0, 0): "r"}}, request(OTHER), "r", None),
         ({("ids", "classes a"): {(0, 0): "1-1"}, IDS: {(0, 0): "r"}}, request(OTHER), None, ""),
         ({IDS: {(0, 0): ""}}, request(OTHER), "r", None),
-        ({("integers", "classes a"): {(0, 0): "1-1"}}, request(("texts", "classes a", "3-1"), scheme="texts"), "r", ""),
     ],
 )
 def test_ids_are_known_only_where_every_release_has_them(known: dict, asked: Request, records: str, kept: str) -> None:

@@ -192,25 +192,6 @@ def test_one_stage_is_the_default() -> None:
     assert [step for step, _, _ in spy.log] == ["stage 1", "stage 2", "stage 3", "evaluation"]
 
 
-@pytest.mark.parametrize("run", [None, "a run"])
-@pytest.mark.parametrize("classes", [2, 6])
-def test_two_stages_that_an_older_default_released_are_found(run: str | None, classes: int, tmp_path: Path) -> None:
-    """Version 0.1 took two stages, and randomized response for any number of classes: nothing is charged anew."""
-    features, labels = blobs(600, classes)
-    ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(10))
-    held = ldp.Curator(labels, domain=ldp.Classes(classes), ledger=ledger, run=run)
-    arguments: dict[str, Any] = {"classifier": LogisticRegression(), "epsilon": 1, "rng": ledger.randomness}
-    older = fit_multistage(features, held, stages=2, response="randomized-response", **arguments)
-    charges = ledger.charges
-    assert len(charges) == 3
-    again = fit_multistage(features, held, **arguments)
-    assert ledger.charges == charges and len(again.certificate.entries) == 3
-    np.testing.assert_array_equal(again.value.predict_proba(features), older.value.predict_proba(features))
-    # Another request is another release, of one stage.
-    fit_multistage(features, held, **(arguments | {"epsilon": 2}))
-    assert len(ledger.charges) == 4
-
-
 def test_a_first_stage_that_was_released_alone_goes_on(tmp_path: Path) -> None:
     features, labels = blobs(600)
     ledger = ldp.LedgerFile(tmp_path / "l.ledger").dataset("people", budget=ldp.Budget(1))

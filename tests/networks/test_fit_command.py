@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -249,41 +248,6 @@ def test_a_stored_network_answers_as_before_and_needs_torch(
     monkeypatch.setattr(bundle, "import_module", missing)
     status, _, err = labeldp("predict", "model", "new.npz", "--out", "p.csv")
     assert status == 1 and "networks need torch: pip install" in err and not (folder / "p.csv").exists()
-
-
-@pytest.fixture
-def earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with digits; and a ledger, a model and its predictions that `--method best` of version 0.1 made."""
-    with tarfile.open(Path(__file__).parents[1] / "versions" / "v0_1_0" / "best.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-DIGITS = (
-    *("fit", "digits.npz", "--label", "labels", "--classes", "0,1,2,3", "--epsilon", "1", "--delta", "1e-6"),
-    *("--trust", "central", "--method", "best", "--ledger", "labels.ledger", "--dataset", "digits"),
-)
-
-
-def test_two_rounds_of_an_earlier_version_are_refused_and_charge_nothing(
-    labeldp: Said, earlier: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(earlier)
-    before = (earlier / "labels.ledger").read_bytes()
-    status, _, err = labeldp(*DIGITS, "--out", "again")
-    assert status == 1 and "rounds of sums" in err and err.count("\n") == 1
-    assert not (earlier / "again").exists() and (earlier / "labels.ledger").read_bytes() == before
-
-
-def test_a_model_of_an_earlier_version_verifies_and_predicts(
-    labeldp: Said, earlier: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(earlier)
-    assert labeldp("certificate", "model")[0] == 0
-    assert labeldp("predict", "model", "digits.npz", "--out", "today.csv")[0] == 0
-    before, today = (np.genfromtxt(name, delimiter=",", skip_header=1) for name in ("predictions.csv", "today.csv"))
-    assert np.allclose(before, today, atol=1e-2)
 
 
 def test_every_recipe_is_a_preset_and_epochs_change_it(training: Images) -> None:

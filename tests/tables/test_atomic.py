@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from labeldp import tables
 from labeldp.privacy import InputError, LabelDPError
 from labeldp.tables import atomic_directory, atomic_write
 
@@ -183,7 +182,7 @@ def test_a_directory_appears_whole(tmp_path: Path) -> None:
     touched, nor a file that is not ours.
     """
     target = tmp_path / "run"
-    (tmp_path / ".run.partial").mkdir(mode=0o755)  # as an earlier version left it
+    (tmp_path / ".run.partial").mkdir(mode=0o755)  # open to others
     with directory(target) as hidden:
         assert hidden == tmp_path / ".run.partial" and hidden.stat().st_mode & 0o777 == 0o700
         (hidden / "model").write_text("m")
@@ -300,14 +299,6 @@ def test_a_full_disk_leaves_no_directory(tmp_path: Path) -> None:
         (hidden / "model").write_text("done")
         fill_a_disk()
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("whole_or_nothing", "atomic_write"), ("whole_directory", "atomic_directory")]
-)
-def test_an_older_name_still_works_and_warns(old: str, new: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"labeldp.tables.{old} is labeldp.tables.{new} now"):
-        assert getattr(tables, old) is getattr(tables, new)
 
 
 def test_a_disk_for_reading_only_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

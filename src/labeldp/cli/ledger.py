@@ -71,6 +71,7 @@ def _dataset(account: DatasetLedger) -> str:
     for change in account.changes:
         why = f" ({change.why})" if change.why else ""
         lines.append(f"  {_when(change.created)}, {change.what} changed from {change.before} to {change.after}{why}")
+    rotated = any(change.what == "keys" for change in account.changes)
     for entry in account.entries:
         charge = entry.certificate.entries[0]
         words = [_when(entry.created), str(charge.mechanism["mechanism"]), _cost(charge)]
@@ -79,6 +80,7 @@ def _dataset(account: DatasetLedger) -> str:
         words += [f"part {part + 1} of split {split[:8]}" for split, part in entry.part]
         words += [f"column {entry.column}"] if entry.column else []
         words += [f"revision {entry.revision}"] if entry.revision else []
+        words += [f"keys {entry.generation}"] if rotated else []
         lines.append("  " + ", ".join(words))
     return "\n".join(lines)
 

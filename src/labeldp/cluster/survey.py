@@ -9,7 +9,7 @@ from typing import Any, Protocol, final
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from labeldp.curator import DatasetLedger, Fingerprint, kind_of_ids
+from labeldp.curator import DatasetLedger, Fingerprint
 from labeldp.mechanisms import Domain
 from labeldp.privacy import DomainError, IdDigest, Ids, InputError, LabelDigest, LabelDPError, RecordIds, record_words
 from labeldp.tables import DistinctIds, codes_of, record_ids
@@ -80,16 +80,15 @@ class Names:
 
     Args:
         column: the column of ids.
-        key: the key by which texts become names, None in datasets of earlier versions. It draws no noise.
+        key: the key by which ids become names. It draws no noise.
     """
 
     column: str
-    key: bytes | None = field(repr=False)
+    key: bytes = field(repr=False)
 
-    def of(self, batch: pa.RecordBatch) -> Any:
+    def of(self, batch: pa.RecordBatch) -> RecordIds:
         """Return the names of the records of a block; raise InputError if one is missing."""
-        ids = record_ids(batch, self.column)
-        return ids if self.key is None else RecordIds.of(ids, self.key)
+        return RecordIds.of(record_ids(batch, self.column), self.key)
 
 
 @final
@@ -199,14 +198,12 @@ class Found:
         self.check = LabelDigest(task.check_key)
         self.tally = None if task.measure is None else task.measure.start(task.key)
         self.refused = False
-        self.schemes: set[str] = set()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the records of a block; raise InputError if an id is missing, or public columns are wrong."""
         task = self._task
         names = task.names.of(batch)
         blocks = RecordIds.of(names, task.key).blocks
-        self.schemes.add(kind_of_ids(names))
         self.ids.update(blocks)
         try:
             codes = codes_of(batch, task.label, task.domain)
@@ -229,7 +226,6 @@ class Found:
             check=self.check.state.hex(),
             sums=None if self.tally is None else base64.b64encode(self.tally.state).decode(),
             refused=self.refused,
-            schemes=sorted(self.schemes),
         )
 
     def add_states(self, states: Iterable[bytes]) -> None:
@@ -241,7 +237,6 @@ class Found:
             if self.tally is not None:
                 self.tally.add_state(base64.b64decode(each["sums"]))
             self.refused |= each["refused"]
-            self.schemes |= set(each["schemes"])
 
     def __repr__(self) -> str:
         return "Found(<secret>)"

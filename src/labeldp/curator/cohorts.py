@@ -53,12 +53,6 @@ OTHER_FIRST = (
     "added. Add those first, under a name of their own: {command}"
 )
 
-UNKNOWN_FIRST = (
-    "the ledger does not know the ids of the records that {name!r} was released of so far: an earlier labeldp wrote "
-    "none down; nothing was added. Run one of these releases again, which costs nothing; then add its records: "
-    "{command}"
-)
-
 
 @dataclass(frozen=True)
 class Cohort:
@@ -325,4 +319,4 @@ def _refuse_other_first(connection: Connection, dataset: Dataset, path: Path, di
     if "" in known or len(known) > 1:
         why = WITHOUT_IDS if "" in known else OTHER_REVISIONS
         raise LedgerError(NO_COHORTS.format(name=dataset.name, why=why))
-    raise LedgerError((UNKNOWN_FIRST if None in known else OTHER_FIRST).format(name=dataset.name, command=command))
+    raise LedgerError(OTHER_FIRST.format(name=dataset.name, command=command))

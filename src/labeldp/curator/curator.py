@@ -19,7 +19,7 @@ from labeldp.curator.persons import (
     person_names,
     persons_digest,
 )
-from labeldp.curator.traces import ANY_KIND
+from labeldp.curator.traces import ANY_KIND, IDS_KIND
 from labeldp.mechanisms import Classes, Domain, Groups, Mechanism
 from labeldp.privacy import (
     Budget,
@@ -506,7 +506,7 @@ def _distinct(ids: Any, key: bytes | None) -> Any:
 
     Args:
         ids: integers or texts.
-        key: makes `RecordIds` of them; None, as in datasets of older versions, leaves them as they are.
+        key: makes `RecordIds` of them; None, for a ledger in memory, leaves them as they are.
     """
     values = None if isinstance(ids, RecordIds | Texts) else np.array(ids)  # a copy: others would share noise later
     if values is not None and values.ndim != 1:
@@ -581,11 +581,7 @@ def _texts(ids: Any) -> list[bytes]:
 
 def kind_of_ids(ids: Any) -> str:
     """Return the kind of ids, as traces name it."""
-    if ids is None:
-        return "row numbers"
-    if isinstance(ids, RecordIds):
-        return "ids"
-    return "integers" if isinstance(ids, np.ndarray) else "texts"
+    return "row numbers" if ids is None else IDS_KIND
 
 
 def _canonical(domain: Domain) -> tuple[list[str] | range, NDArray[np.uint32]]:

@@ -23,9 +23,8 @@ from labeldp.curator.cohorts import (
     unknown_cohort,
     without_cohort,
 )
-from labeldp.curator.columns import column_name, marked, unmarked
+from labeldp.curator.columns import column_name
 from labeldp.curator.datasets import (
-    IDS,
     OPENS,
     PERSONS,
     Dataset,
@@ -147,6 +146,7 @@ class Entry:
         part: the part of these records that it used, empty for all of them.
         column: whose labels it used, empty in a dataset without columns.
         analyst: whose share it was charged to, empty where nobody was named.
+        generation: number of the keys that its noise was drawn under.
     """
 
     revision: str
@@ -159,6 +159,7 @@ class Entry:
     part: Path = ()
     column: str = ""
     analyst: str = ""
+    generation: int = 1
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,6 @@ class DatasetLedger(NotCopyable):
         revision: str,
         secret: bytes,
         budget: Budget | None,
-        ids: int = IDS,
         cohort: Cohort | None = None,
         records: str | None = None,
         column: str = "",
@@ -230,8 +230,8 @@ class DatasetLedger(NotCopyable):
     ) -> None:
         self.name, self._dataset, self._column = column_name(name, column), name, column
         self.analyst = analyst
-        self.revision, self._state = revision, marked(revision, column)
-        self._store, self._secret, self._proposed, self._ids = store, secret, budget, ids
+        self.revision = revision
+        self._store, self._secret, self._proposed = store, secret, budget
         self._cohort, self._records = cohort, records
         self._plan: list[Row] = []
         self._lists: list[tuple[str, Counter[tuple[Path, PrivacyLoss]]]] = []
@@ -245,8 +245,7 @@ class DatasetLedger(NotCopyable):
     @property
     def budget(self) -> Budget:
         """Budget of the dataset; for a new one, the budget with which it will be added."""
-        kept = "epsilon, delta, kind" if self._store.version >= 6 else "epsilon, delta"
-        rows = self._store.rows(f"SELECT {kept} FROM dataset WHERE name = ?", (self._dataset,))
+        rows = self._store.rows("SELECT epsilon, delta, kind FROM dataset WHERE name = ?", (self._dataset,))
         if rows:
             return budget_from(*rows[0])
         if self._proposed is None:
@@ -259,7 +258,7 @@ class DatasetLedger(NotCopyable):
 
         Of a filter the budget is promised, and no smaller epsilon of what was spent so far.
         """
-        rows = self._store.rows("SELECT account FROM dataset WHERE name = ?", (self._dataset,), since=6)
+        rows = self._store.rows("SELECT account FROM dataset WHERE name = ?", (self._dataset,))
         return account_of(rows[0][0]) if rows and has_account(self.budget) else None
 
     def used(self, cohort: int | None = None, *, without: Collection[str] = ()) -> Fraction | None:
@@ -318,41 +317,43 @@ class DatasetLedger(NotCopyable):
             return CohortTotals.of(
                 (each.span, each.part, charge.loss) for each, charge in kept if charge.id not in without
             )
-        if self._store.version < 4:
-            return CohortTotals.of(((0, 0), charge.path, charge.loss) for charge in self.charges)
         return CohortTotals(self._rows("SELECT low, high, path, loss, times FROM total", order="rowid"))
 
     @property
     def cohorts(self) -> tuple[Cohort, ...]:
         """The cohorts, in the order in which they were added; none for a dataset whose records never became more."""
-        return cohorts_from(self._rows(COHORTS, order="number", since=4))
+        return cohorts_from(self._rows(COHORTS, order="number"))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Every release of all revisions, oldest first."""
-        span = "low, high" if self._store.version >= 4 else "0, 0"
-        whose = "analyst" if self._store.version >= 7 else "''"
-        rows = self._rows(f"SELECT revision, form, step, certificate, created, {span}, {whose} FROM release")
+        rows = self._rows(
+            "SELECT revision, form, step, certificate, created, low, high, label_column, analyst, generation "
+            "FROM release"
+        )
         names = [each.name for each in self.cohorts]
         found = []
-        for revision, form, step, text, created, low, high, analyst in rows:
+        for revision, form, step, text, created, low, high, *scope in rows:
             certificate = stored(text, Certificate.from_json)
             part, cohorts = self.part(certificate.entries[0].path), tuple(names[low : high + 1])
-            column, state = unmarked(revision)
-            found.append(Entry(state, form, step, certificate, created, (low, high), cohorts, part, column, analyst))
+            found.append(Entry(revision, form, step, certificate, created, (low, high), cohorts, part, *scope))
         return tuple(found)
 
     @property
     def own_entries(self) -> tuple[Entry, ...]:
         """Every release to this analyst of these records, this column and this revision, oldest first."""
-        own = (self._column, self.revision, self._scope().span, self.analyst)
-        return tuple(each for each in self.entries if (each.column, each.revision, each.span, each.analyst) == own)
+        rows = self._store.rows("SELECT generation FROM dataset WHERE name = ?", (self._dataset,))
+        own = (self._column, *(rows[0] if rows else ()), self.revision, self._scope().span, self.analyst)
+        return tuple(
+            entry
+            for entry in self.entries
+            if (entry.column, entry.generation, entry.revision, entry.span, entry.analyst) == own
+        )
 
     @property
     def charged_to(self) -> dict[str, str]:
         """The id of every charge of all revisions, and the analyst whose share it was charged to."""
-        whose = "analyst" if self._store.version >= 7 else "''"
-        return dict(self._rows(f"SELECT json_extract(charge, '$.id'), {whose} FROM release"))
+        return dict(self._rows("SELECT json_extract(charge, '$.id'), analyst FROM release"))
 
     @property
     def share(self) -> Share | None:
@@ -361,7 +362,7 @@ class DatasetLedger(NotCopyable):
         Raises:
             LedgerError: nothing is reserved for the analyst.
         """
-        parts = shares_from(self._rows(SHARES, order="analyst", since=7))
+        parts = shares_from(self._rows(SHARES, order="analyst"))
         return share_of(parts, self.analyst, self.budget, self.account, self.name)
 
     @property
@@ -375,21 +376,20 @@ class DatasetLedger(NotCopyable):
 
     def _charged(self) -> list[Row]:
         """The charges of this analyst."""
-        rows = self._rows("SELECT low, high, charge FROM release", "AND analyst = ?", self.analyst, since=7)
+        rows = self._rows("SELECT low, high, charge FROM release", "AND analyst = ?", self.analyst)
         return [row_of(*row, secret=self._secret) for row in rows]
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """Every change of the budget or the declared domain, oldest first."""
-        rows = self._rows("SELECT what, before, after, why, created FROM change", since=2)
+        rows = self._rows("SELECT what, before, after, why, created FROM change")
         return tuple(Change(*row) for row in rows)
 
     @property
     def domains(self) -> tuple[Comparisons, ...]:
         """Every declared domain of all columns, oldest first."""
-        rows = self._rows("SELECT form, words, passed, refused, created FROM domain", since=2)
-        found = ((unmarked(form)[0], Comparisons(*row)) for form, *row in rows)
-        return tuple(replace(each, column=column) for column, each in found)
+        rows = self._rows("SELECT words, passed, refused, created, label_column FROM domain")
+        return tuple(Comparisons(*row) for row in rows)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -399,23 +399,28 @@ class DatasetLedger(NotCopyable):
     @property
     def differences(self) -> int:
         """How often labels of all revisions were refused because they had changed; public."""
-        return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision", since=2))
+        return sum(times for (times,) in self._rows("SELECT times FROM difference", order="revision"))
 
-    def _rows(
-        self, query: str, where: str = "", *values: Any, order: str = "id", since: int = 1
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a query on this dataset; none if the ledger is of a version before `since`."""
+    def _rows(self, query: str, where: str = "", *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
+        """Return the rows of a query on this dataset."""
         place = f"WHERE dataset = (SELECT id FROM dataset WHERE name = ?) {where} ORDER BY {order}"
-        return self._store.rows(f"{query} {place}", (self._dataset, *values), since=since)
+        return self._store.rows(f"{query} {place}", (self._dataset, *values))
+
+    def _state_rows(self, query: str, where: str, *values: Any, order: str = "id") -> list[tuple[Any, ...]]:
+        """Return the rows of a query on this column and revision, under the present keys."""
+        state = "AND label_column = ? AND revision = ? AND generation = (SELECT generation FROM dataset WHERE name = ?)"
+        return self._rows(query, f"{state} {where}", self._column, self.revision, self._dataset, *values, order=order)
 
     @property
     def randomness(self) -> KeyedRandomness:
-        """Keyed noise of the dataset's secret, revision and cohort; a curator binds it to the whole request.
+        """Keyed noise of the dataset's secret, revision, cohort and column; a curator binds it to the whole request.
 
         What a dataset released before it got cohorts is about its first one, which keeps that noise.
         """
         own = [self._cohort.name] if self._cohort is not None and self._cohort.number else []
-        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self._state, *own]).encode())
+        if self._column:
+            own = [*(own or [""]), self._column]
+        return KeyedRandomness(self._secret, json.dumps(["noise", self._dataset, self.revision, *own]).encode())
 
     @property
     def digest_key(self) -> bytes:
@@ -423,16 +428,16 @@ class DatasetLedger(NotCopyable):
         return derive_key(self._secret, b"labels")
 
     @property
-    def ids_key(self) -> bytes | None:
-        """Secret key of `RecordIds`; None for a dataset of an earlier version, whose ids are taken as they are."""
-        return derive_key(self._secret, b"record ids") if self._ids >= 2 else None
+    def ids_key(self) -> bytes:
+        """Secret key of `RecordIds`."""
+        return derive_key(self._secret, b"record ids")
 
     def check_process(self) -> None:
         """Do nothing: every process may use this ledger, since the file knows what was spent."""
 
     def _of(self, cohort: Cohort | None, records: str | None) -> "DatasetLedger":
         """Return the same ledger, of some records."""
-        given = (self._store, self._dataset, self.revision, self._secret, self._proposed, self._ids)
+        given = (self._store, self._dataset, self.revision, self._secret, self._proposed)
         return DatasetLedger(*given, cohort, records, self._column, self.analyst)
 
     def of_cohort(self, cohort: str) -> "DatasetLedger":
@@ -455,10 +460,7 @@ class DatasetLedger(NotCopyable):
         """
         own = self._of(self._cohort, records)
         if not own._scope().names and records is not None:
-            rows = self._rows(
-                "SELECT digest FROM labels", "AND revision = ? AND domain = ?", self._state, IDS_KIND,
-                order="rowid", since=4,
-            )  # fmt: skip
+            rows = self._state_rows("SELECT digest FROM labels", "AND domain = ?", IDS_KIND, order="rowid")
             own._refuse_others({digest for (digest,) in rows})
         return own
 
@@ -468,7 +470,7 @@ class DatasetLedger(NotCopyable):
         Args:
             persons: digest of the map from records to persons; None where each record is protected by itself.
         """
-        self._check_persons(pinned_from(self._rows(PERSONS, order="digest", since=5)), persons, self.cohorts)
+        self._check_persons(pinned_from(self._rows(PERSONS, order="digest")), persons, self.cohorts)
 
     def _check_persons(self, pinned: Pinned, persons: str | None, cohorts: Sequence[Cohort]) -> None:
         if persons is not None and cohorts:
@@ -510,10 +512,10 @@ class DatasetLedger(NotCopyable):
                 the refusal is counted.
             LedgerError: another domain was declared before, or the file cannot be used; nothing was compared.
         """
-        declared = (domain if isinstance(domain, Declared) else as_declared(domain)).of_column(self._column)
-        if (declared.form,) not in self._rows("SELECT form FROM domain", since=2):
+        declared = domain if isinstance(domain, Declared) else as_declared(domain)
+        if (declared.form,) not in self._rows("SELECT form FROM domain", "AND label_column = ?", self._column):
             with self._open() as (connection, dataset):
-                declare_first(connection, dataset, declared, self._store.path)
+                declare_first(connection, dataset, self._column, declared, self._store.path)
         refused: Exception | None = None
         try:
             found = encode()
@@ -524,8 +526,8 @@ class DatasetLedger(NotCopyable):
         # Success is written like a refusal, so that a ledger that cannot be written discloses neither.
         with self._open() as (connection, dataset):
             count = "passed = passed + 1" if refused is None else "refused = refused + 1"
-            place = (dataset.id, declared.form)
-            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND form = ?", place)
+            place = (dataset.id, self._column, declared.form)
+            connection.execute(f"UPDATE domain SET {count} WHERE dataset = ? AND label_column = ? AND form = ?", place)
         if isinstance(refused, DomainError) and isinstance(domain, Domain):
             raise DomainError(self._refusal(domain, declared))
         if refused is not None:
@@ -546,7 +548,8 @@ class DatasetLedger(NotCopyable):
 
     def enroll(self) -> str:
         """Return a name for the revision of the dataset, within which ids identify records and labels do not change."""
-        return derive_key(self._secret, b"population", self._state.encode()).hex()[:16]
+        columns = [self._column.encode()] if self._column else []
+        return derive_key(self._secret, b"population", self.revision.encode(), *columns).hex()[:16]
 
     def require(self, requests: Sequence[Request]) -> None:
         """Raise BudgetExceeded unless the budget admits all requests; steps charged as much before are free."""
@@ -569,21 +572,14 @@ class DatasetLedger(NotCopyable):
 
     def _known(self, span: Span, step: str | None, path: Path, loss: PrivacyLoss) -> int:
         """Return how many releases of these records and this revision have the same step and cost."""
-        if self._store.version < 4:
-            known = self._rows("SELECT step, charge FROM release", "AND revision = ?", self._state)
-            held = ((name, charge_from(text)) for name, text in known)
-            return sum((name, charge.path, charge.loss) == (step, path, loss) for name, charge in held)
-        where = "AND revision = ? AND cost = ? AND low = ? AND high = ? AND step IS ?"
-        values: tuple[Any, ...] = (self._state, cost_digest(path, loss), *span, step)
-        if self._store.version >= 7:
-            where, values = f"{where} AND analyst = ?", (*values, self.analyst)
-        return len(self._rows("SELECT 1 FROM release", where, *values))
+        where = "AND cost = ? AND low = ? AND high = ? AND step IS ? AND analyst = ?"
+        return len(self._state_rows("SELECT 1 FROM release", where, cost_digest(path, loss), *span, step, self.analyst))
 
     def _check(self, span: Span, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
         """Raise BudgetExceeded unless the budget admits more charges of some cohorts, LedgerError if it is closed."""
         budget, more = self.budget, list(more)
         if more:
-            changes = self._rows("SELECT what, before FROM change", OPENS, since=2)
+            changes = self._rows("SELECT what, before FROM change", OPENS)
             refuse_closed(closed_by(changes), self._store.path, self._dataset)
         if (share := self.share) is not None:
             texts = self._rows("SELECT cohort, cost FROM share_paid", "AND analyst = ?", self.analyst, order="cohort")
@@ -591,16 +587,13 @@ class DatasetLedger(NotCopyable):
             share.check(paid_from_texts(texts, span), self._charged, asked)
             return
         if has_account(budget):
-            paid = self._rows("SELECT cohort, pure, rate, failure, tail FROM paid", order="cohort", since=6)
+            paid = self._rows("SELECT cohort, pure, rate, failure, tail FROM paid", order="cohort")
             asked = [row for row in _rows(span, more) if row.loss != PrivacyLoss.zero()]
             if asked:
                 given = (self.account, paid_from(paid, span), self._totals, asked, self._plan, self.name)
                 check_account(budget, *given)
             return
-        if self._store.version < 4:
-            bounds = {0: self._totals().of_cohort(0).bound}
-        else:
-            bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
+        bounds = bounds_from(self._rows("SELECT cohort, pure, rho, failures FROM bound", order="cohort"), span)
         check_cohorts(budget, bounds, self._totals, more, self.name)
 
     def foresee(self, more: Iterable[tuple[Path, PrivacyLoss]]) -> None:
@@ -637,15 +630,8 @@ class DatasetLedger(NotCopyable):
 
         Of records that are not known yet only the first cohort is: then a release of more of them counts, too.
         """
-        if self._store.version < 4:
-            rows = self._rows("SELECT charge FROM release", "AND revision = ?", self._state)
-            here = [charge_from(text) for (text,) in rows]
-            public = text_of(specification)
-            return any(not charge.path and text_of(dict(charge.mechanism)) == public for charge in here)
-        place, where = [self._state, made_digest(specification), span[0]], "AND revision = ? AND made = ? AND low = ?"
-        if self._store.version >= 7:
-            place, where = [*place, self.analyst], f"{where} AND analyst = ?"
-        found = self._rows("SELECT high FROM release", where, *place)
+        where = "AND made = ? AND low = ? AND analyst = ?"
+        found = self._state_rows("SELECT high FROM release", where, made_digest(specification), span[0], self.analyst)
         return any(self._records is None or high == span[1] for (high,) in found)
 
     def draw(self, request: Request, mechanism: Any, make: Callable[[], Any]) -> Drawn:
@@ -691,8 +677,7 @@ class DatasetLedger(NotCopyable):
 
         If the labels changed, that is counted before it is disclosed.
         """
-        same = (self._state, text_of(request.identity()))
-        if rows := self._rows("SELECT charge FROM release", "AND revision = ? AND identity = ?", *same):
+        if rows := self._state_rows("SELECT charge FROM release", "AND identity = ?", text_of(request.identity())):
             return charge_from(rows[0][0])
         with self._open() as (connection, dataset):
             transaction = self._begin(connection, dataset, request)
@@ -723,11 +708,11 @@ class DatasetLedger(NotCopyable):
         """Return access to the releases of these records; raise LedgerError if they are not those of the dataset."""
         cohorts = cohorts_of(connection, dataset.id)
         self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
-        scope = self._scope(cohorts)
+        scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
         if not scope.names:
-            known = traces_of(connection, dataset.id, self._state).get((ANY_KIND, IDS_KIND), {})
+            known = traces_of(connection, state).get((ANY_KIND, IDS_KIND), {})
             self._refuse_others(set(known.values()))
-        return LedgerTransaction(connection, dataset, self._state, scope, self._records)
+        return LedgerTransaction(connection, dataset, state, scope, self._records)
 
     @contextmanager
     def _open(self) -> Iterator[tuple[Connection, Dataset]]:

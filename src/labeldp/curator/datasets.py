@@ -11,7 +11,6 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from labeldp.curator.columns import unmarked
 from labeldp.curator.declared import Declared, declare, declared_domains
 from labeldp.curator.stored import as_written, stored
 from labeldp.mechanisms import Domain
@@ -30,9 +29,11 @@ from labeldp.privacy import (
 
 SECRET_BYTES = 32
 
-IDS = 2
-"""How new datasets name records: 1, integers apart from texts, is what datasets of versions 1 and 2 keep; 2,
-`RecordIds`."""
+STATE = "dataset = ? AND label_column = ? AND generation = ? AND revision = ?"
+"""The rows about one state of the labels of a column, under the keys of one generation: see `State`."""
+
+State = tuple[int, str, int, str]
+"""A dataset, the column of its labels, the generation of its keys, and the revision of the labels."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,14 @@ class Dataset:
     budget: Budget
     secret: bytes = field(repr=False)
     account: Account | None = None
+    generation: int = 1
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
     """Return the dataset of a name, or None."""
-    query = "SELECT id, epsilon, delta, kind, secret, account FROM dataset WHERE name = ?"
+    query = "SELECT id, epsilon, delta, kind, secret, account, generation FROM dataset WHERE name = ?"
     row = connection.execute(query, (name,)).fetchone()
-    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]))
+    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]), row[6])
 
 
 def account_of(text: str | None) -> Account | None:
@@ -109,8 +111,8 @@ def add_command(path: Path, name: str) -> str:
 def insert_dataset(connection: Connection, name: str, budget: Budget, secret: bytes | None = None) -> None:
     """Insert a dataset with a given secret, or a new one."""
     connection.execute(
-        "INSERT INTO dataset (name, epsilon, delta, kind, secret, created, ids) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now(), IDS),
+        "INSERT INTO dataset (name, epsilon, delta, kind, secret, created) VALUES (?, ?, ?, ?, ?, ?)",
+        (name, *budget_texts(budget), secret or secrets.token_bytes(SECRET_BYTES), now()),
     )
 
 
@@ -209,11 +211,11 @@ def as_declared(domain: Any) -> Declared:
     return Declared.of(domain)
 
 
-def declare_first(connection: Connection, dataset: Dataset, declared: Declared, path: Path) -> None:
-    """Declare the first domain of a dataset; raise LedgerError if others were declared and this one was not."""
-    known = declared_domains(connection, dataset.id, unmarked(declared.form)[0])
+def declare_first(connection: Connection, dataset: Dataset, column: str, declared: Declared, path: Path) -> None:
+    """Declare the first domain of a column; raise LedgerError if others were declared and this one was not."""
+    known = declared_domains(connection, dataset.id, column)
     if not known:
-        declare(connection, dataset.id, declared, now())
+        declare(connection, dataset.id, column, declared, now())
     elif declared.form not in known:
         raise LedgerError(
             f"the declared domain of {dataset.name!r} is {' or '.join(known.values())}, and not {declared.words}; "

@@ -10,10 +10,9 @@ from sqlite3 import Connection, connect
 from typing import Any, final
 
 from labeldp.curator.cohorts import SortedIds, cohorts_of, insert_cohort, refuse_known, unknown_cohort
-from labeldp.curator.columns import dataset_and_column, unmarked
+from labeldp.curator.columns import dataset_and_column
 from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
-    IDS,
     SECRET_BYTES,
     Dataset,
     as_declared,
@@ -51,7 +50,7 @@ class LedgerFile(NotCopyable):
         together; the file is readable by its owner alone.
 
     Raises:
-        LedgerError: the file is not a ledger, is of another version, is open to other users, or cannot be read. It is
+        LedgerError: the file is not a ledger, has another schema, is open to other users, or cannot be read. It is
             not changed.
 
     Examples:
@@ -117,7 +116,7 @@ class LedgerFile(NotCopyable):
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
             if declared is not None:
-                declare_first(connection, known_dataset(connection, self.path, name), declared, self.path)
+                declare_first(connection, known_dataset(connection, self.path, name), "", declared, self.path)
 
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
         """Change the budget of a dataset and record the change; what was spent stays spent.
@@ -163,7 +162,7 @@ class LedgerFile(NotCopyable):
             if budget is not None:
                 _change_budget(connection, known, budget, why)
             if declared is not None:
-                _change_domain(connection, known, declared.of_column(column), why)
+                _change_domain(connection, known, column, declared, why)
 
     def add_cohort(self, name: str, cohort: str, ids: Any) -> None:
         """Add records to a dataset as a cohort, or name those that it has; nothing is charged.
@@ -192,7 +191,7 @@ class LedgerFile(NotCopyable):
             raise LedgerError(f"cohorts are of a whole dataset, {dataset_and_column(name)[0]!r}, and not of a column")
         account = self.dataset(name)
         key = account.digest_key
-        with closing(SortedIds(account.ids_key or key, key)) as found:
+        with closing(SortedIds(account.ids_key, key)) as found:
             for block in ids if isinstance(ids, Iterator) else (ids,):
                 found.add(block)
             if not found.records:
@@ -250,7 +249,7 @@ class LedgerFile(NotCopyable):
             name: name of the dataset.
         """
         whose = "WHERE dataset = (SELECT id FROM dataset WHERE name = ?) ORDER BY analyst"
-        parts = shares_from(self._store.rows(f"{SHARES} {whose}", (name,), since=7))
+        parts = shares_from(self._store.rows(f"{SHARES} {whose}", (name,)))
         return {analyst: part for analyst, part in parts.items() if analyst != OWNER}
 
     def dataset(
@@ -289,9 +288,7 @@ class LedgerFile(NotCopyable):
             rows = self._store.rows("SELECT secret FROM dataset WHERE name = ?", (place[0],))
         if rows:
             whole, column = place
-            scheme = self._store.rows("SELECT ids FROM dataset WHERE name = ?", (whole,), since=3)
-            ids = scheme[0][0] if scheme else 1
-            given = (self._store, whole, revision or "", rows[0][0], None, ids)
+            given = (self._store, whole, revision or "", rows[0][0], None)
             found = DatasetLedger(*given, column=column, analyst=analyst)
             return found if cohort is None else found.of_cohort(cohort)
         others = self.datasets()
@@ -301,7 +298,7 @@ class LedgerFile(NotCopyable):
             raise unknown_cohort(self.path, name, cohort, ())
         if analyst:
             raise LedgerError(f"the dataset {name!r} must be added first: a share is a part of its budget")
-        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget, IDS)
+        return DatasetLedger(self._store, name, revision or "", secrets.token_bytes(SECRET_BYTES), budget)
 
     def __repr__(self) -> str:
         return f"LedgerFile({str(self.path)!r})"
@@ -358,10 +355,10 @@ def _is_same(known: Budget, asked: Budget) -> bool:
     return had == numbers and wanted in (None, kind)
 
 
-def _change_domain(connection: Connection, dataset: Dataset, declared: Declared, why: str | None) -> None:
-    before = declared_domains(connection, dataset.id, unmarked(declared.form)[0])
+def _change_domain(connection: Connection, dataset: Dataset, column: str, declared: Declared, why: str | None) -> None:
+    before = declared_domains(connection, dataset.id, column)
     if declared.form not in before:
-        declare(connection, dataset.id, declared, now())
+        declare(connection, dataset.id, column, declared, now())
         if before:
             record_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
 

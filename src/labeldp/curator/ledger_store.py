@@ -15,14 +15,11 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.curator.declared import migrate_domains
-from labeldp.curator.ledger_totals import migrate_totals
 from labeldp.curator.stored import as_written
 from labeldp.privacy import LedgerError, most_bytes
 
-VERSION = 7
-"""Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
-that it lacks; a file of a later version is refused."""
+SCHEMA_NUMBER = 8
+"""The number of the tables below, which the file begins with. A file of any other number is refused."""
 
 APPLICATION = int.from_bytes(b"ldpL", "big")
 
@@ -41,131 +38,74 @@ PATIENCE = 60.0
 MAX_BYTES = 900_000_000
 """The most bytes of one stored array; the limit of SQLite is a little higher."""
 
-SINCE_2 = (
-    """CREATE TABLE domain (
-    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), form TEXT NOT NULL, words TEXT NOT NULL,
-    passed INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, created TEXT NOT NULL, UNIQUE (dataset, form)
-)""",
-    """CREATE TABLE change (
-    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
-    before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL
-)""",
-    """CREATE TABLE difference (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, times INTEGER NOT NULL,
-    PRIMARY KEY (dataset, revision)
-)""",
-)
-"""The statements that turn version 1 into version 2."""
-
-SINCE_3 = (
-    "ALTER TABLE dataset ADD COLUMN ids INTEGER NOT NULL DEFAULT 1",
-    "ALTER TABLE release ADD COLUMN cost TEXT",
-    "ALTER TABLE release ADD COLUMN made TEXT",
-    "CREATE INDEX release_of_cost ON release (dataset, revision, cost, step)",
-    "CREATE INDEX release_of_made ON release (dataset, revision, made)",
-    """CREATE TABLE total (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), cost TEXT NOT NULL, path TEXT NOT NULL, loss TEXT NOT NULL,
-    times INTEGER NOT NULL, PRIMARY KEY (dataset, cost)
-)""",
-    """CREATE TABLE bound (
-    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), pure TEXT, rho TEXT, failures TEXT NOT NULL
-)""",
-)
-"""The statements that turn version 2 into version 3: one scheme of ids for new datasets, and totals that are kept."""
-
-SINCE_4 = (
-    """CREATE TABLE cohort (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), number INTEGER NOT NULL, name TEXT NOT NULL,
-    records INTEGER NOT NULL, digest TEXT NOT NULL, created TEXT NOT NULL,
-    PRIMARY KEY (dataset, number), UNIQUE (dataset, name)
-)""",
-    """CREATE TABLE cohort_ids (
-    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL, bucket INTEGER NOT NULL, number INTEGER NOT NULL,
-    ids BLOB NOT NULL, UNIQUE (dataset, bucket, number), FOREIGN KEY (dataset, number) REFERENCES cohort
-)""",
-    "ALTER TABLE release ADD COLUMN low INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE release ADD COLUMN high INTEGER NOT NULL DEFAULT 0",
-    "ALTER TABLE labels RENAME TO labels_3",
-    """CREATE TABLE labels (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, low INTEGER NOT NULL,
-    high INTEGER NOT NULL, scheme TEXT NOT NULL, domain TEXT NOT NULL, digest TEXT NOT NULL,
-    PRIMARY KEY (dataset, revision, low, high, scheme, domain)
-)""",
-    "INSERT INTO labels SELECT dataset, revision, 0, 0, scheme, domain, digest FROM labels_3 ORDER BY rowid",
-    "DROP TABLE labels_3",
-    "ALTER TABLE total RENAME TO total_3",
-    """CREATE TABLE total (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), low INTEGER NOT NULL, high INTEGER NOT NULL, cost TEXT NOT NULL,
-    path TEXT NOT NULL, loss TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, low, high, cost)
-)""",
-    "INSERT INTO total SELECT dataset, 0, 0, cost, path, loss, times FROM total_3 ORDER BY rowid",
-    "DROP TABLE total_3",
-    "ALTER TABLE bound RENAME TO bound_3",
-    """CREATE TABLE bound (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rho TEXT,
-    failures TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
-)""",
-    "INSERT INTO bound SELECT dataset, 0, pure, rho, failures FROM bound_3",
-    "DROP TABLE bound_3",
-    "PRAGMA user_version = 4",
-)
-"""The statements that turn version 3 into version 4: cohorts, and for each of them what was charged."""
-
-SINCE_5 = (
-    """CREATE TABLE person (
-    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
-)""",
-    "PRAGMA user_version = 5",
-)
-"""The statements that turn version 4 into version 5: whose records are whose, so that earlier labeldp, which would
-charge single records to a dataset of persons, refuses the file."""
-
-SINCE_6 = (
-    "ALTER TABLE dataset ADD COLUMN kind TEXT",
-    "ALTER TABLE dataset ADD COLUMN account TEXT",
-    """CREATE TABLE paid (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rate TEXT,
-    failure TEXT NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
-)""",
-    "PRAGMA user_version = 6",
-)
-"""The statements that turn version 5 into version 6: which account keeps the budget of a dataset, so that earlier
-labeldp, which would charge what a filter refuses, refuses the file."""
-
-SINCE_7 = (
-    "ALTER TABLE release ADD COLUMN analyst TEXT NOT NULL DEFAULT ''",
-    """CREATE TABLE share (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, part TEXT NOT NULL,
-    PRIMARY KEY (dataset, analyst)
-)""",
-    """CREATE TABLE share_paid (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, cohort INTEGER NOT NULL,
-    cost TEXT NOT NULL, PRIMARY KEY (dataset, analyst, cohort)
-)""",
-    f"PRAGMA user_version = {VERSION}",
-)
-"""The statements that turn version 6 into version 7: shares of the budget that are reserved to analysts, so that
-earlier labeldp, which would answer one from the releases of another, refuses the file."""
-
 SCHEMA = f"""
 BEGIN;
 CREATE TABLE dataset (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-    secret BLOB NOT NULL, created TEXT NOT NULL
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL, kind TEXT,
+    account TEXT, generation INTEGER NOT NULL DEFAULT 1, secret BLOB NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE share (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, part TEXT NOT NULL,
+    PRIMARY KEY (dataset, analyst)
+);
+CREATE TABLE person (
+    dataset INTEGER PRIMARY KEY REFERENCES dataset (id), digest TEXT NOT NULL, whole INTEGER NOT NULL
+);
+CREATE TABLE cohort (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), number INTEGER NOT NULL, name TEXT NOT NULL,
+    records INTEGER NOT NULL, digest TEXT NOT NULL, created TEXT NOT NULL,
+    PRIMARY KEY (dataset, number), UNIQUE (dataset, name)
+);
+CREATE TABLE cohort_ids (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL, bucket INTEGER NOT NULL, number INTEGER NOT NULL,
+    ids BLOB NOT NULL, UNIQUE (dataset, bucket, number), FOREIGN KEY (dataset, number) REFERENCES cohort
+);
+CREATE TABLE domain (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL,
+    form TEXT NOT NULL, words TEXT NOT NULL, passed INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0,
+    created TEXT NOT NULL, UNIQUE (dataset, label_column, form)
 );
 CREATE TABLE labels (
-    dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL, scheme TEXT NOT NULL,
-    domain TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (dataset, revision, scheme, domain)
+    dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL, generation INTEGER NOT NULL,
+    revision TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL, scheme TEXT NOT NULL, domain TEXT NOT NULL,
+    digest TEXT NOT NULL, PRIMARY KEY (dataset, label_column, generation, revision, low, high, scheme, domain)
+);
+CREATE TABLE difference (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL, generation INTEGER NOT NULL,
+    revision TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, label_column, generation, revision)
 );
 CREATE TABLE release (
-    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), revision TEXT NOT NULL,
-    form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT, step TEXT,
-    charge TEXT NOT NULL, certificate TEXT NOT NULL, value BLOB, arrays BLOB, created TEXT NOT NULL,
-    UNIQUE (dataset, revision, form, identity)
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), label_column TEXT NOT NULL,
+    generation INTEGER NOT NULL, revision TEXT NOT NULL, low INTEGER NOT NULL, high INTEGER NOT NULL,
+    analyst TEXT NOT NULL, form TEXT NOT NULL CHECK (form IN ('held', 'stream')), identity TEXT NOT NULL, stage TEXT,
+    step TEXT, charge TEXT NOT NULL, cost TEXT NOT NULL, made TEXT, certificate TEXT NOT NULL, value BLOB, arrays BLOB,
+    created TEXT NOT NULL, UNIQUE (dataset, label_column, generation, revision, form, identity)
 );
-CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
+CREATE INDEX release_of_stage ON release (dataset, label_column, generation, revision, stage) WHERE stage IS NOT NULL;
+CREATE INDEX release_of_cost ON release (dataset, label_column, generation, revision, cost, step);
+CREATE INDEX release_of_made ON release (dataset, label_column, generation, revision, made);
+CREATE TABLE total (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), low INTEGER NOT NULL, high INTEGER NOT NULL, cost TEXT NOT NULL,
+    path TEXT NOT NULL, loss TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (dataset, low, high, cost)
+);
+CREATE TABLE bound (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rho TEXT,
+    failures TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
+);
+CREATE TABLE paid (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), cohort INTEGER NOT NULL, pure TEXT, rate TEXT,
+    failure TEXT NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (dataset, cohort)
+);
+CREATE TABLE share_paid (
+    dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, cohort INTEGER NOT NULL,
+    cost TEXT NOT NULL, PRIMARY KEY (dataset, analyst, cohort)
+);
+CREATE TABLE change (
+    id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL REFERENCES dataset (id), what TEXT NOT NULL,
+    before TEXT NOT NULL, after TEXT NOT NULL, why TEXT, created TEXT NOT NULL
+);
 PRAGMA application_id = {APPLICATION};
-{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4, *SINCE_5, *SINCE_6, *SINCE_7))};
+PRAGMA user_version = {SCHEMA_NUMBER};
 COMMIT;
 """
 
@@ -205,20 +145,12 @@ class Store:
         """Whether there is a file at the path."""
         return os.path.lexists(self.path)
 
-    @property
-    def version(self) -> int:
-        """Version of the tables; that of new files if there is none."""
-        if not self.exists:
-            return VERSION
-        with self.connected() as connection:
-            return _version(connection)
-
-    def rows(self, query: str, parameters: Sequence[Any] = (), *, since: int = 1) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; none if there is no file yet, or its version is before `since`."""
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; none if there is no file yet."""
         if not self.exists:
             return []
         with self.connected() as connection:
-            return connection.execute(query, parameters).fetchall() if _version(connection) >= since else []
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def writing(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -228,7 +160,7 @@ class Store:
             create: whether a file that does not exist is created.
 
         Raises:
-            LedgerError: the file is not a ledger of this version, or could not be written.
+            LedgerError: the file is not a ledger of this schema, or could not be written.
         """
         if create and not self.exists:
             with _explained(self.path):
@@ -237,7 +169,6 @@ class Store:
             _keep_complete(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
-                _migrate(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -322,8 +253,8 @@ def _check_file(path: Path) -> None:
 
 
 def _check_content(path: Path, connection: sqlite3.Connection) -> None:
-    """Raise LedgerError if a file is not a ledger of a known version that only its owner may open; write nothing."""
-    application, version = application_of(connection), _version(connection)
+    """Raise LedgerError if a file is not a ledger of this schema that only its owner may open; write nothing."""
+    application, schema = application_of(connection), connection.execute("PRAGMA user_version").fetchone()[0]
     if application == BACKUP:
         raise LedgerError(f"{path} is a backup of a ledger, and no ledger: {restore_command(path)}")
     if application == MOVED:
@@ -331,9 +262,9 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
         raise LedgerError(f"the ledger {path} was moved: it is {place} now; nothing was charged")
     if application != APPLICATION:
         raise LedgerError(f"{path} {_REASONS[sqlite3.SQLITE_NOTADB]}")
-    if not 1 <= version <= VERSION:
+    if schema != SCHEMA_NUMBER:
         raise LedgerError(
-            f"the ledger {path} is of version {version}, and this labeldp reads versions 1 to {VERSION}; "
+            f"the ledger {path} has schema {schema}, and this labeldp reads schema {SCHEMA_NUMBER} alone; "
             "it was left as it is"
         )
     if os.name == "posix" and path.stat().st_mode & 0o077:
@@ -342,25 +273,8 @@ def _check_content(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    """Return the version of the tables."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Add to an earlier ledger what later versions have, in the open transaction."""
-    version = _version(connection)
-    for statements, since in ((SINCE_2, 2), (SINCE_3, 3), (SINCE_4, 4), (SINCE_5, 5), (SINCE_6, 6), (SINCE_7, 7)):
-        for statement in statements if version < since else ():
-            connection.execute(statement)
-    if version < 2:
-        migrate_domains(connection)
-    if version < 3:
-        migrate_totals(connection)
-
-
 def _keep_complete(connection: sqlite3.Connection) -> None:
-    """Merge the write-ahead log of an earlier ledger into the file, unless another process uses it."""
+    """Merge a write-ahead log, which another program left, into the file, unless a process uses it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = DELETE")
 

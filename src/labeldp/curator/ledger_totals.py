@@ -11,7 +11,6 @@ from labeldp.curator.stored import stored
 from labeldp.privacy import (
     Bound,
     Budget,
-    Charge,
     Path,
     PrivacyLoss,
     Row,
@@ -166,16 +165,6 @@ def cost_digest(path: Path, loss: PrivacyLoss) -> str:
 def made_digest(specification: Any) -> str:
     """Return a digest of a mechanism's public specification."""
     return _digest(json.dumps(specification, sort_keys=True))
-
-
-def migrate_totals(connection: Connection) -> None:
-    """Fill the totals of a ledger of a version before 3 from its releases."""
-    for place, dataset, text in connection.execute("SELECT id, dataset, charge FROM release ORDER BY id").fetchall():
-        charge = stored(text, Charge.from_json)
-        made = None if charge.path else made_digest(dict(charge.mechanism))
-        digests = cost_digest(charge.path, charge.loss), made
-        connection.execute("UPDATE release SET cost = ?, made = ? WHERE id = ?", (*digests, place))
-        add_charge(connection, dataset, (0, 0), charge.path, charge.loss)
 
 
 def _texts(path: Path, loss: PrivacyLoss) -> tuple[str, str]:

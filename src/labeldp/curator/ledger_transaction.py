@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.curator.cohorts import Scope
-from labeldp.curator.datasets import Dataset, charge_from, now, restorations, text_of
+from labeldp.curator.datasets import STATE, Dataset, State, charge_from, now, restorations, text_of
 from labeldp.curator.declared import disclosures
 from labeldp.curator.ledger_accounts import conditions_of
 from labeldp.curator.ledger_store import pack, unpack
@@ -20,19 +20,19 @@ from labeldp.privacy import Certificate, Charge, Drawn, RandomnessKind, Request,
 
 @dataclass(frozen=True)
 class LedgerTransaction:
-    """Access to the releases of one revision of some records of a dataset, in an open transaction.
+    """Access to the releases of one state of the labels of some records, in an open transaction.
 
     Args:
         connection: of the file.
         dataset: the dataset.
-        revision: state of the labels.
+        state: of the labels.
         scope: whose labels they are.
         records: a digest of the record ids, or None.
     """
 
     connection: Connection = field(repr=False)
     dataset: Dataset
-    revision: str
+    state: State
     scope: Scope
     records: str | None = field(repr=False)
 
@@ -43,28 +43,27 @@ class LedgerTransaction:
     def keep_traces(self, request: Request) -> None:
         """Store the traces of a request, with which later ones are compared."""
         new = new_traces(self._traces(), request, self.scope.span, self.records)
-        place = (self.dataset.id, self.revision, *self.scope.span)
+        place = (*self.state, *self.scope.span)
         rows = [(*place, *kinds, digest) for kinds, digest in new.items()]
-        self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self.connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def count_difference(self) -> None:
         """Count a refusal of labels that are not those of earlier requests, since it discloses that they differ."""
         self.connection.execute(
-            "INSERT INTO difference VALUES (?, ?, 1) ON CONFLICT (dataset, revision) DO UPDATE SET times = times + 1",
-            (self.dataset.id, self.revision),
+            "INSERT INTO difference VALUES (?, ?, ?, ?, 1) "
+            "ON CONFLICT (dataset, label_column, generation, revision) DO UPDATE SET times = times + 1",
+            self.state,
         )
 
     def _traces(self) -> Traces:
-        return traces_of(self.connection, self.dataset.id, self.revision)
+        return traces_of(self.connection, self.state)
 
     def find_held(self, request: Request, mechanism: Any) -> Drawn | None:
         """Return the stored answer to the same request, else to the same stage with its mechanism; None if new."""
-        query = "SELECT value, certificate, arrays FROM release "
-        query += "WHERE dataset = ? AND revision = ? AND form = 'held' AND "
-        place = (self.dataset.id, self.revision)
-        row = self.connection.execute(query + "identity = ?", (*place, text_of(request.identity()))).fetchone()
+        query = f"SELECT value, certificate, arrays FROM release WHERE {STATE} AND form = 'held' AND "
+        row = self.connection.execute(query + "identity = ?", (*self.state, text_of(request.identity()))).fetchone()
         if row is None and request.step is not None:
-            stage = (*place, text_of(request.identity(with_arrays=False)))
+            stage = (*self.state, text_of(request.identity(with_arrays=False)))
             row = self.connection.execute(query + "stage = ? AND arrays IS NOT NULL ORDER BY id", stage).fetchone()
             mechanism = mechanism if row is None else mechanism.restored(by_row(unpack(row[2]), request))
         if row is None:
@@ -78,8 +77,8 @@ class LedgerTransaction:
         if request.randomness is not RandomnessKind.KEYED:
             return None
         row = self.connection.execute(
-            "SELECT charge, certificate FROM release WHERE dataset = ? AND revision = ? AND identity = ?",
-            (self.dataset.id, self.revision, text_of(request.identity())),
+            f"SELECT charge, certificate FROM release WHERE {STATE} AND identity = ?",
+            (*self.state, text_of(request.identity())),
         ).fetchone()
         return None if row is None else (charge_from(row[0]), stored(row[1], Certificate.from_json))
 
@@ -94,8 +93,7 @@ class LedgerTransaction:
         if value is not None and per_record(mechanism):
             value = by_id(value, request)
         row = {
-            "dataset": self.dataset.id,
-            "revision": self.revision,
+            **dict(zip(("dataset", "label_column", "generation", "revision"), self.state, strict=True)),
             "form": "stream" if value is None else "held",
             "identity": text_of(request.identity()),
             "stage": None if request.step is None else text_of(request.identity(with_arrays=False)),

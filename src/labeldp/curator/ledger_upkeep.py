@@ -7,7 +7,6 @@ from pathlib import Path
 from sqlite3 import Connection
 
 from labeldp.curator.cohorts import cohorts_of
-from labeldp.curator.columns import marked, unmarked
 from labeldp.curator.datasets import (
     SECRET_BYTES,
     Dataset,
@@ -31,9 +30,6 @@ from labeldp.curator.ledger_store import (
     opened,
 )
 from labeldp.privacy import InputError, LedgerError, Pinned
-
-REVISIONS = ("release", "labels", "difference")
-"""The tables that name revisions."""
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
@@ -141,8 +137,8 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
 def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None) -> None:
     """Give a dataset new keys, which no copy from before holds.
 
-    What was charged stays charged. Releases so far are kept under a revision of their own, and are not found again: the
-    same request is another release, with noise of its own, and is charged.
+    What was charged stays charged. Releases so far are kept as those of an earlier generation of keys, and are not
+    found again: the same request is another release, with noise of its own, and is charged.
 
     Args:
         path: of the ledger.
@@ -161,12 +157,9 @@ def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None)
     with store.writing() as connection:
         dataset = known_dataset(connection, store.path, name)
         _refuse_known_by_keys(connection, dataset)
-        query = "SELECT count(*) FROM change WHERE dataset = ? AND what = 'keys'"
-        number = connection.execute(query, (dataset.id,)).fetchone()[0] + 1
-        for table in REVISIONS:
-            _set_aside(connection, table, dataset, f"(keys {number})")
-        place = (secrets.token_bytes(SECRET_BYTES), dataset.id)
-        connection.execute("UPDATE dataset SET secret = ? WHERE id = ?", place)
+        number = dataset.generation
+        place = (secrets.token_bytes(SECRET_BYTES), number + 1, dataset.id)
+        connection.execute("UPDATE dataset SET secret = ?, generation = ? WHERE id = ?", place)
         record_change(connection, dataset, "keys", f"number {number}", f"number {number + 1}", why)
 
 
@@ -185,16 +178,6 @@ def _refuse_known_by_keys(connection: Connection, dataset: Dataset) -> None:
         f"the keys of {dataset.name!r} cannot be changed: by them {what}. Add another dataset, with what is left "
         "of the budget; nothing was changed"
     )
-
-
-def _set_aside(connection: Connection, table: str, dataset: Dataset, words: str) -> None:
-    """Put all rows of a table under revisions of other names."""
-    states = connection.execute(f"SELECT DISTINCT revision FROM {table} WHERE dataset = ?", (dataset.id,)).fetchall()
-    for (state,) in states:
-        column, revision = unmarked(state)
-        aside = marked(f"{revision} {words}".strip(), column)
-        place = (aside, dataset.id, state)
-        connection.execute(f"UPDATE {table} SET revision = ? WHERE dataset = ? AND revision = ?", place)
 
 
 def _be_ledger(connection: Connection) -> None:

@@ -3,17 +3,15 @@
 from collections.abc import Mapping
 from sqlite3 import Connection
 
+from labeldp.curator.datasets import STATE, State
 from labeldp.privacy import Request, Span, add_digests
 
 ANY_KIND = "any"
 """The kind of a trace that can be compared whatever the ids, or the labels, are."""
 
 IDS_KIND = "ids"
-"""The kind of labels in a trace of ids alone; its digest is empty where some release did not say whose labels it was
-about."""
-
-WITH_IDS = frozenset(("ids", "integers", "texts"))
-"""The kinds of ids that tell records apart in another file, too."""
+"""The kind of ids that tell records apart in another file, too. As the kind of labels it marks a trace of ids alone,
+whose digest is empty where some release did not say whose labels it was about."""
 
 Kinds = tuple[str, str]
 """Kind of ids and kind of labels."""
@@ -22,11 +20,11 @@ Traces = dict[Kinds, dict[Span, str]]
 """The digest of the labels, by kinds and by the cohorts that they are of."""
 
 
-def traces_of(connection: Connection, dataset: int, revision: str) -> Traces:
-    """Return the traces of a revision."""
-    query = "SELECT scheme, domain, low, high, digest FROM labels WHERE dataset = ? AND revision = ?"
+def traces_of(connection: Connection, state: State) -> Traces:
+    """Return the traces of a state of the labels."""
+    query = f"SELECT scheme, domain, low, high, digest FROM labels WHERE {STATE}"
     found: Traces = {}
-    for scheme, domain, low, high, digest in connection.execute(query, (dataset, revision)):
+    for scheme, domain, low, high, digest in connection.execute(query, state):
         found.setdefault((scheme, domain), {})[low, high] = digest
     return found
 
@@ -38,7 +36,7 @@ def expected(known: Traces, kinds: Kinds, span: Span) -> str | None:
     """
     traces = known.get(kinds, {})
     own = traces.get(span)
-    return _sum(traces, span) if own is None and kinds[0] in WITH_IDS else own
+    return _sum(traces, span) if own is None and kinds[0] == IDS_KIND else own
 
 
 def _sum(traces: Mapping[Span, str], span: Span) -> str | None:
@@ -72,38 +70,25 @@ def new_traces(known: Traces, request: Request, span: Span, records: str | None)
         records: a digest of their ids, or None if nobody gave it.
     """
     new = {(ids, labels): digest for ids, labels, digest in request.traces if span not in known.get((ids, labels), {})}
-    if request.scheme in WITH_IDS:
+    if request.scheme == IDS_KIND:
         before = known.get((ANY_KIND, IDS_KIND), {}).get(span)
-        if before != (found := records if records is not None and _are_ids_of_all(known, request, span) else ""):
+        found = "" if records is None or before == "" else records
+        if before != found:
             new[ANY_KIND, IDS_KIND] = found
     return new
 
 
-def _are_ids_of_all(known: Traces, request: Request, span: Span) -> bool:
-    """Return whether every release so far with ids had those of this request.
+def first_records(connection: Connection, dataset: int) -> dict[State, str]:
+    """Return a digest of the ids that a dataset without cohorts was released of, by the state of the labels.
 
-    It was compared with the ids on record before. Where there are none, releases of an earlier version were compared by
-    labels with ids: they had the same ids if they had the same kinds of both.
+    It is empty where some release had no ids, or did not say them.
     """
-    before = known.get((ANY_KIND, IDS_KIND), {}).get(span)
-    if before is not None:
-        return bool(before)
-    others = {kinds for kinds, traces in known.items() if kinds[0] in WITH_IDS and span in traces}
-    return others <= {(ids, labels) for ids, labels, _ in request.traces}
-
-
-def first_records(connection: Connection, dataset: int) -> dict[str, str | None]:
-    """Return a digest of the ids that a dataset without cohorts was released of, by revision.
-
-    It is empty where some release had no ids, or did not say them; None where an earlier version wrote none down.
-    """
-    query = "SELECT revision, scheme, domain, digest FROM labels WHERE dataset = ?"
-    released = connection.execute("SELECT DISTINCT revision FROM release WHERE dataset = ?", (dataset,))
-    found: dict[str, str | None] = {revision: None for (revision,) in released}
-    for revision, scheme, domain, digest in connection.execute(query, (dataset,)):
-        before = found.setdefault(revision, None)
-        if (scheme, domain) == (ANY_KIND, IDS_KIND) and before is None:
-            found[revision] = digest
-        elif scheme != ANY_KIND and scheme not in WITH_IDS:
-            found[revision] = ""
+    query = "SELECT dataset, label_column, generation, revision, scheme, domain, digest FROM labels WHERE dataset = ?"
+    found: dict[State, str] = {}
+    for *place, scheme, domain, digest in connection.execute(query, (dataset,)):
+        state: State = (place[0], place[1], place[2], place[3])
+        if (scheme, domain) == (ANY_KIND, IDS_KIND):
+            found.setdefault(state, digest)
+        elif scheme not in (ANY_KIND, IDS_KIND):
+            found[state] = ""
     return found

@@ -107,8 +107,7 @@ def fit_multistage(
             `labeldp.networks.NetworkClassifier`: each stage starts from the last one.
         epsilon: cost of every label's one release; a prior that was released before costs its own on top. If the
             curator has persons, a person pays so much for each label: see `Curator.limited`.
-        stages: number of stages, at least 1. By default as many as there are `fractions`, else 1; or 2 where a ledger
-            file holds the first of two stages, which were the default of version 0.1: it is used, and not charged anew.
+        stages: number of stages, at least 1. By default as many as there are `fractions`, else 1.
         fractions: share of the training records in each stage, sum 1; by default a little more than half first.
         evaluation: share of the records, in [0, 1), that the model does not learn from, but is measured on. By default
             a tenth; with one stage and no prior none, unless the classifier is noise-aware: then models of
@@ -152,7 +151,7 @@ def fit_multistage(
     if any(map(plan.needs_classes, candidates)):
         plan = replace(plan, response="randomized-response")
     if stages is None:
-        plan, stages = _by_default(plan, curator, fractions, EVALUATED if evaluation is None else evaluation)
+        stages = 1 if fractions is None else len(fractions)
     at_once = stages == 1 and prior is None and not all(map(is_noise_aware, candidates))
     share = (0.0 if at_once else EVALUATED) if evaluation is None else evaluation
     _refuse_early(plan, candidates, stages, share)
@@ -365,24 +364,6 @@ class _Plan:
 
     def _with_prior(self, prior: Any) -> RandomizedResponseWithPrior:
         return RandomizedResponseWithPrior(domain=self.domain, epsilon=self.epsilon, prior=prior)
-
-
-def _by_default(plan: _Plan, curator: CuratorLike, fractions: Any, evaluation: float) -> tuple[_Plan, int]:
-    """Return the plan and the number of stages where none was asked for.
-
-    Version 0.1 took two stages of randomized response: where its first one is on record, they go on.
-    """
-    check_evaluation(evaluation)
-    number = 2 if fractions is None else len(fractions)
-    try:
-        parts = assigned(curator, lambda count: _partition(count, number, fractions, evaluation, plan.partition_seed))
-    except InputError:  # of so few records it made nothing
-        return plan, 1 if fractions is None else number
-    first = curator.split(_random_parts(parts, plan.partition_seed))[0]
-    for each in (plan, replace(plan, response="randomized-response")):
-        if number == 2 and first.has_released(each.first(np.flatnonzero(parts == 0)), step=STAGE_1):
-            return each, 2
-    return plan, 1 if fractions is None else number
 
 
 def _refuse_early(plan: _Plan, candidates: list[Any], stages: Any, evaluation: float) -> None:

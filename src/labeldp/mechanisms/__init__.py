@@ -1,8 +1,5 @@
 """How labels are randomized: domains, randomized response, noise, selection, histograms, sums over bags, debiasing."""
 
-import warnings
-from typing import Any
-
 from labeldp.mechanisms.additive import DiscreteLaplace, GaussianOneHot
 from labeldp.mechanisms.bags.base import (
     Bagged,
@@ -133,15 +130,3 @@ __all__ = [
     "subset_bits",
     "unary_bits",
 ]
-
-_RENAMED = {"ShownBags": "ReleasedSums"}
-
-
-def __getattr__(name: str) -> Any:
-    """Return what an old name of this room is now, with a warning."""
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        f"labeldp.mechanisms.{name} is labeldp.mechanisms.{_RENAMED[name]} now", DeprecationWarning, stacklevel=2
-    )
-    return globals()[_RENAMED[name]]

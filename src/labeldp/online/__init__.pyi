@@ -30,7 +30,6 @@ from .experts.accounting import softmax_regret_bound as softmax_regret_bound
 from .experts.accounting import theorem_3_2_applies as theorem_3_2_applies
 from .experts.accounting import theorem_3_2_epsilon as theorem_3_2_epsilon
 from .experts.dartboard import BatchedDartboard as BatchedDartboard
-from .experts.dartboard import PlainRedraw as PlainRedraw
 from .experts.dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .experts.doubling import BetterOfTwo as BetterOfTwo
 from .experts.doubling import DoublingExponential as DoublingExponential

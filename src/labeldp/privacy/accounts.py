@@ -36,7 +36,7 @@ class FixedList:
 
     Args:
         rows: what was declared.
-        until: where an earlier labeldp charged releases that were never declared: the time of the last of them.
+        until: where releases were charged at delta = 0, undeclared, before the list began: when it began.
 
     Guarantee: all that it admits together costs no more than the list, in whichever order it is asked for.
 
@@ -113,12 +113,12 @@ def settle(
 
     Args:
         budget: of the dataset, with a delta.
-        account: of the dataset; None before the first charge, and where an earlier labeldp made all of them.
+        account: of the dataset; None before the first charge with a delta.
         charged: what was charged before.
         asked: what is asked for now, of records of one span.
         plan: what was declared, and may hold what is asked for.
         name: of the dataset.
-        today: the time, for a list that begins with what an earlier labeldp charged.
+        today: the time, for a list that begins with what was charged undeclared.
 
     Raises:
         BudgetExceeded: none admits them; nothing was charged.

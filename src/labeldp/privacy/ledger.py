@@ -38,8 +38,7 @@ class Request:
         path: the part of the records that it uses.
         labels: a keyed, order-free digest of the encoded labels that it uses; secret.
         step: names a stage of a longer run, so that it is found again after a crash.
-        scheme: how the dataset's records are identified: "row numbers" or "ids"; in datasets of older versions also
-            "integers" or "texts".
+        scheme: how the dataset's records are identified: "row numbers" or "ids".
         randomness: where the noise will come from.
         source: tells keys apart; `Randomness.identity`.
         traces: traces of all labels of the dataset, by which changed labels are recognized, each (kind of ids, kind of
@@ -143,7 +142,7 @@ class LedgerLike(Protocol):
 
     @property
     def ids_key(self) -> bytes | None:
-        """A secret key of `RecordIds`, or None where ids are taken as they are."""
+        """A secret key of `RecordIds`, or None for a ledger in memory, which takes ids as they are."""
 
     @property
     def randomness(self) -> KeyedRandomness | None:

@@ -1,8 +1,5 @@
 """Read and write data: tables by blocks, features as a matrix, images, ratings, released columns, certificates."""
 
-import warnings
-from typing import Any
-
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.folders import (
@@ -105,13 +102,3 @@ __all__ = [
     "table_writer",
     "usual_mode",
 ]
-
-_RENAMED = {"whole_directory": "atomic_directory", "whole_or_nothing": "atomic_write"}
-
-
-def __getattr__(name: str) -> Any:
-    """Return what a name of the last version is called now, with a warning."""
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"labeldp.tables.{name} is labeldp.tables.{_RENAMED[name]} now", DeprecationWarning, stacklevel=2)
-    return globals()[_RENAMED[name]]

@@ -353,7 +353,7 @@ def _only_run(hidden: Path, target: Path) -> Iterator[int]:
     if handle is None:
         raise LabelDPError(f"another run is at work on {target}")
     try:
-        with suppress(PermissionError):  # where an older version left it open
+        with suppress(PermissionError):  # where it was open to others before
             os.fchmod(handle, 0o700)
         yield handle
     finally:

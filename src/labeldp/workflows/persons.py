@@ -128,8 +128,7 @@ class Owners:
             most: of how many records at most; None for all.
             account: the dataset, whose keys name texts.
         """
-        key = account.ids_key
-        numbers = numbered(person_names(names, key or account.digest_key or b""))
+        numbers = numbered(person_names(names, account.ids_key or b""))
         sizes = np.bincount(numbers)
         kept = int(sizes.max()) if most is None else min(most, int(sizes.max()))
         return cls(names, sizes, kept, first_records(numbers, named_ids(ids, account), kept))
@@ -188,7 +187,7 @@ class FilePersons:
 
     def digest(self, account: DatasetLedger) -> str:
         """Return a digest of the map from records to persons, as the ledger keeps it."""
-        key = account.ids_key or account.digest_key
+        key = account.ids_key
         return persons_digest(named_ids(self.ids, account), person_names(self.names, key), key)
 
     def charged(self, request: Request, account: DatasetLedger) -> Request:

@@ -271,7 +271,7 @@ class Stream:
             Where each part stands, and a digest of the ids, None without ids.
         """
         seen: list[Seen] = []
-        kinds, start, records = set(), 0, IdDigest(account.digest_key)
+        start, records = 0, IdDigest(account.digest_key)
         with DistinctIds() as distinct:
             for part in range(len(self.parts.tables)):
                 first, begin = len(spool), start
@@ -279,14 +279,11 @@ class Stream:
                     kept, ids = self._set_aside(account, batch)
                     if ids is not None:
                         distinct.add(ids)
-                        kinds.add(kind_of_ids(ids))
                         records.update(RecordIds.of(ids, account.digest_key).blocks)
                     spool.add(kept)
                     start += batch.num_rows
                     self._tell("checked", start, self.parts.rows)
                 seen.append(Seen(begin, start - begin, first, len(spool)))
-        if len(kinds) > 1:  # only in a dataset of an earlier version
-            raise InputError("record ids must be all integers or all texts")
         return seen, None if self.id_column is None else records.hexdigest()
 
     def check(self, account: DatasetLedger, spool: Spool, seen: list["Seen"]) -> tuple[Request, list[str]]:
@@ -308,13 +305,12 @@ class Stream:
 
         A label that does not fit is refused when everything was read: neither time nor progress tells where it stands.
         """
-        found, scheme, digests = self._fingerprint(account), "row numbers", []
+        found, scheme = self._fingerprint(account), kind_of_ids(self.id_column)
+        digests: list[str] = []
         refused: DomainError | None = None
         for part in seen:
             own = self._fingerprint(account)
             for block, ids in self._kept(account, spool, part):
-                if self.id_column is not None:
-                    scheme = kind_of_ids(ids)
                 try:
                     own.update(ids, codes_of(block, self.label, self.in_file))
                 except DomainError as error:
@@ -370,9 +366,9 @@ class Stream:
         if self.id_column is None:
             return pa.RecordBatch.from_arrays([labels], names=[self.label]), None
         names, arrays = [self.label, self.id_column], [labels, batch.column(self.id_column)]
-        raw, key = record_ids(batch, self.id_column), account.ids_key
-        ids = raw if key is None else RecordIds.of(raw, key)
-        if isinstance(raw, Texts) and isinstance(ids, RecordIds):
+        raw = record_ids(batch, self.id_column)
+        ids = RecordIds.of(raw, account.ids_key)
+        if isinstance(raw, Texts):
             names.append(f"{self.label} {self.id_column}")  # another name than both
             words = pa.py_buffer(np.ascontiguousarray(ids.blocks))
             arrays.append(pa.Array.from_buffers(pa.binary(16), len(ids), [None, words]))
@@ -385,13 +381,12 @@ class Stream:
             if self.id_column is None:
                 yield block, np.arange(start, start + block.num_rows, dtype=np.uint64)
             else:
-                ids: Any = record_ids(block, self.id_column)
+                ids = record_ids(block, self.id_column)
                 if block.num_columns > 2:
                     words = np.frombuffer(block.column(2).buffers()[1], dtype="<u8").reshape(-1, 2)
-                    ids = RecordIds(words, ids)
-                elif account.ids_key is not None:
-                    ids = RecordIds.of(ids, account.ids_key)
-                yield block, ids
+                    yield block, RecordIds(words, ids)
+                else:
+                    yield block, RecordIds.of(ids, account.ids_key)
             start += block.num_rows
 
     def _tell(self, done: str, start: int, rows: int | None) -> None:

@@ -121,14 +121,12 @@ def check_records(path: str, data: str) -> Check:
         data: the file, or the source of images.
 
     Raises:
-        InputError: the directory holds no model, or one of an earlier version, or the file lacks a column.
+        InputError: the directory holds no model, or the file lacks a column.
     """
     folder = Path(path)
-    known = read_records(folder) if folder.is_dir() and (folder / CERTIFICATE).is_file() else None
-    if known is None:
-        raise InputError(
-            f"{path} has no digest of records to compare {data} with: it must be a model, of a later version than 0.1"
-        )
+    if not (folder / CERTIFICATE).is_file():
+        raise InputError(f"{path} has no digest of records to compare {data} with: it must be a model")
+    known = read_records(folder)
     bundle = Bundle.read(folder)
     if isinstance(bundle.encoder, TableEncoder):
         features, ids = _table(bundle.encoder, data, known.id_column)

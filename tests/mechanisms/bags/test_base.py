@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import labeldp as ldp
-from labeldp import BagSum, Classes, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA, mechanisms, median_bags
+from labeldp import BagSum, Classes, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA, median_bags
 from labeldp.mechanisms.bags.lba import Leverages
 from labeldp.mechanisms.inputs import Groups
 from labeldp.privacy import Trust
@@ -300,10 +300,3 @@ def test_as_little_noise_as_keeps_what_is_asked(kind: dict[str, Any]) -> None:
     assert llp.privacy_loss().within(1, 1e-5) and not llp.privacy_loss().within(1, 0.99e-5)
     assert llp.parameters()["delta"] == "1/100000" and "for epsilon = 1, delta = 1e-05" in str(llp)
     assert llp == NoisyWeightedLLP(100, 60, "auto", domain=Interval(0, 3), bags=bags, epsilon=1, delta=1e-5, **kind)
-
-
-def test_the_old_name_of_released_sums_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="ShownBags is labeldp.mechanisms.ReleasedSums now"):
-        assert mechanisms.ShownBags is mechanisms.ReleasedSums
-    with pytest.raises(AttributeError, match="ShownBag"):
-        mechanisms.ShownBag  # noqa: B018

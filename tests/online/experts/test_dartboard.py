@@ -59,7 +59,6 @@ def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
 
 def test_other_names() -> None:
     assert online.ShrinkingDartboard(3, 0.5, REDRAW) == BatchedDartboard.shrinking(3, 0.5, REDRAW)
-    assert online.PlainRedraw(3, 4, 0.5) == BatchedDartboard.always_redraw(3, 4, 0.5)
     assert BatchedDartboard.shrinking(3, 0.5, REDRAW) == BatchedDartboard(3, 1, 0.5, REDRAW)
     assert BatchedDartboard.always_redraw(3, 4, 0.5, levels=65_535) == BatchedDartboard(3, 4, 0.5, 1, levels=65_535)
     plain = BatchedDartboard.always_redraw(3, 1, 1)

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import pytest
 
-from labeldp import online
 from labeldp.online import BetterOfTwo, DoublingExponential, PrivateExperts
 from labeldp.online.experts import accounting as tuning
 from labeldp.online.experts import planning as methods
@@ -219,9 +218,3 @@ def test_the_better_of_two_is_doubling_and_what_a_plan_takes_with_half_of_epsilo
     assert plan.regret_bound == pytest.approx(second.regret_bound + chooser.regret_bound)
     assert plan_experts(1000, 10**5, "1", "1e-6").method != "better-of-two"
     assert PrivateExperts(5, 100, 1, 1e-6, method="better-of-two").predict() in range(5)
-
-
-@pytest.mark.parametrize(("old", "new"), [("Course", "RoundsMechanism"), ("Plan", "ExpertsPlan")])
-def test_an_older_name_still_works_and_warns(old: str, new: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"labeldp.online.{old} is labeldp.online.{new} now"):
-        assert getattr(online, old) is getattr(online, new)

@@ -86,17 +86,6 @@ def folder(fitted: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_model_as_earlier_versions_wrote_it_is_read(folder: Path) -> None:
-    """With the places in memory and the dates of skops itself."""
-    model = folder / "model"
-    before = Bundle.read(model).model.estimator
-    io.dump(before, model / ESTIMATOR)
-    certify(model, read_certified(model)[0], read_records(model))
-    again = Bundle.read(model).model.estimator
-    assert again[-1].coef_.tolist() == before[-1].coef_.tolist()
-    assert _dumped(again) == _dumped(before)
-
-
 def test_a_model_s_file_says_nothing_of_when_and_where_it_was_written(folder: Path) -> None:
     with ZipFile(folder / "model" / ESTIMATOR) as file:
         assert {member.date_time for member in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}

@@ -158,9 +158,6 @@ def test_noise_is_told_in_words() -> None:
     four = replace(LOCAL, domain=ldp.Classes(4))
     told = recipe_of(four).describe_noise(100)
     assert "one of 2 groups" in told and "a probability of 0.622," in told  # e^0.5 / (e^0.5 + 1)
-    earlier = recipe_of(four).earlier()
-    assert earlier is not None and earlier.earlier() is None
-    assert "a probability of 0.355 " in earlier.describe_noise(100)  # e^0.5 / (e^0.5 + 3)
     assert recipe_of(LINEAR).describe_noise(100).startswith("Gaussian noise was added to every sum")
     assert "2.83 times" in recipe_of(replace(LINEAR, delta=0.0)).describe_noise(100)  # sqrt(2) / 0.5
 
@@ -186,17 +183,6 @@ def test_numbers_have_plans_of_their_own(changes: dict[str, Any], kind: str, mod
     assert total_loss(recipe.remaining_charges({}, 100)).within(0.5, changes.get("delta", 0)) and len(losses) in (2, 3)
 
 
-@pytest.mark.parametrize("model", ["auto", "boosting", "cells", "neighbors"])
-def test_numbers_that_were_answered_by_noise_on_the_grid_stay_so(model: str) -> None:
-    recipe = recipe_of(replace(NUMBERS, model=model))
-    older = recipe.earlier()
-    assert older is not None and older.earlier() is None and recipe.shares_releases and not older.shares_releases
-    assert (recipe.answers, older.answers) == ("UnbiasedNumbers", "DiscreteLaplace")
-    assert [step.name for step in older.steps(100)] == ["labels"]
-    fine = replace(NUMBERS, domain=ldp.Interval(0, 10, grid=5000))
-    assert recipe_of(fine).answers == "DiscreteLaplace" and recipe_of(fine).earlier() is None
-
-
 @pytest.mark.parametrize("model", ["cells", "neighbors"])
 @pytest.mark.parametrize("classes", [2, 3, 10, 11, 40])
 def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int) -> None:
@@ -204,28 +190,15 @@ def test_classes_are_answered_alike_whatever_the_model(model: str, classes: int)
     recipe, auto = recipe_of(replace(settings, model=model)), recipe_of(settings)
     assert recipe.steps(100)[0].mechanism == auto.steps(100)[0].mechanism
     assert recipe.steps(100)[0].loss.within(1.0, 0)
-    older = recipe.earlier()
-    if classes <= 3:
-        assert older is None
-        return
-    # The noise of a debiased class is less with one answer up to e^(eps/2) (e^(eps/2) + 1)^2 - e^eps + 2 classes.
-    assert older is not None and older.earlier() is None
-    assert older.answers == ("RandomizedResponse" if classes <= 10 else "UnaryEncoding")
-    assert older.steps(100)[0].loss.within(1.0, 0)
 
 
 def test_how_far_a_released_number_is_from_the_true_one_is_said() -> None:
     assert "one of 2 numbers from -15.41 to 25.41" in recipe_of(NUMBERS).describe_noise(100)  # 10 / (e^0.5 - 1) beyond
-    before = recipe_of(NUMBERS).earlier()
-    assert before is not None and "noise of scale 20.00, in the unit of the labels" in before.describe_noise(100)
     assert "scale 20.00, in the unit of the labels, was added to the sum of each cell" in recipe_of(
         replace(NUMBERS, trust="central")
     ).describe_noise(100)
     many = recipe_of(replace(LOCAL, domain=ldp.Classes(40), model="cells", epsilon=1.0))
     assert "one of 3 groups of classes was released" in many.describe_noise(100)
-    older = many.earlier()
-    assert older is not None
-    assert "turned over with a probability of 0.378" in older.describe_noise(100)  # 1 / (e^0.5 + 1)
 
 
 def test_images_may_have_numbers_for_labels_with_a_linear_model() -> None:

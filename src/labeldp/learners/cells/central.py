@@ -332,7 +332,7 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
         """
         table = number_table(features, self, fit=True)
         self.start_ = np.average(means, axis=0, weights=1 / variances)
-        self.trees_: Any = []
+        self.trees_: Any = None
         if len(means) < MIN_CELLS or len(table) < 2 * self.boosters * means.shape[1]:
             return self
         rows, noisy = _NoisyCells.of(cells, means - self.start_, 1 / variances)
@@ -373,10 +373,8 @@ class _CellTrees(GapTags, BaseEstimator):  # type: ignore[misc]
     def scores(self, X: Any) -> Floats:
         """Return predicted means, shape (n, columns)."""
         table = number_table(X, self).astype(np.float32)
-        if isinstance(self.trees_, list):  # none, or those of a model of version 0.1
-            trees = [tree for booster in self.trees_ for tree in booster]
-            total = sum((tree.predict(table).reshape(len(table), -1) for tree in trees), np.zeros((len(table), 1)))
-            return self.start_ + total * self.rate / self.boosters
+        if self.trees_ is None:
+            return np.zeros((len(table), 1)) + self.start_
         shown = self.trees_.decision_function(table).reshape(len(table), self.boosters, -1)
         return self.start_ + shown.mean(axis=1)
 

@@ -274,5 +274,5 @@ class _Course:
         self._asked = {}
 
 
-ShrinkingDartboard, PlainRedraw = BatchedDartboard.shrinking, BatchedDartboard.always_redraw
-"""Older names."""
+ShrinkingDartboard = BatchedDartboard.shrinking
+"""The Shrinking Dartboard of private online learning: one expert at a time, with fewer changes than redraws."""

@@ -54,18 +54,12 @@ SHARED = {
 }
 """Classes that bundles hold beside those of one `--model`: of all models, and of cells that a program cuts."""
 
-_RENAMED = {"Occupied": "NonEmptyCells"}
-"""Classes of labeldp that had another name when earlier versions wrote models."""
-
 _MODULES = [SHARED, *(choice.stores for choice in (*RECIPES.values(), *METHODS.values()))]
 
 TRUSTED = frozenset(
     f"{module}.{name}" for modules in _MODULES for module, names in modules.items() for name in names.split()
 )
 """Beyond what skops trusts, what models are made of. A file with any other is refused."""
-
-_HOMES = {name: module for module, _, name in (each.rpartition(".") for each in TRUSTED) if "labeldp." in module}
-"""The module of each class of labeldp. A bundle names classes by module, and may be older than a class's module."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +201,10 @@ def _load_estimator(path: Path) -> Any:
     from skops import io
 
     try:
-        content = _at_home(path.read_bytes())
+        content = path.read_bytes()
+        with ZipFile(BytesIO(content)) as file:
+            check_growth("a model", len(content), sum(member.file_size for member in file.infolist()))
+            json_value(file.read(SCHEMA))
         types = io.get_untrusted_types(data=content)
         if any(name.startswith("labeldp.networks.") for name in types):
             networks()
@@ -223,32 +220,6 @@ def _load_estimator(path: Path) -> Any:
             "learns it again from the labels that were released, at no cost"
         )
     raise InputError(f"{path} {problem}")
-
-
-def _at_home(content: bytes) -> bytes:
-    """Return an archive of skops in which the classes of labeldp stand where they stand today."""
-    with ZipFile(BytesIO(content)) as file:
-        check_growth("a model", len(content), sum(each.file_size for each in file.infolist()))
-        members = {name: file.read(name) for name in file.namelist()}
-    schema = json_value(members[SCHEMA])
-    _bring_home(schema)
-    members[SCHEMA] = json.dumps(schema).encode()
-    result = BytesIO()
-    with ZipFile(result, "w") as file:
-        for name, member in members.items():
-            file.writestr(ZipInfo(name), member)  # of 1980, whatever the clock says
-    return result.getvalue()
-
-
-def _bring_home(value: Any) -> None:
-    """Correct the modules of a schema's classes, in place."""
-    if isinstance(value, dict):
-        written = str(value.get("__class__"))
-        name = _RENAMED.get(written, written)
-        if name in _HOMES and str(value.get("__module__")).startswith("labeldp."):
-            value["__class__"], value["__module__"] = name, _HOMES[name]
-    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _bring_home(each)
 
 
 def _version_beside(path: Path) -> str:
@@ -294,11 +265,15 @@ class CertifiedRecords:
         return certificate_digest(asdict(self))
 
 
-def certify(folder: Path, certificate: Certificate, records: CertifiedRecords | None = None) -> None:
+def certify(folder: Path, certificate: Certificate, records: CertifiedRecords) -> None:
     """Write the certificate with digests of all that it covers, and whose labels it is about."""
     files = {name: file_digest(folder / name) for name in CERTIFIED if (folder / name).is_file()}
-    content = {"format": FORMAT, "certificate": certificate.to_json(), "files": files}
-    content |= {"records": asdict(records)} if records else {}
+    content = {
+        "format": FORMAT,
+        "certificate": certificate.to_json(),
+        "files": files,
+        "records": asdict(records),
+    }
     # Sorted: what a ledger finds again has its names in another order than what was just charged.
     write_text(folder / CERTIFICATE, json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
@@ -316,23 +291,27 @@ def read_certified(folder: Path) -> tuple[Certificate, tuple[str, ...]]:
     certificate = checked_certificate(content.get("certificate"), folder)
     changed = [name for name in CERTIFIED if files.get(name) != file_digest(folder / name)]
     if SUMMARY not in changed:
-        summary, records = read_json(folder / SUMMARY), _records(content)
+        summary, records = read_json(folder / SUMMARY), _records(content, folder)
         same = summary.get("certificate_digest") == certificate_digest(content["certificate"])
-        same = same and summary.get("records_digest", "") == (records.digest if records else "")
+        same = same and summary.get("records_digest") == records.digest
         changed += [] if same else [CERTIFICATE]
     return certificate, tuple(changed)
 
 
-def read_records(folder: Path) -> CertifiedRecords | None:
-    """Return whose labels were fitted; None where an earlier version wrote nothing of them."""
-    return _records(read_json(folder / CERTIFICATE))
+def read_records(folder: Path) -> CertifiedRecords:
+    """Return whose labels were fitted.
+
+    Raises:
+        InputError: the directory has no certificate of ours.
+    """
+    return _records(read_json(folder / CERTIFICATE), folder)
 
 
-def _records(content: dict[str, Any]) -> CertifiedRecords | None:
-    found = content.get("records")
-    if not isinstance(found, dict):
-        return None
-    return CertifiedRecords(found.get("count", 0), found.get("id_column"), str(found.get("sha256", "")))
+def _records(content: dict[str, Any], folder: Path) -> CertifiedRecords:
+    records = content.get("records")
+    if not isinstance(records, dict) or records.keys() != {"count", "id_column", "sha256"}:
+        raise InputError(f"{folder / CERTIFICATE} is damaged: it does not say which records it is about")
+    return CertifiedRecords(**records)
 
 
 def certificate_digest(content: Any) -> str:

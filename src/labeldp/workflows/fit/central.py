@@ -1,9 +1,8 @@
 """Recipes of a trusted curator, who adds noise to sums of labels."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, final
+from dataclasses import dataclass
+from typing import ClassVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,8 @@ from labeldp.learners import (
     round_moment,
 )
 from labeldp.mechanisms import CrossMoment, Interval
-from labeldp.privacy import Charge, CuratorLike, InputError, PrivacyLoss, RandomSource, Release
-from labeldp.workflows.fit.data import ImageRows, Rows
+from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
+from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.recipe import (
     FEATURES,
     Recipe,
@@ -39,13 +38,7 @@ PCA_DIMENSIONS = 500
 
 @dataclass(frozen=True)
 class SumRecipe(Recipe):
-    """Learns from noisy sums over most records, and is evaluated on the others: by noisy labels, of numbers by sums.
-
-    Args:
-        answered: numbers of the evaluation are answered one by one, as in version 0.1.
-    """
-
-    answered: bool = False
+    """Learns from noisy sums over most records, and is evaluated on the others: by noisy labels, of numbers by sums."""
 
     def __post_init__(self) -> None:
         if self.settings.stages != 1 or self.settings.prior != "none":
@@ -61,20 +54,11 @@ class SumRecipe(Recipe):
         """Return the sums of most records, and the labels or the summed errors of the others."""
         sums = Step(self.settings.model, self.sums_loss(), 0)
         numbers = isinstance(self.settings.domain, Interval) and self.settings.person_column is None
-        if self.errors == "summed" and numbers:
+        if numbers:
             shares = error_shares(self.settings.epsilon)
             return sums, *(Step(name, PrivacyLoss.pure(share), 1) for name, share in shares.items())
         evaluation = evaluation_mechanism(self.settings.domain, self.settings.epsilon).privacy_loss()
         return sums, Step("evaluation", evaluation, 1)
-
-    @property
-    def errors(self) -> Literal["summed", "labels"]:
-        """How numbers of the evaluation are measured."""
-        return "labels" if self.answered else "summed"
-
-    def resumed(self, charged: Mapping[str, Charge]) -> "SumRecipe":
-        """Return the recipe that finds the answers to single numbers that version 0.1 was charged for."""
-        return replace(self, answered=True) if "evaluation" in charged and not self.answered else self
 
 
 @final
@@ -115,7 +99,6 @@ class NoisyCells(SumRecipe):
                 rng=rng,
                 partition=partition,
                 evaluation=self.share,
-                errors=self.errors,
             )
 
     def describe(self, model: Model) -> str:
@@ -138,13 +121,7 @@ class NoisyCells(SumRecipe):
 @final
 @dataclass(frozen=True)
 class NoisySums(SumRecipe):
-    """A linear model of one noisy sum of rows times labels, by somebody who may see the labels.
-
-    Args:
-        patches: whether it sees images as version 0.1 did, by filters of patches alone.
-    """
-
-    patches: bool = False
+    """A linear model of one noisy sum of rows times labels, by somebody who may see the labels."""
 
     secret: ClassVar[tuple[str, ...]] = (
         "The sums as they were before noise was added.",
@@ -164,7 +141,7 @@ class NoisySums(SumRecipe):
 
     def check(self, rows: Rows, context: TrainingContext) -> None:
         """Refuse images too small for features, and too few records for the interval of an error of numbers."""
-        self.representation(rows)
+        rows.representation()
         if isinstance(self.settings.domain, Interval):
             require_records("--model linear", rows)
 
@@ -177,27 +154,9 @@ class NoisySums(SumRecipe):
                 epsilon=self.settings.epsilon,
                 delta=self.settings.delta,
                 rng=rng,
-                representation=self.representation(rows),
+                representation=rows.representation(),
                 evaluation=self.share,
-                errors=self.errors,
             )
-
-    def representation(self, rows: Rows) -> Any:
-        """Return what makes linear features of the rows."""
-        return rows.representation(patches=self.patches) if isinstance(rows, ImageRows) else rows.representation()
-
-    def variant(self, rows: Rows) -> str:
-        """Return the map of images, where it is not that of version 0.1."""
-        return "ImageMap" if isinstance(rows, ImageRows) and not self.patches else ""
-
-    @property
-    def answers(self) -> str:
-        """The name of the mechanism of the sums."""
-        return type(self._moment()).__name__
-
-    def earlier(self) -> "NoisySums | None":
-        """Return the recipe of version 0.1, which saw images by filters of patches alone; tables as this one does."""
-        return None if self.patches else replace(self, patches=True)
 
     def prepare_simulation(self, model: Model, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the widest directions of the encoded features: found once, not at each epsilon."""

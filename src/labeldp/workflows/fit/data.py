@@ -33,7 +33,7 @@ from labeldp.workflows.fit.settings import FitSettings, Ids
 from labeldp.workflows.persons import check_person, owner_like, person_column
 
 if TYPE_CHECKING:
-    from labeldp.learners import ImageMap, PatchFilters, TableMap
+    from labeldp.learners import ImageMap, TableMap
 
 PRIVATE_TEST = "--test: the test file holds private records: the labels of {} must be public, and of other records"
 
@@ -80,7 +80,6 @@ class GivenRows(TableRows):
     order: NDArray[np.intp] = field(repr=False)
     persons: Any = field(default=None, repr=False)
     index: ClassVar[tuple[str, ...]] = ()
-    keeps_index: ClassVar[bool] = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -132,8 +131,7 @@ class PrivateRows(TableRows):
     Args:
         columns: the requested feature columns.
         labels: the private labels, a table of n rows and one column; without a column where a server holds them.
-        index: the columns that pandas wrote for an index; empty if features are named.
-        keeps_index: whether these columns are features all the same.
+        index: the columns that pandas wrote for an index, which are no features; empty if features are named.
         persons: whose each record is, integers or texts, where persons are protected.
         owner: a feature column that looks as if it said whose a record is, where they are not.
     """
@@ -141,7 +139,6 @@ class PrivateRows(TableRows):
     columns: tuple[str, ...]
     labels: pa.Table = field(repr=False)
     index: tuple[str, ...] = ()
-    keeps_index: bool = False
     persons: Any = field(default=None, repr=False)
     owner: str | None = None
 
@@ -155,13 +152,12 @@ class PrivateRows(TableRows):
         return codes_in(self.labels, self.labels.column_names[0], self.domain)
 
     @classmethod
-    def read(cls, data: str | pa.Table, settings: FitSettings, *, index: bool = False) -> "PrivateRows":
+    def read(cls, data: str | pa.Table, settings: FitSettings) -> "PrivateRows":
         """Read a whole file and check everything but the labels, before anything is charged.
 
         Args:
             data: the file, or the features that a server has beside the labels.
             settings: the names of the columns.
-            index: use the index of a pandas data frame as a feature if no features are named, as earlier versions did.
 
         Raises:
             InputError: a column or an id cannot be used.
@@ -183,15 +179,14 @@ class PrivateRows(TableRows):
         persons = None if settings.person_column is None else person_column(content, settings.person_column)
         owner = owner_like(content, columns) if persons is None else None
         found = () if settings.features else tuple(name for name in columns if name in table.index)
-        left = () if index else found
-        features = content.select([name for name in columns if name not in left])
+        features = content.select([name for name in columns if name not in found])
         if not features.num_columns:
             raise InputError(f"{table.path} must have feature columns beside the label and the index of pandas")
         encoder = TableEncoder.fit(features)
         labels = content.select(private)
-        notes = (*(f"left out {name!r}: {INDEX}" for name in left), *encoder.notes)
+        notes = (*(f"left out {name!r}: {INDEX}" for name in found), *encoder.notes)
         rows = encoder.transform(features)
-        given = columns, labels, found, index, persons, owner
+        given = columns, labels, found, persons, owner
         return cls(replace(encoder, notes=notes), rows, ids, settings.domain, *given)
 
     def take(self, rows: NDArray[np.intp]) -> "PrivateRows":
@@ -402,7 +397,6 @@ class ImageRows:
     columns: ClassVar[tuple[str, ...]] = ()
     ids: ClassVar[None] = None
     index: ClassVar[tuple[str, ...]] = ()
-    keeps_index: ClassVar[bool] = False
 
     @cached_property
     def codes(self) -> NDArray[Any]:
@@ -423,11 +417,8 @@ class ImageRows:
         part = open_images(data, label=settings.label).train
         return cls(ImageShape(part.shape[1:]), part.features, part.labels, settings.label, settings.domain)
 
-    def representation(self, *, patches: bool = False) -> "ImageMap | PatchFilters":
+    def representation(self) -> "ImageMap":
         """Return what makes linear features of such images.
-
-        Args:
-            patches: whether it is the map of version 0.1, filters of patches alone.
 
         Raises:
             InputError: they are too small, too few, or not square.
@@ -439,7 +430,7 @@ class ImageRows:
             raise InputError(
                 f"linear features need square images of at least {MIN_SIDE} pixels a side; these are {self.encoder}"
             )
-        found = (PatchFilters if patches else ImageMap)(side=height, channels=channels)
+        found = ImageMap(side=height, channels=channels)
         least = -(-found.filters // (height - PatchFilters().patch + 1) ** 2)
         if len(self.features) < least:
             raise InputError(f"linear features of {self.encoder} need at least {least} of them")

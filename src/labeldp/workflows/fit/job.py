@@ -104,14 +104,7 @@ class FitJob:
         recipe = recipe_of(settings, images=images)
         rows, public = _read_files(data, settings, test)
         command = recipe.settings.command(data, held, out, test)
-        job = cls._of(recipe, data, rows, public, held, command)._checked()
-        if rows.index and job.owners is None and not job.charged():
-            # Earlier versions took the index of pandas for a feature: find a fit that was charged that way.
-            rows, public = _read_files(data, settings, test, index=True)
-            older = replace(job, rows=rows, public=public)._as_charged()
-            if older.charged():
-                return older
-        return job
+        return cls._of(recipe, data, rows, public, held, command)._checked()
 
     @classmethod
     def of_rows(cls, recipe: Recipe, rows: Rows, ledger: str) -> "FitJob":
@@ -120,7 +113,7 @@ class FitJob:
         Raises:
             InputError, LedgerError: the rows or the ledger cannot be used; nothing was charged.
         """
-        return cls.of_account(recipe, rows, _account(ledger, recipe.settings, rows))._as_charged()
+        return cls.of_account(recipe, rows, _account(ledger, recipe.settings, rows))
 
     @classmethod
     def of_account(cls, recipe: Recipe, rows: Rows, account: Any) -> "FitJob":
@@ -185,7 +178,7 @@ class FitJob:
         job = cls(
             recipe, Path(data).name if isinstance(data, str) else FROM_SERVER, command, rows, public, account, init
         )
-        return job._as_charged() if settings.person_column is None else job._of_persons()
+        return job if settings.person_column is None else job._of_persons()
 
     def _checked(self) -> "FitJob":
         """Return this fit, after checking that it can be done.
@@ -226,31 +219,13 @@ class FitJob:
     def _map(self) -> str:
         """A digest of the map from records to persons, as the ledger keeps it."""
         assert isinstance(self.whole, PrivateRows | GivenRows) and not isinstance(self.account, RemoteAccount)
-        key = self.account.ids_key or self.account.digest_key or b""
+        key = self.account.ids_key or b""
         return persons_digest(named_ids(self.whole.ids, self.account), person_names(self.whole.persons, key), key)
 
     @property
     def times(self) -> int:
         """How often a person pays for a release that answers records one by one."""
         return self.owners.most if self.owners is not None and self.settings.trust == "local" else 1
-
-    def _as_charged(self) -> "FitJob":
-        """Return this fit, or that of an earlier version if its labels were released then: they cost nothing again.
-
-        Raises:
-            InputError: an earlier version was charged, and its release cannot be used.
-        """
-        earlier, found = self.recipe.earlier(), self
-        if earlier is not None:
-            before = replace(self, recipe=earlier)
-            found = before if before._was_answered() and not self._was_answered() else self
-        found = replace(found, recipe=found.recipe.resumed(found.charged()))
-        found.recipe.refuse_earlier(found.charged())
-        return found
-
-    def _was_answered(self) -> bool:
-        """Return whether labels of this fit were released by its mechanism already."""
-        return any(charge.mechanism.get("mechanism") == self.recipe.answers for charge in self.charged().values())
 
     @property
     def settings(self) -> FitSettings:
@@ -270,7 +245,7 @@ class FitJob:
     @property
     def _run_of_fit(self) -> str:
         digest = self.init.digest if self.init else ""
-        return self.settings.run(self.rows.features, self.rows.ids, digest, self.recipe.variant(self.rows))
+        return self.settings.run(self.rows.features, self.rows.ids, digest)
 
     @property
     def _run_of_labels(self) -> str:
@@ -423,12 +398,10 @@ def _names_images(data: str) -> bool:
     return names_images(data)
 
 
-def _read_files(
-    data: str | pa.Table, settings: FitSettings, test: str | None, *, index: bool = False
-) -> tuple[Rows, PublicRows | None]:
-    """Return the private rows, and the public ones of a test file or None; see `PrivateRows.read` for `index`."""
+def _read_files(data: str | pa.Table, settings: FitSettings, test: str | None) -> tuple[Rows, PublicRows | None]:
+    """Return the private rows, and the public ones of a test file or None."""
     if isinstance(data, str) and names_images(data):
         images = ImageRows.read(data, settings)
         return images, None if test is None else public_images(test, data, settings, images)
-    table = PrivateRows.read(data, settings, index=index)
+    table = PrivateRows.read(data, settings)
     return table, None if test is None else public_rows(test, data, settings, table)

@@ -49,7 +49,6 @@ from labeldp.mechanisms import (
     Interval,
     Mechanism,
     RandomizedResponse,
-    UnaryEncoding,
     UnbiasedNumbers,
 )
 from labeldp.privacy import CuratorLike, InputError, PrivacyLoss, RandomSource, Release
@@ -86,13 +85,8 @@ class ReleasedLabels(Recipe):
     """Cells, neighbors, or boosted trees of numbers: the one, of a few sizes, that predicts held-out labels best.
 
     Numbers are answered and learned from as in `fit_numbers`; `auto` takes its learners.
-
-    Args:
-        older: labels are answered as version 0.1 did: classes by the less noisy of one class and K bits, numbers, all
-            at once, by noise on the grid, with `auto` for trees and cells of all sizes.
     """
 
-    older: bool = False
     secret: ClassVar[tuple[str, ...]] = ("Which of the released labels are true.",)
     notes: ClassVar[tuple[str, ...]] = (
         "Results at other values of ε are not simulated: sizes would have to be chosen anew for each.",
@@ -108,7 +102,7 @@ class ReleasedLabels(Recipe):
         """Whether a part of the labels, which are numbers, decides what answers the others."""
         domain = self.settings.domain
         records = self.settings.person_column is None
-        return isinstance(domain, Interval) and records and not self.older and domain.size <= MAX_GRID
+        return isinstance(domain, Interval) and records and domain.size <= MAX_GRID
 
     @property
     def mechanism(self) -> Mechanism:
@@ -117,22 +111,7 @@ class ReleasedLabels(Recipe):
         if isinstance(domain, Interval):
             kind = UnbiasedNumbers if self.staged else evaluation_mechanism
             return kind(domain=domain, epsilon=epsilon)
-        if not self.older:
-            return first_response(domain, epsilon)
-        half = float(np.exp(epsilon / 2))
-        # The variance of a debiased class: of one answer, and of K bits.
-        one, bits = (domain.size - 2 + half**2) / (half**2 - 1) ** 2, half / (half - 1) ** 2
-        return (RandomizedResponse if one <= bits else UnaryEncoding)(domain=domain, epsilon=epsilon)
-
-    @property
-    def answers(self) -> str:
-        """The name of that mechanism."""
-        return type(self.mechanism).__name__
-
-    def earlier(self) -> "ReleasedLabels | None":
-        """Return the recipe of version 0.1, which asked for other answers; None where this one asks for the same."""
-        before = replace(self, older=True)
-        return None if self.older or before.mechanism == self.mechanism else before
+        return first_response(domain, epsilon)
 
     def steps(self, records: int) -> tuple[Step, ...]:
         """Return one release of all labels, which every fit that asks for the same one shares; or those of numbers."""
@@ -330,7 +309,7 @@ class NoisyLabels(StageRecipe):
         self, model: Model, features: NDArray[np.float64], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """Return the chosen classifier from one release of all labels."""
-        release = curator.release(first_response(curator.domain, epsilon, response=self.response), rng=rng)
+        release = curator.release(first_response(curator.domain, epsilon), rng=rng)
         return fit_noisy(features, release, classifier=_quicker(clone(_learner(model))), training="plain").value
 
     def simulated_records(self, columns: int) -> int:
@@ -416,7 +395,7 @@ class LinearLabels(StageRecipe):
         self, model: Model, features: NDArray[Any], curator: CuratorLike, *, epsilon: float, rng: RandomSource
     ) -> Model:
         """Return the same model from one release of all labels."""
-        release = curator.release(first_response(curator.domain, epsilon, response=self.response), rng=rng)
+        release = curator.release(first_response(curator.domain, epsilon), rng=rng)
         return fit_noisy(features, release, classifier=SoftmaxClassifier(FunctionTransformer())).value
 
     def describe(self, model: Model) -> str:

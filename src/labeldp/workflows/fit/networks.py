@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.curator import DatasetLedger
 from labeldp.learners import Model, first_response
 from labeldp.mechanisms import Classes, RandomizedResponse
-from labeldp.privacy import Charge, CuratorLike, InputError, Public, RandomSource, Release
+from labeldp.privacy import CuratorLike, InputError, Public, RandomSource, Release
 from labeldp.workflows.fit.bundle import ESTIMATOR, Bundle, file_digest, networks, read_certified
 from labeldp.workflows.fit.data import Rows
 from labeldp.workflows.fit.elsewhere import RemoteAccount
@@ -122,16 +122,6 @@ class Best(Recipe):
         found = [Step(name, loss, 0) for name, loss in networks().steps(*self._release).items()]
         response = RandomizedResponse(domain=self.settings.domain, epsilon=self.settings.epsilon)
         return (*found, Step("evaluation", response.privacy_loss(), 1))
-
-    def refuse_earlier(self, charged: Mapping[str, Charge]) -> None:
-        """Refuse a fit of version 0.1, which released two rounds of sums, and then labels."""
-        known = {step.name: step.loss for step in self.steps(MIN_RECORDS)}
-        if any(charge.loss != known.get(name) for name, charge in charged.items()):
-            raise InputError(
-                f"version 0.1 of labeldp released the labels of {self.settings.dataset!r} for --method best, in two "
-                "rounds of sums: this version does not learn from those, and charged nothing for others; keep the "
-                "model that was learned, or take labeldp 0.1 to finish it"
-            )
 
     def learn(self, rows: Rows, curator: CuratorLike, *, rng: RandomSource, context: TrainingContext) -> Release[Model]:
         """See `labeldp.networks.fit_best`: linear algebra on one thread, so that the same sums are found again."""

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +13,6 @@ from sklearn.decomposition import PCA
 from labeldp.learners import (
     EVALUATED,
     Model,
-    Response,
     cluster_prior,
     default_clusters,
     default_epsilon,
@@ -180,41 +179,10 @@ class Recipe(ABC):
     def describe_noise(self, records: int) -> str:
         """Return how much noise hides a label, as a sentence."""
 
-    def variant(self, rows: Rows) -> str:
-        """Return what the run's name says beside the settings, where an earlier version learned from other features."""
-        return ""
-
-    def earlier(self) -> "Recipe | None":
-        """Return the recipe of an earlier version, where it asked for other releases."""
-        return None
-
-    def resumed(self, charged: Mapping[str, Charge]) -> "Recipe":
-        """Return the recipe that goes on from these charges, where an earlier version asked for other releases.
-
-        Args:
-            charged: the charges of this very fit so far, by step.
-        """
-        return self
-
     @property
     def shares_releases(self) -> bool:
         """Whether the steps of all models on the same records are the same releases, whatever the features are."""
         return False
-
-    @property
-    def answers(self) -> str:
-        """The name of the first mechanism, by which a fit is found in a ledger; "" without an earlier recipe."""
-        return ""
-
-    def refuse_earlier(self, charged: Mapping[str, Charge]) -> None:  # noqa: B027
-        """Refuse a fit that an earlier version was charged for, where this one cannot use what was released.
-
-        Args:
-            charged: the charges of this very fit so far, by step.
-
-        Raises:
-            InputError: what to do instead.
-        """
 
     def remaining_charges(self, charged: Mapping[str, Charge], records: int) -> tuple[Charge, ...]:
         """Return the most that the steps that are not charged yet can come to.
@@ -235,13 +203,7 @@ class Recipe(ABC):
 
 @dataclass(frozen=True)
 class StageRecipe(Recipe):
-    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`.
-
-    Args:
-        response: how records are answered of which nothing is known.
-    """
-
-    response: Response = "best"
+    """Classifiers that learn in stages from labels that are randomized one by one: see `fit_multistage`."""
 
     secret: ClassVar[tuple[str, ...]] = (WHICH_ARE_TRUE,)
     options: ClassVar[Mapping[str, Any]] = {}
@@ -280,7 +242,6 @@ class StageRecipe(Recipe):
             epsilon=epsilon,
             stages=self.settings.stages,
             prior=prior,
-            response=self.response,
             rng=rng,
             progress=context.show,
             evaluation=self.settings.evaluation,
@@ -305,17 +266,7 @@ class StageRecipe(Recipe):
     def first_response(self, epsilon: float) -> FiniteMechanism:
         """Return what answers records of which nothing is known."""
         assert isinstance(self.settings.domain, Classes)
-        return first_response(self.settings.domain, epsilon, response=self.response)
-
-    @property
-    def answers(self) -> str:
-        """Partitions, also where their groups are single classes, so that randomized response asks for the same."""
-        return "PartitionResponse" if self.response == "best" else "RandomizedResponse"
-
-    def earlier(self) -> "StageRecipe | None":
-        """Return the recipe of version 0.1, which always took randomized response; None where this one does."""
-        same = self.response == "randomized-response" or self.settings.domain.size <= 3
-        return None if same else replace(self, response="randomized-response")
+        return first_response(self.settings.domain, epsilon)
 
 
 def prior_shares(settings: FitSettings, records: int) -> tuple[float | None, float]:

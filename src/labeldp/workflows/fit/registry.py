@@ -171,7 +171,6 @@ METHODS = {
         (RecipeSource("networks:Best", "central"), RecipeSource("networks:Best", "local")),
         {
             "labeldp.networks.best": "LayeredClassifier Layer",
-            "labeldp.networks.earlier": "Blend Joint Remembered",
             **_NETWORK_CLASSIFIER,
             **_LINEAR,
         },

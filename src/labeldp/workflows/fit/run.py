@@ -162,7 +162,7 @@ def _holds(job: FitJob, charges: tuple[Charge, ...]) -> bool:
 
 
 def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], None]) -> None:
-    """Tell the user what was chosen, of a new budget, and whether an index that pandas wrote is a feature."""
+    """Tell the user what was chosen, of a new budget, and which index of pandas was left out."""
     if job.choice:
         note(f"--method auto takes {job.choice.method}: expect {job.choice.expected}. {job.choice.why}")
     elif job.settings.chosen:
@@ -175,9 +175,7 @@ def _note_what_is_new(job: FitJob, ledger: str | None, note: Callable[[str], Non
     elif getattr(job.rows, "owner", None) is not None:
         note(owner_note(job.rows.owner))  # type: ignore[union-attr,arg-type]
     names = ", ".join(map(repr, job.rows.index))
-    if names and job.rows.keeps_index:
-        note(f"the index of a pandas data frame, {names}, is a feature of this fit, as it was charged before")
-    elif names:
+    if names:
         note(f"left out {names}: the index of a pandas data frame is no feature; name it in --features to use it")
 
 

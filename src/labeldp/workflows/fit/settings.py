@@ -171,14 +171,13 @@ class FitSettings:
         words += ["--test", Path(test).name] if test else []
         return shlex.join(words)
 
-    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "", variant: str = "") -> str:
+    def run(self, features: NDArray[Any], ids: Ids | None, init: str = "") -> str:
         """Return a name for the run: the same settings on the same features and ids find their stages again.
 
         Args:
             features: public.
             ids: of the records, or None for row numbers.
             init: a digest of the first weights, where they are not fresh.
-            variant: of the recipe: see `Recipe.variant`.
         """
         description: list[Any] = [
             self.label,
@@ -189,7 +188,7 @@ class FitSettings:
             self.prior,
         ]
         description += [str(self.delta)] if self.delta else []
-        others: dict[str, Any] = {"method": self.method, "epochs": self.epochs, "init": init, "variant": variant}
+        others: dict[str, Any] = {"method": self.method, "epochs": self.epochs, "init": init}
         others |= {"cells": self.cells, "neighbors": self.neighbors, "chosen": self.chosen}
         # The share that is a default, too, gives the same parts: they are not charged again for being asked for.
         from labeldp.learners import EVALUATED
