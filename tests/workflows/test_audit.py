@@ -15,16 +15,21 @@ from labeldp.curator import LedgerFile
 from labeldp.mechanisms import Classes, Interval
 from labeldp.privacy import Budget, InputError, LedgerError
 from labeldp.report import render_report
+from labeldp.tables import column_digest
 from labeldp.workflows import (
     FitSettings,
+    FitSummary,
     OnlineRun,
     RunAudit,
     audit_run,
+    check_charges,
     fit_file,
     release_bags,
     release_file,
     run_online,
+    verify,
 )
+from labeldp.workflows.fit.bundle import file_digest
 
 SETTINGS = FitSettings(
     label="bought",
@@ -97,8 +102,6 @@ def test_with_its_data_the_released_values_are_made_again(released: Path, suffix
 
 def test_values_that_no_key_gave_are_found(released: Path) -> None:
     """Whoever edits the column, its digest and all, is found by whoever has ledger and data."""
-    from labeldp.tables import column_digest
-
     table = pd.read_csv(released / "noisy.csv")
     table["bought"] = np.where(table["bought"] == "yes", "no", "yes")
     table.to_csv(released / "noisy.csv", index=False)
@@ -365,3 +368,146 @@ def test_a_killed_audit_leaves_a_folder_for_its_owner_alone(released: Path, monk
     with pytest.raises(InputError, match="stop"):
         audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")
     assert seen and not seen[0].exists()
+
+
+def forge(folder: Path, **stated: Any) -> None:
+    """Put raw labels in place of released ones, with a digest that fits and another certificate."""
+    table = pd.read_csv(folder / "noisy.csv")
+    table["bought"] = pd.read_csv(folder / "people.csv")["bought"]
+    table.to_csv(folder / "noisy.csv", index=False)
+    beside = folder / "noisy.csv.certificate.json"
+    content = json.loads(beside.read_text())
+    content["digest"] = column_digest([table["bought"].tolist()])
+    content["certificate"] |= stated
+    beside.write_text(json.dumps(content))
+
+
+def test_raw_labels_without_a_charge_are_refused(released: Path) -> None:
+    forge(released, entries=[])
+    for files in ({}, {"ledger": "people.ledger"}, {"ledger": "people.ledger", "data": "people.csv"}):
+        with pytest.raises(InputError, match=r"noisy\.csv lists no charge, and so certifies no release; do not rely"):
+            audit_of(released, "noisy.csv", **files)
+
+
+def test_raw_labels_under_two_genuine_charges_are_unverified(released: Path) -> None:
+    """No release of a file has two charges: nothing makes it again."""
+    LedgerFile(released / "people.ledger").set_budget("bought", Budget(epsilon=3))
+    release_file(
+        released / "people.csv",
+        label="bought",
+        domain=Classes(("no", "yes")),
+        epsilon=2,
+        ledger=released / "people.ledger",
+        dataset="bought",
+        out=released / "more.csv",
+        id_column="id",
+    )
+    account = LedgerFile(released / "people.ledger").dataset("bought")
+    forge(released, **account.certificate_of([charge.id for charge in account.charges]).to_json())
+    found = audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")
+    assert found.verdict == "unverified"
+    assert found.checks[-1].sentence == "Unverified: the values were not made again: it rests on several releases."
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("published", "one noisy sum"),
+        ("assumptions", []),
+        ("trust", "CENTRAL"),
+        ("neighbors", "ONE_PERSON"),
+        ("randomness", "SYSTEM"),
+        ("cohorts", ["first"]),
+    ],
+)
+def test_every_field_of_a_certificate_is_compared_with_the_ledger(released: Path, field: str, value: Any) -> None:
+    beside = released / "noisy.csv.certificate.json"
+    content = json.loads(beside.read_text())
+    content["certificate"][field] = value
+    beside.write_text(json.dumps(content))
+    found = audit_of(released, "noisy.csv", ledger="people.ledger")
+    name = "conditions" if field == "assumptions" else field
+    assert found.verdict == "fails"
+    assert any(check.sentence.endswith(f"it states otherwise {name}.") for check in found.checks)
+
+
+def test_a_condition_that_no_ledger_has_is_refused_but_of_a_fit(released: Path) -> None:
+    beside = released / "noisy.csv.certificate.json"
+    content = json.loads(beside.read_text())
+    content["certificate"]["assumptions"].append("nobody looks")
+    beside.write_text(json.dumps(content))
+    certificate = verify(str(released / "noisy.csv")).certificate
+    ledger = str(released / "people.ledger")
+    assert check_charges(certificate, ledger).holds is False
+    fitted = check_charges(certificate, ledger, fit=True)
+    assert fitted.holds is None and fitted.sentence.endswith("conditions that no ledger has: nobody looks.")
+
+
+def test_columns_beside_the_released_one_are_compared_with_those_made_again(released: Path) -> None:
+    """The digest of a certificate covers one column: ids in another order give labels to other people."""
+    table = pd.read_csv(released / "noisy.csv")
+    table["id"] = table["id"].to_numpy()[::-1]
+    table.to_csv(released / "noisy.csv", index=False)
+    assert verify(str(released / "noisy.csv")).holds
+    found = audit_of(released, "noisy.csv", ledger="people.ledger", data="people.csv")
+    assert found.verdict == "fails" and "NOT the same" in found.checks[-1].sentence
+
+
+@pytest.fixture
+def model(people: Path) -> Path:
+    LedgerFile(people / "people.ledger").add("bought", Budget(epsilon=2))
+    given = {"ledger": str(people / "people.ledger"), "out": str(people / "model"), "render": render_report}
+    fit_file(str(people / "people.csv"), SETTINGS, **given)
+    return people
+
+
+def audit_of_model(folder: Path) -> RunAudit:
+    asked = {"ledger": str(folder / "people.ledger"), "data": str(folder / "people.csv"), "render": render_report}
+    return audit_run(str(folder / "model"), settings=SETTINGS, **asked)
+
+
+def test_a_summary_that_says_less_than_its_certificate_fails(model: Path) -> None:
+    place = model / "model" / "summary.json"
+    content = json.loads(place.read_text())
+    content["sentence"] = content["sentence"].replace("epsilon = 1 ", "epsilon = 0.1 ")
+    place.write_text(json.dumps(content))
+    beside = model / "model" / "certificate.json"
+    certificate = json.loads(beside.read_text())
+    certificate["files"]["summary.json"] = file_digest(place)
+    beside.write_text(json.dumps(certificate))
+    found = audit_of_model(model)
+    assert found.verdict == "fails"
+    assert any("does NOT say what its certificate says" in check.sentence for check in found.checks)
+
+
+def test_a_model_that_was_learned_otherwise_is_unverified(model: Path) -> None:
+    place, beside = model / "model" / "model.json", model / "model" / "certificate.json"
+    place.write_text(place.read_text().replace("south", "West", 1))
+    certificate = json.loads(beside.read_text())
+    certificate["files"]["model.json"] = file_digest(place)
+    beside.write_text(json.dumps(certificate))
+    found = audit_of_model(model)
+    assert found.verdict == "unverified"
+    assert found.checks[-1].sentence.startswith("Unverified: learned again, model.json came out otherwise")
+
+
+def test_a_model_still_holds_when_the_ledger_went_on(model: Path) -> None:
+    fit_file(
+        str(model / "people.csv"),
+        replace(SETTINGS, epsilon=0.5),
+        ledger=str(model / "people.ledger"),
+        out=str(model / "more"),
+    )
+    assert audit_of_model(model).verdict == "holds"
+    place = model / "model" / "summary.json"
+    content = json.loads(place.read_text())
+    assert content["budget"]["left"]["epsilon"] == 1
+    content["budget"]["left"]["epsilon"] = 0.75  # what it never was
+    place.write_text(json.dumps(content))
+    (model / "model" / "report.html").write_text(render_report(FitSummary.from_json(content)))
+    beside = model / "model" / "certificate.json"
+    certificate = json.loads(beside.read_text())
+    for name in ("summary.json", "report.html"):
+        certificate["files"][name] = file_digest(model / "model" / name)
+    beside.write_text(json.dumps(certificate))
+    assert audit_of_model(model).verdict == "unverified"

@@ -68,7 +68,7 @@ def certificate(
     charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
     compared = check_records(path, data) if data and verdict.holds else None
     vouched = signed if charges is None or signed.holds is not None else None
-    found = (vouched, Check(verdict.holds, verdict.sentence), charges, summary, compared)
+    found = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
     checks = worst_first(check for check in found if check is not None)
     for check in checks:
         if not check.holds:
