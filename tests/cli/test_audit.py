@@ -67,8 +67,18 @@ RELEASE = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledg
 def test_a_path_alone_is_audited(labeldp: Run, people: Path) -> None:
     assert labeldp("release", "people.csv", *RELEASE, "--id", "id", "--out", "noisy.csv").status == 0
     short, long = labeldp("audit", "noisy.csv"), labeldp("audit", "run", "noisy.csv")
-    assert short == long and short.status == 0
-    assert short.out.splitlines()[0] == "The column 'bought' of noisy.csv still holds what was certified."
+    assert short == long and short.status == 2
+    first, second, third, *_ = short.out.splitlines()
+    assert first == "Unverified: the certificate of noisy.csv is unsigned and was not checked."
+    assert second == "By its certificate each label was released once."
+    assert third == "The column 'bought' of noisy.csv still holds what was certified."
+    assert labeldp("audit", "noisy.csv", "--ledger", "p.ledger").status == 2
+    assert labeldp("sign", "noisy.csv", "--key", "me.pem", "--new-key").status == 0
+    unnamed = labeldp("audit", "noisy.csv")
+    assert unnamed.status == 2 and unnamed.out.startswith("Unverified: the certificate was not checked. noisy.csv is")
+    signed = labeldp("audit", "noisy.csv", "--signed-by", "me.pem.pub")
+    assert signed.status == 0 and "Signed by me.pem.pub." in signed.out
+    assert labeldp("audit", "noisy.csv", "--signed-by", "me.pem.pub", "--ledger", "p.ledger").status == 0
     (people / "table").write_bytes((people / "people.csv").read_bytes())
     assert "has no certificate" in labeldp("audit", "./table").err
 
@@ -84,7 +94,11 @@ def test_with_ledger_and_data_the_page_is_as_secret_as_the_labels(labeldp: Run, 
     assert "As secret as the labels" in page.read_text() and page.stat().st_mode & 0o077 == 0
     assert labeldp("audit", *files, "--out", "audit.html").status == 1, "a page is not overwritten"
     found = json.loads(labeldp("audit", *files, "--json").out)
-    assert found["holds"] and found["as_secret_as_the_labels"] and found["claim"] == {"epsilon": 1.0, "delta": "0"}
+    assert (
+        found["verdict"] == "holds"
+        and found["as_secret_as_the_labels"]
+        and found["claim"] == {"epsilon": 1.0, "delta": "0"}
+    )
     text = (people / "noisy.csv").read_text()
     (people / "noisy.csv").write_text(text.replace("yes", "no", 1))
     bad = labeldp("audit", "noisy.csv")
@@ -95,6 +109,11 @@ def test_a_fit_is_made_again_with_the_options_of_its_summary(labeldp: Run) -> No
     assert labeldp("fit", "people.csv", *RELEASE, "--id", "id", "--model", "linear", "--out", "model").status == 0
     ran = labeldp("audit", "model", "--ledger", "p.ledger", "--data", "people.csv")
     assert ran.status == 0 and "the values that were stored" in ran.out
+    assert "The summary and the report of model say what its certificate says." in ran.out
+    assert "Learned again from the data and these releases, the model and its summary are the same." in ran.out
+    assert labeldp("ledger", "add", "p.ledger", "--dataset", "bought", "--change", "--epsilon", "3").status == 0
+    ran = labeldp("audit", "model", "--ledger", "p.ledger", "--data", "people.csv")
+    assert ran.status == 2 and "after a change of the budget" in ran.out.splitlines()[0]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from labeldp.cli.certificate import worst_first
 from labeldp.cli.options import FILE, PATH, flags_in_errors, progress
 
 COMMAND_EXAMPLES = """\b
@@ -66,6 +67,11 @@ def audit() -> None:
 )
 @click.option("--experts", metavar="NAMES", help="The columns that an online run chose between, if not all.")
 @click.option("--init", type=PATH, metavar="DIR", help="The model that a fit started from, as its --init.")
+@click.option("--test", type=FILE, metavar="FILE", help="The public test file of a fit, as its --test.")
+@click.option(
+    "--signed-by", type=PATH, metavar="FILE", help="A public key (Ed25519, PEM); PATH must be signed by its owner."
+)
+@click.option("--signature", type=PATH, metavar="FILE", help="The signature; by default PATH.signature.")
 @click.option("--out", type=FILE, metavar="FILE.html", help="A new page that an auditor signs, with two printed pages.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @flags_in_errors()
@@ -74,13 +80,21 @@ def run(
 ) -> None:
     """Check what fit, release or online run wrote; `labeldp audit PATH` is enough.
 
-    Is it as it was certified, are its charges in the ledger, how often was a label released? With --ledger and --data
-    the released values are made again from the labels and the ledger's keys, on a copy of the ledger that is removed,
-    and a lower bound of epsilon is computed from them: what is said then is as secret as the labels. Nothing is
-    charged. Ends with status 1, and says first what is wrong, unless every check holds.
+    With --ledger the whole certificate is compared with that of the ledger. With --data, too, the released values are
+    made again from the labels and the ledger's keys, on a copy of the ledger that is removed, and a lower bound of
+    epsilon is computed from them: what is said then is as secret as the labels. With --signed-by a signature vouches
+    for certificate and values. Nothing is charged.
+
+    \b
+    Ends with status
+      0  if all that is claimed was checked, and holds;
+      1  if something differs, or there is an error; it says so first;
+      2  if something is unverified: without --ledger or --signed-by the
+         certificate, without --data or --signed-by the values, and
+         whatever cannot be made again.
     """
     from labeldp.privacy import rounded_up_text
-    from labeldp.report import render_audit
+    from labeldp.report import render_audit, render_report
     from labeldp.tables import atomic_write
     from labeldp.workflows import audit_run
 
@@ -88,13 +102,14 @@ def run(
     settings = _settings(path) if data is not None else None
     page = nullcontext() if out is None else atomic_write(out, private=data is not None)
     with page as draft, progress("reading") as show:
-        found = audit_run(path, ledger=ledger, data=data, settings=settings, progress=show, **named)
+        given = {"settings": settings, "render": render_report, "progress": show, **named}
+        found = audit_run(path, ledger=ledger, data=data, **given)
         if draft is not None:
             draft.write_text(render_audit(found), encoding="utf-8", newline="\n")
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        for check in sorted(found.checks, key=lambda each: each.holds):
+        for check in worst_first(found.checks):
             click.echo(check.sentence)
         if found.bound is not None:
             click.echo(f"Claim: epsilon = {rounded_up_text(found.claim)}. From the released values {found.bound}.")
@@ -104,8 +119,10 @@ def run(
             click.echo("Computed from raw labels: this is as secret as they are.")
         if out is not None:
             click.echo(f"Page: {out}")
-    if not found.holds:
-        sys.exit(1)
+    sys.exit(_STATUSES[found.verdict])
+
+
+_STATUSES = {"holds": 0, "fails": 1, "unverified": 2}
 
 
 def _settings(path: str) -> Any:

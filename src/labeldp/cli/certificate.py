@@ -1,10 +1,17 @@
 """labeldp certificate, sign."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
 
 from labeldp.cli.options import PATH, flags_in_errors
+
+if TYPE_CHECKING:  # workflows are imported when a command needs them
+    from labeldp.workflows import Check
 
 
 @click.command(
@@ -20,7 +27,10 @@ from labeldp.cli.options import PATH, flags_in_errors
 )
 @click.option("--signature", type=PATH, metavar="FILE", help="The signature; by default PATH.signature.")
 @click.option(
-    "--ledger", type=PATH, metavar="FILE", help="Compare the charges, and the commitments to labels, with the ledger."
+    "--ledger",
+    type=PATH,
+    metavar="FILE",
+    help="Compare the whole certificate, and commitments to labels, with the ledger.",
 )
 @click.option(
     "--data",
@@ -40,28 +50,43 @@ def certificate(
     """Print a certificate, and whether PATH still is what was certified and signed.
 
     PATH is a directory that fit wrote, or a file or folder that release or online run wrote. The certificate of a file
-    covers the released column alone; a signature covers every byte.
-    Ends with status 1, and says first what is wrong, if PATH was changed, is not signed as asked, names charges
-    that are not in the ledger, or was learned from other records than those of the data.
+    covers the released column alone; a signature covers every byte. Whoever can write PATH can write a certificate:
+    without --ledger and --signed-by it is unverified, and the first line says so.
+
+    \b
+    Ends with status
+      0  if the certificate was printed, and no check fails;
+      1  if PATH was changed, is not signed as asked, has another certificate
+         than the ledger, or was learned from other records than those of the
+         data; it says first what is wrong.
     """
-    from labeldp.workflows import check_charges, check_records, check_signature, verify
+    from labeldp.report import render_report
+    from labeldp.workflows import Check, check_charges, check_records, check_signature, check_summary, verify
 
     verdict, signed = verify(path), check_signature(path, signature=signature, signed_by=signed_by)
-    charges = check_charges(verdict.certificate, ledger) if ledger else None
-    found = [verdict, signed, charges, check_records(path, data) if data and verdict.holds else None]
-    checks = [(check.holds, check.sentence) for check in found if check is not None]
-    for holds, sentence in checks:
-        if not holds:
-            click.echo(sentence)
+    summary = check_summary(path, render_report) if verdict.holds else None
+    charges = check_charges(verdict.certificate, ledger, fit=summary is not None) if ledger else None
+    compared = check_records(path, data) if data and verdict.holds else None
+    vouched = signed if charges is None or signed.holds is not None else None
+    found = (Check(verdict.holds, verdict.sentence), vouched, charges, summary, compared)
+    checks = worst_first(check for check in found if check is not None)
+    for check in checks:
+        if not check.holds:
+            click.echo(check.sentence)
     click.echo(verdict.certificate.at(float(verdict.delta) if delta is None else delta))
     for charge in verdict.certificate.entries:
         if charge.history:
             click.echo(charge.history)
-    for holds, sentence in checks:
-        if holds:
-            click.echo(sentence)
-    if not all(holds for holds, _ in checks):
+    for check in checks:
+        if check.holds:
+            click.echo(check.sentence)
+    if any(check.holds is False for check in checks):
         sys.exit(1)
+
+
+def worst_first(checks: Iterable[Check]) -> list[Check]:
+    """Return checks that fail, then those that are unverified, then those that hold."""
+    return sorted(checks, key=lambda check: (False, None, True).index(check.holds))
 
 
 @click.command(

@@ -92,11 +92,13 @@ from labeldp.privacy import (
     Path,
     Pinned,
     PrivacyLoss,
+    Release,
     Request,
     Row,
     Span,
     declared,
     derive_key,
+    gather,
     joint_costs,
 )
 
@@ -811,6 +813,15 @@ class DatasetLedger(NotCopyable):
                 opened = known.facts.get("commitment") in (None, commitment(self._secret, charge.id, labels))
                 return opened and known == charge
         return False
+
+    def certificate_of(self, charges: Sequence[str]) -> Certificate:
+        """Return the certificate of the releases with these charges, joined as `gather` joins them.
+
+        Args:
+            charges: ids of charges in this ledger, at least one.
+        """
+        certificates = {each.certificate.entries[0].id: each.certificate for each in self.entries}
+        return gather([Release(None, certificates[charge]) for charge in charges], lambda *_: None).certificate
 
     def __repr__(self) -> str:
         revision = f", revision={self.revision!r}" if self.revision else ""

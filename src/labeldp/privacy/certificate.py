@@ -464,8 +464,11 @@ def checked_certificate(content: Any, place: object) -> Certificate:
         requested_delta(certificate.entries)
         texts = (certificate.dataset, certificate.published, *certificate.assumptions, *certificate.cohorts)
         lists = (content["assumptions"], content.get("cohorts", []))
-        if all(isinstance(text, str) for text in texts) and all(isinstance(each, list) for each in lists):
-            return certificate
+        whole = all(isinstance(text, str) for text in texts) and all(isinstance(each, list) for each in lists)
     except InputError:
-        pass
-    raise InputError(f"the certificate of {place} is damaged, or this is not a certificate of labeldp")
+        whole = False
+    if not whole:
+        raise InputError(f"the certificate of {place} is damaged, or this is not a certificate of labeldp")
+    if not certificate.entries:
+        raise InputError(f"the certificate of {place} lists no charge, and so certifies no release; do not rely on it")
+    return certificate

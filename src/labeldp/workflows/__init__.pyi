@@ -76,5 +76,6 @@ from .verify import Check as Check
 from .verify import Verdict as Verdict
 from .verify import check_charges as check_charges
 from .verify import check_records as check_records
+from .verify import check_summary as check_summary
 from .verify import verify as verify
 from .verify import verify_file as verify_file

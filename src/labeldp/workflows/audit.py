@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from labeldp import mechanisms
 from labeldp._version import __version__
 from labeldp.audit import LowerBound, audit_outputs
-from labeldp.curator import LedgerFile, Recorded, RecordingCurator, copy_ledger
+from labeldp.curator import DatasetLedger, LedgerFile, Recorded, RecordingCurator, copy_ledger
 from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import (
     Certificate,
@@ -33,6 +33,7 @@ from labeldp.privacy import (
     stored_fraction,
 )
 from labeldp.tables import (
+    TableFile,
     codes_of,
     column_digest,
     domain_in_file,
@@ -41,17 +42,20 @@ from labeldp.tables import (
     read_certificate,
     read_folder_certificate,
 )
-from labeldp.workflows.fit.bundle import file_digest
+from labeldp.workflows.fit.bundle import DESCRIPTION, ESTIMATOR, SUMMARY, file_digest, read_certified, read_json
 from labeldp.workflows.fit.data import distinct_ids
 from labeldp.workflows.fit.job import FitJob
+from labeldp.workflows.fit.run import fit_file
 from labeldp.workflows.fit.settings import FitSettings
+from labeldp.workflows.fit.summarize import budget_use
+from labeldp.workflows.fit.summary import FitSummary
 from labeldp.workflows.online import OnlineRun, run_online
 from labeldp.workflows.persons import FilePersons
 from labeldp.workflows.release import release_file
 from labeldp.workflows.release_bags import release_bags
 from labeldp.workflows.release_mechanisms import RELEASE_MECHANISMS, ReleaseMechanism
 from labeldp.workflows.signing import check_signature
-from labeldp.workflows.verify import Check, check_charges, verify
+from labeldp.workflows.verify import Check, check_charges, check_summary, statements, verify
 
 MOST_AUDITED = 200_000
 """Records of a release that a lower bound looks at: a sample of more shows hardly more."""
@@ -72,6 +76,9 @@ Attempt = Callable[..., Certificate]
 class RunAudit:
     """What an audit found of something that a command wrote.
 
+    Its verdict is "fails" where something differs, "unverified" where something that is claimed could not be checked,
+    and else "holds".
+
     Args:
         path: what was audited.
         kind: "fit", "release" or "online run".
@@ -79,7 +86,7 @@ class RunAudit:
         delta: the delta at which it is read.
         digests: SHA-256 of each file, by its name.
         checks: what was checked, in order.
-        not_checked: what was not, and why.
+        not_checked: what is not claimed and was not checked, and why.
         bound: a lower bound of epsilon from the released values, or None.
         secret: whether raw labels were read: then all of this is as secret as they are.
         created, version: when, UTC, and by which labeldp.
@@ -108,9 +115,12 @@ class RunAudit:
         return self.bound is not None and self.bound.refutes(self.claim)
 
     @property
-    def holds(self) -> bool:
-        """Whether every check holds, and the claim is not refuted."""
-        return not self.refuted and all(check.holds for check in self.checks)
+    def verdict(self) -> str:
+        """One of "holds", "fails" and "unverified"."""
+        results = {check.holds for check in self.checks}
+        if self.refuted or False in results:
+            return "fails"
+        return "unverified" if None in results else "holds"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -128,7 +138,7 @@ class RunAudit:
             "format": "labeldp audit 1",
             "path": self.path,
             "kind": self.kind,
-            "holds": self.holds,
+            "verdict": self.verdict,
             "as_secret_as_the_labels": self.secret,
             "claim": {"epsilon": claim if claim < float("inf") else None, "delta": str(self.delta)},
             "checks": [{"holds": check.holds, "sentence": check.sentence} for check in self.checks],
@@ -149,13 +159,18 @@ def audit_run(
     id_column: str | None = None,
     experts: tuple[str, ...] | None = None,
     init: str | None = None,
+    test: str | None = None,
     settings: FitSettings | None = None,
+    signature: str | None = None,
+    signed_by: str | None = None,
+    render: Callable[[FitSummary], str] | None = None,
     progress: Progress | None = None,
 ) -> RunAudit:
     """Audit what `fit`, `release` or `online run` wrote; nothing is charged, and nothing is written.
 
-    With ledger and data the released values are made again, on a copy of the ledger that is removed, and compared. What
-    follows from that is as secret as the labels.
+    A certificate is checked by the ledger, which has its own, or by the signature of somebody who is named. Values are
+    checked by that signature, or made again: with ledger and data, on a copy of the ledger that is removed. What
+    follows from that is as secret as the labels. What was checked by neither is unverified.
 
     Args:
         path: a directory that `fit` wrote, or a file or folder that `release` or `online run` wrote.
@@ -164,7 +179,11 @@ def audit_run(
         id_column: the record ids of a release that was written in place, or of weighted sums, which do not say so.
         experts: of an online run that chose between some columns, or in another order: which they were.
         init: of a fit that started from another model: its directory.
+        test: of a fit that was measured on a public test file: that file.
         settings: of a fit, as its summary has them.
+        signature: the signature; by default `path`.signature.
+        signed_by: a public key in PEM form: of whom the signature must be.
+        render: turns the summary of a fit into its report, such as `labeldp.report.render_report`.
         progress: called with what is being done, and a share.
 
     Raises:
@@ -178,22 +197,32 @@ def audit_run(
     verdict = verify(path)
     certificate, kind = verdict.certificate, _kind(path, verdict.certificate)
     checks, missing = [Check(verdict.holds, verdict.sentence)], []
-    signed = check_signature(path)
-    checks += [] if signed is None else [signed]
-    checks.append(_times(certificate))
+    signed = check_signature(path, signature=signature, signed_by=signed_by)
+    if signed.holds is not None or ledger is None:
+        checks.append(signed)
+    if kind == "fit":
+        checks += [_summary_check(path, render)]
     bound = None
     if ledger is None:
+        checks.append(_times(certificate, signed.holds))
         missing.append("Without --ledger: whether the charges are in a ledger, and what else was released.")
     else:
         show("ledger", 0.1)
-        checks += _ledger_checks(certificate, ledger)
+        found = _ledger_checks(certificate, ledger, kind == "fit")
+        # What a fit adds to the certificate of its ledger is in its signature, or it is made again below.
+        checks += [check for check in found if check.holds is not None or not (signed.holds or data)]
+        checks.append(_times(certificate, found[0].holds is not False))
     if ledger is not None and data is None:
-        missing.append("Without --data: whether the released values are those that the ledger's keys give.")
+        words = "whether the released values are those that the ledger's keys give: --data FILE makes them again."
+        if signed.holds:
+            missing.append(f"Without --data: {words}")
+        else:
+            checks.append(Check(None, f"Unverified: {words}"))
     if ledger is not None and data is not None:
         show("values", 0.2)
         if not Path(data).exists():
             raise InputError(f"no such file or folder: {data}")
-        again = _Again(path, kind, certificate, ledger, data, id_column, experts, init, settings, show)
+        again = _Again(path, kind, certificate, ledger, data, id_column, experts, init, test, settings, show)
         found, bound, why = again.audit()
         checks += found
         missing += why
@@ -242,19 +271,28 @@ def _most_releases(charges: Iterable[Charge]) -> int:
     return whole + sum(max(map(_most_releases, parts.values())) for parts in splits.values())
 
 
-def _times(certificate: Certificate) -> Check:
-    """Say how often a label was released for this, by its own certificate."""
-    most, count = _most_releases(certificate.entries), len(certificate.entries)
+def _times(certificate: Certificate, checked: bool | None) -> Check:
+    """Say how often a label was released for this, by its own certificate, which was checked or was not."""
+    most, count, holds = _most_releases(certificate.entries), len(certificate.entries), True if checked else None
     if most <= 1:
         parts = f", in {count} releases of disjoint parts" if count > 1 else ""
-        return Check(True, f"By its certificate each label was released once{parts}.")
-    return Check(True, f"By its certificate a label was in up to {most} releases; it charges all of them together.")
+        return Check(holds, f"By its certificate each label was released once{parts}.")
+    return Check(holds, f"By its certificate a label was in up to {most} releases; it charges all of them together.")
 
 
-def _ledger_checks(certificate: Certificate, path: str) -> list[Check]:
+def _summary_check(path: str, render: Callable[[FitSummary], str] | None) -> Check:
+    """Compare summary and report of a model with its certificate."""
+    found = None if render is None else check_summary(path, render)
+    return found or Check(None, f"Unverified: whether summary and report of {path} say what its certificate says.")
+
+
+def _ledger_checks(certificate: Certificate, path: str, fit: bool) -> list[Check]:
     """Compare a certificate with its ledger, and say what else was released of its dataset."""
-    found = [check_charges(certificate, path)]
-    account = LedgerFile(path).dataset(certificate.dataset)
+    found = [check_charges(certificate, path, fit=fit)]
+    try:
+        account = LedgerFile(path).dataset(certificate.dataset)
+    except LabelDPError:
+        return found  # which says that there is no such dataset
     charges, spent = account.charges, account.spent
     twice = [name for name, times in Counter(charge.id for charge in charges).items() if times > 1]
     found.append(
@@ -290,6 +328,7 @@ class _Again:
     id_column: str | None
     experts: tuple[str, ...] | None
     init: str | None
+    test: str | None
     settings: FitSettings | None
     show: Progress
 
@@ -298,13 +337,13 @@ class _Again:
         kinds = {"fit": self._fit, "release": self._release, "online run": self._online}
         if self.certificate.randomness is not RandomnessKind.KEYED:
             kind = self.certificate.randomness.value
-            return [], None, [f"The values were not made again: their noise is no function of a key ({kind})."]
+            return [Check(None, f"{_UNMADE}: their noise is no function of a key ({kind}).")], None, []
         with tempfile.TemporaryDirectory(prefix="labeldp-audit-") as folder:
             os.chmod(folder, 0o700)
             try:
                 return kinds[self.kind](Path(folder))
             except _NotMade as why:
-                return [], None, [f"The values were not made again: {why}."]
+                return [Check(None, f"{_UNMADE}: {why}.")], None, []
             except InputError:
                 raise
             except LabelDPError as error:
@@ -331,16 +370,16 @@ class _Again:
         }
 
     def _same(self, again: Path) -> Check:
-        """Compare a column that was made again with the published one."""
-        made = read_certificate(again)
-        if has_folder_certificate(self.path):
-            column = read_folder_certificate(self.path)["column"]
-        else:
-            column = read_certificate(self.path)["column"]
-        published = (block.column(0) for table in open_parts(self.path).tables for block in table.blocks([column]))
-        if column_digest(published) == made["digest"]:
-            return Check(True, "Made again from the data and the ledger's keys, every released value is the same.")
-        return Check(False, "Made again from the data and the ledger's keys, released values are NOT the same.")
+        """Compare a file that was made again with the published one: all columns, since the digest covers one."""
+        made, published = (open_parts(place).tables for place in (again, self.path))
+        columns = made[0].columns
+        same = all(table.columns == columns for table in published) and all(
+            len({column_digest(_column(tables, name)) for tables in (made, published)}) == 1 for name in columns
+        )
+        words = "Made again from the data and the ledger's keys, "
+        if same:
+            return Check(True, f"{words}every released value is the same.")
+        return Check(False, f"{words}released values are NOT the same.")
 
     def _release(self, folder: Path) -> tuple[list[Check], LowerBound | None, list[str]]:
         """Make a released file or folder again."""
@@ -354,15 +393,19 @@ class _Again:
         if content["column"] not in columns:
             raise _NotMade("it has no column of the name that its certificate says")
         ending = "_sum" if rows[0].on_bags else getattr(mechanisms, rows[0].type).column_ending
-        label, ids, own = (
-            content["column"].removesuffix(ending),
-            self.id_column,
-            open_parts(self.data).tables[0].columns,
-        )
-        if ids is None and (len(columns) == 2 or (columns[1:2] == ["bag"] and columns[0] in own)):
-            ids = columns[0] if columns[0] != content["column"] else columns[1]
-        others = [each for each in own if each not in (label, ids)]
-        attempts = self._attempts(rows[0], charge, label, others, [ids] if ids else [None, *self._distinct(others)])
+        label, own = content["column"].removesuffix(ending), open_parts(self.data).tables[0].columns
+        named = [name for name in columns if name != content["column"]]
+        others = [name for name in own if name != label]
+        ids = [self.id_column] if self.id_column else [None, *self._distinct(others)]
+        if rows[0].on_bags:
+            ids = [columns[0]] if not self.id_column and columns[1:2] == ["bag"] and columns[0] in own else ids
+            attempts = self._attempts(self._bags, rows[0], charge, label, others, ids)
+        else:
+            plain, whole = partial(self._labels, in_place=False), partial(self._labels, in_place=True)
+            attempts = chain(
+                self._attempts(plain, rows[0], charge, label, others, [*named, None][:1] if len(named) < 2 else []),
+                self._attempts(whole, rows[0], charge, label, others, ids if len(columns) == len(own) else []),
+            )
         check, out = self._first(folder, charge, entry, attempts)
         if not check.holds:
             return [check], None, []
@@ -378,8 +421,7 @@ class _Again:
             ]
         )
         tables = open_parts(out).tables
-        released = [block.column(0) for table in tables for block in table.blocks([content["column"]])]
-        return [check], *_bounded(raw, _numbers(released), domain)
+        return [check], *_bounded(raw, _numbers(list(_column(tables, content["column"]))), domain)
 
     def _distinct(self, names: list[str]) -> Iterator[str]:
         """Yield the columns that may be record ids."""
@@ -389,15 +431,20 @@ class _Again:
                 yield name
 
     def _attempts(
-        self, row: ReleaseMechanism, charge: Charge, label: str, others: list[str], ids: list[str | None]
+        self,
+        kind: Callable[..., Iterator[Attempt]],
+        row: ReleaseMechanism,
+        charge: Charge,
+        label: str,
+        others: list[str],
+        ids: list[str | None],
     ) -> Iterator[Attempt]:
         """Yield the releases that this may be: it may not say by which column records, persons and bags are known."""
-        kind = self._bags if row.on_bags else self._labels
-        for each in ids:
-            yield from kind(row, charge, label, each, [other for other in others if other != each])
+        for name in ids:
+            yield from kind(row, charge, label, name, [other for other in others if other != name])
 
     def _labels(
-        self, row: ReleaseMechanism, charge: Charge, label: str, ids: str | None, others: list[str]
+        self, row: ReleaseMechanism, charge: Charge, label: str, ids: str | None, others: list[str], *, in_place: bool
     ) -> Iterator[Attempt]:
         """Yield releases of single labels, for each column whose persons they may be."""
         asked: dict[str, Any] = {
@@ -405,6 +452,7 @@ class _Again:
             "domain": Domain.from_json(charge.mechanism["domain"]),
             "mechanism": row.name,
             "id_column": ids,
+            "in_place": in_place,
             "progress": lambda text, share: self.show("values", 0.2 + 0.6 * share),
         }
         epsilon = stored_fraction(charge.mechanism["epsilon"])
@@ -458,10 +506,11 @@ class _Again:
         Raises:
             InputError: what none of them could be asked for.
         """
+        name = open_parts(self.path).tables[0].path.name
         refused: InputError | None = None
         asked = False
         for number, attempt in enumerate(attempts):
-            ledger, out = folder / f"ledger{number}", folder / f"again{number}.parquet"
+            ledger, out = folder / f"ledger{number}", folder / f"again{number}-{name}"
             copy_ledger(self.ledger, ledger, values=False)
             try:
                 made = attempt(out=out, ledger=ledger, **self._account_of(entry))
@@ -501,24 +550,68 @@ class _Again:
                 None,
                 [],
             )
-        checks, missing = [], []
+        checks = []
         if again:
             sentence = f"Drawn again from the data and the ledger's keys, {words} the values that were stored."
             checks.append(Check(True, sentence))
         if len(again) < len(wanted):
-            missing.append(
-                f"{len(wanted) - len(again)} of {len(wanted)} releases are in the ledger and were not drawn again: "
-                "what they were asked for follows from a model, which learned otherwise here (other versions, or "
-                "another machine)."
+            checks.append(
+                Check(
+                    None,
+                    f"Unverified: {len(wanted) - len(again)} of {len(wanted)} releases are in the ledger and were not "
+                    "drawn again: what they were asked for follows from a model, which learned otherwise here (other "
+                    "versions, or another machine).",
+                )
             )
+        else:
+            checks.append(self._learned(folder))
         self.show("lower bound", 0.9)
         plain = [each for each in stored.values() if _answers_alike(each)]
         if not plain:
-            return checks, None, [*missing, "A lower bound: no release answers each record by one and the same law."]
+            return checks, None, ["A lower bound: no release answers each record by one and the same law."]
         largest = max(plain, key=lambda each: len(each.rows))
         release = largest.release
         bound, why = _bounded(codes[largest.rows], np.asarray(release.value), release.mechanism.domain)
-        return checks, bound, [*missing, *why]
+        return checks, bound, why
+
+    def _learned(self, folder: Path) -> Check:
+        """Run the whole fit again with the releases that are stored, and compare all that it writes."""
+        assert self.settings is not None
+        settings, bundle, made = replace(self.settings, init=self.init), Path(self.path), folder / "model"
+        given = {"test": self.test, "test_labels_are_public": self.test is not None}
+        try:
+            summary = fit_file(self.data, settings, ledger=str(folder / "held"), out=str(made), **given)
+            stored = FitSummary.from_json(read_json(bundle / SUMMARY))
+        except LabelDPError as error:
+            return Check(None, f"{_UNMADE}: the fit does not run here as it did: {error}.")
+        first, again = statements(self.certificate), statements(read_certified(made)[0])
+        changed = [name for name in first if first[name] != again[name]]
+        if changed:
+            return Check(
+                False, f"Learned again, the certificate is NOT the same: it states otherwise {', '.join(changed)}."
+            )
+        changed = [name for name in (DESCRIPTION, ESTIMATOR) if file_digest(bundle / name) != file_digest(made / name)]
+        # How the command was typed, and what the ledger holds since, is not of this fit.
+        typed = {name: getattr(stored, name) for name in ("command", "request", "file")}
+        account = FitJob.read(self.data, settings, str(folder / "held"), str(made), self.test).account
+        assert isinstance(account, DatasetLedger)
+        ids = {charge.id for charge in self.certificate.entries}
+        budgets = [budget_use(account, self.certificate, ids, later) for later in self._later(account, ids)]
+        if stored != replace(summary, **typed, budget=stored.budget) or stored.budget not in budgets:
+            changed.append(SUMMARY)
+        if changed:
+            return Check(
+                None,
+                f"Unverified: learned again, {' and '.join(changed)} came out otherwise: by other versions, on another "
+                "machine, after a change of the budget, or somebody changed them.",
+            )
+        return Check(True, "Learned again from the data and these releases, the model and its summary are the same.")
+
+    def _later(self, account: DatasetLedger, ids: set[str]) -> Iterator[set[str]]:
+        """Yield the charges that came after a fit was written, for each time since its last charge."""
+        charges = [charge.id for charge in account.charges]
+        for end in range(max(charges.index(name) for name in ids) + 1, len(charges) + 1):
+            yield set(charges[end:])
 
     def _releases(self, copy: Path, wanted: set[str], values: bool) -> tuple[dict[str, Recorded], NDArray[Any]]:
         """Learn once more on a copy of the ledger, until all wanted charges were seen."""
@@ -542,6 +635,9 @@ class _Again:
         return seen, np.asarray(job.rows.codes)
 
 
+_UNMADE = "Unverified: the values were not made again"
+
+
 class _NotMade(Exception):
     """Why values are not made again."""
 
@@ -550,6 +646,11 @@ def _answers_alike(recorded: Recorded) -> bool:
     """Return whether each record was answered by itself, and by the same law."""
     mechanism = recorded.release.mechanism
     return isinstance(mechanism, FiniteMechanism) and mechanism.trust is Trust.LOCAL and mechanism.records is None
+
+
+def _column(tables: Iterable[TableFile], name: str) -> Iterator[Any]:
+    """Yield a column of a table of several files, by blocks."""
+    return (block.column(0) for table in tables for block in table.blocks([name]))
 
 
 def _numbers(blocks: list[Any]) -> NDArray[Any]:

@@ -76,8 +76,8 @@ def sign_files(path: str, key: str, out: str | None = None) -> tuple[str, str]:
     return str(place), public
 
 
-def check_signature(path: str, *, signature: str | None = None, signed_by: str | None = None) -> Check | None:
-    """Check the signature of a model, or of a released file or folder.
+def check_signature(path: str, *, signature: str | None = None, signed_by: str | None = None) -> Check:
+    """Check the signature of a model, or of a released file or folder. It covers every byte of values and certificate.
 
     Args:
         path: what was signed.
@@ -85,7 +85,7 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
         signed_by: a public key in PEM form, of whom it should be.
 
     Returns:
-        What the signature says; None if there is none, and none was asked for.
+        What the signature says. `holds` is None where `signed_by` was not given: anybody can sign with a new key.
 
     Raises:
         InputError: the signature or the public key cannot be read.
@@ -94,7 +94,7 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
     place = Path(f"{Path(path)}{SUFFIX}" if signature is None else signature)
     if not place.is_file():
         if signature is None and signed_by is None:
-            return None
+            return Check(None, f"Unverified: the certificate of {path} is unsigned and was not checked.")
         return Check(False, f"{path} is NOT signed by {signed_by or 'anybody'}: there is no file {place}.")
     files, public, signed = _read(place)
     if wanted not in (None, public):
@@ -110,7 +110,11 @@ def check_signature(path: str, *, signature: str | None = None, signed_by: str |
         return Check(False, f"{path} is NOT what was signed: {named} changed.")
     if signed_by is not None:
         return Check(True, f"Signed by {signed_by}.")
-    return Check(True, f"Signed with the key {public}: --signed-by FILE checks whose key that is.")
+    return Check(
+        None,
+        f"Unverified: the certificate was not checked. {path} is signed with the key {public}; --signed-by FILE checks "
+        "whose key that is.",
+    )
 
 
 def _digests(path: str) -> dict[str, str]:

@@ -1,6 +1,8 @@
 """Check whether a model or a released file still is what was certified."""
 
+import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from labeldp._version import __version__
 from labeldp.curator import LedgerFile
-from labeldp.privacy import Certificate, InputError, checked_certificate, requested_delta
+from labeldp.privacy import Certificate, InputError, LabelDPError, checked_certificate, requested_delta
 from labeldp.tables import (
     TableEncoder,
     has_folder_certificate,
@@ -23,6 +26,7 @@ from labeldp.tables import (
 )
 from labeldp.workflows.fit.bundle import (
     CERTIFICATE,
+    REPORT,
     SUMMARY,
     Bundle,
     CertifiedRecords,
@@ -31,13 +35,19 @@ from labeldp.workflows.fit.bundle import (
     read_records,
 )
 from labeldp.workflows.fit.data import distinct_ids
+from labeldp.workflows.fit.summary import Cost, FitSummary
 
 
 @dataclass(frozen=True)
 class Check:
-    """Whether something holds, and the same in a sentence."""
+    """Whether something holds, and the same in a sentence.
 
-    holds: bool
+    Args:
+        holds: None where what was given cannot tell: it is unverified.
+        sentence: the result in words.
+    """
+
+    holds: bool | None
     sentence: str
 
 
@@ -53,6 +63,21 @@ class Verdict:
     def delta(self) -> Fraction:
         """The delta that was asked for."""
         return requested_delta(self.certificate.entries)
+
+
+def statements(certificate: Certificate) -> dict[str, Any]:
+    """Return what a certificate states, by field, in a form that does not depend on the order of releases."""
+    charges = [json.dumps(charge.to_json(), sort_keys=True) for charge in certificate.entries]
+    return {
+        "charges": sorted(charges),
+        "dataset": certificate.dataset,
+        "neighbors": certificate.neighbors,
+        "trust": certificate.trust,
+        "randomness": certificate.randomness,
+        "published": set(certificate.published.split("; ")),
+        "conditions": set(certificate.assumptions),
+        "cohorts": set(certificate.cohorts),
+    }
 
 
 def verify(path: str) -> Verdict:
@@ -113,6 +138,54 @@ def verify_file(path: str | os.PathLike[str]) -> Verdict:
     return Verdict(certificate, unchanged, f"{column} {verdict}.")
 
 
+def check_summary(path: str, render: Callable[[FitSummary], str]) -> Check | None:
+    """Compare what summary and report of a model say of privacy with its certificate.
+
+    Args:
+        path: a directory that `fit_file` wrote.
+        render: turns a summary into the report, such as `labeldp.report.render_report`.
+
+    Returns:
+        The result; None if the path holds no model.
+    """
+    folder = Path(path)
+    if not (folder / SUMMARY).is_file():
+        return None
+    certificate, _ = read_certified(folder)
+    try:
+        summary = FitSummary.from_json(read_json(folder / SUMMARY))
+    except InputError as error:
+        return Check(False, f"The summary of {path} is damaged: {error}")
+    if summary.version != __version__:
+        return Check(
+            None, f"Unverified: labeldp {summary.version} wrote the summary of {path}, and may word it otherwise."
+        )
+    words = (
+        certificate.neighbors.value,
+        certificate.trust.value,
+        certificate.randomness.value,
+        certificate.published,
+        certificate.assumptions,
+    )
+    delta, of = summary.certificate[0].delta if summary.certificate else 0.0, summary.budget.run.delta
+    rows = [
+        (row.epsilon, row.delta, row.neighbors, row.trust, row.randomness, row.published, row.assumptions)
+        for row in summary.certificate
+    ]
+    same = (
+        rows == [(charge.loss.epsilon(delta), delta, *words) for charge in certificate.entries]
+        and summary.sentence == certificate.at(delta)
+        and summary.budget.run == Cost(certificate.loss.epsilon(of), of)
+        and summary.dataset == certificate.dataset
+    )
+    if not same:
+        return Check(False, f"The summary of {path} does NOT say what its certificate says.")
+    report = folder / REPORT
+    if report.is_file() and report.read_text(encoding="utf-8") != render(summary):
+        return Check(False, f"The report of {path} does NOT say what its summary says.")
+    return Check(True, f"The summary and the report of {path} say what its certificate says.")
+
+
 def check_records(path: str, data: str) -> Check:
     """Compare features and ids of a file with those that a model was learned from; labels are not read.
 
@@ -155,24 +228,40 @@ def _table(encoder: TableEncoder, data: str, id_column: str | None) -> tuple[Any
     return encoder.transform(content.select(used)), distinct_ids(content, id_column)
 
 
-def check_charges(certificate: Certificate, ledger: str) -> Check:
-    """Look for the charges of a certificate in a ledger file, and open their commitments to the labels.
+def check_charges(certificate: Certificate, ledger: str, *, fit: bool = False) -> Check:
+    """Compare a certificate with the one that a ledger file gives its charges; open their commitments to the labels.
+
+    Every field is compared.
 
     Args:
         certificate: of any release.
         ledger: path of the ledger file.
+        fit: whether it is the certificate of a fit, which adds conditions that no ledger has. Then `holds` is None.
 
     Raises:
         InputError: there is no such file.
-        LedgerError: the file is no ledger, or lacks the dataset.
+        LedgerError: the file is no ledger.
     """
     if not Path(ledger).is_file():
         raise InputError(f": there is no ledger {ledger}", argument="ledger")
-    account = LedgerFile(ledger).dataset(certificate.dataset)
+    file, no = LedgerFile(ledger), f"The certificate is NOT of the ledger {ledger}"
+    file.datasets()  # refuses what is no ledger
+    try:
+        account = file.dataset(certificate.dataset)
+    except LabelDPError:
+        return Check(False, f"{no}, which has no dataset {certificate.dataset!r}.")
     missing = [charge.id for charge in certificate.entries if not account.holds(charge)]
     if missing:
         charges = f"the charge{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        return Check(False, f"The certificate is NOT of the ledger {ledger}: {charges} is not in it as certified.")
+        return Check(False, f"{no}: {charges} is not in it as certified.")
+    whole = account.certificate_of([charge.id for charge in certificate.entries])
+    stated, stored = statements(certificate), statements(whole)
+    changed = [name for name in stated if stated[name] != stored[name]]
+    if fit and changed == ["conditions"] and stored["conditions"] < stated["conditions"]:
+        added = "; ".join(sorted(stated["conditions"] - stored["conditions"]))
+        return Check(None, f"Unverified: the certificate has conditions that no ledger has: {added}.")
+    if changed:
+        return Check(False, f"{no}: it states otherwise {', '.join(changed)}.")
     count, opened = len(certificate.entries), sum("commitment" in charge.facts for charge in certificate.entries)
     words = f"{opened} of them {'has' if opened == 1 else 'have'} a commitment to the labels, which the ledger opens"
     return Check(True, f"The ledger {ledger} holds the {count} charge{'s' * (count > 1)} as certified; {words}.")

@@ -1,6 +1,6 @@
 """From releases to a summary: how good a model is, what was published, and what it cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -114,7 +114,7 @@ def summarize(
             *recipe.secret,
             *([LEDGER_SECRET] if isinstance(job.account, DatasetLedger) else []),
         ),
-        budget=_budget_use(job.account, certificate, ids),
+        budget=budget_use(job.account, certificate, ids),
         dropped=_dropped(job),
         notes=(
             *(f"{note[0].upper()}{note[1:]}." for note in encoder.notes if not note.startswith(LEFT_OUT)),
@@ -372,25 +372,34 @@ def _created(account: DatasetLedger | RemoteAccount, certificate: Certificate, i
     return max(released, default="")
 
 
-def _budget_use(account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str]) -> BudgetUse:
+def budget_use(
+    account: DatasetLedger | RemoteAccount, certificate: Certificate, ids: set[str], later: Collection[str] = ()
+) -> BudgetUse:
     """Return where the budget stands: what is left is rounded down, to 0 if it is only what rounding left over.
 
     Of a filter it is shares of the budget: no epsilon of what was spent so far is promised. A server's is the
     analyst's own share; what was used before this fit is what is not of this fit.
+
+    Args:
+        account: what was charged.
+        certificate: of the fit.
+        ids: of its charges.
+        later: ids of charges that are left out, since they came after it.
     """
     budget = account.budget
     delta, total = float(decimal(budget.delta, "delta")), decimal(budget.epsilon, "epsilon")
-    if (used := account.used()) is not None:
+    used = account.used() if isinstance(account, RemoteAccount) else account.used(without=later)
+    if used is not None:
         if isinstance(account, RemoteAccount):
             earlier = max(Fraction(0), used * total - decimal(certificate.loss.epsilon(delta), "epsilon"))
         else:
-            earlier = (account.used(without=ids) or 0) * total
+            earlier = (account.used(without={*ids, *later}) or 0) * total
         rest = (1 - used) * total
         parts = (total, earlier, certificate.loss.epsilon(delta), rest if rest > total / 10_000 else 0)
         return BudgetUse(*(Cost(float(part), delta) for part in parts))
     assert not isinstance(account, RemoteAccount)
-    left = total - decimal(account.spent_with().epsilon(budget.delta), "epsilon")
-    before = account.spent_with(without=ids)
+    left = total - decimal(account.spent_with(without=later).epsilon(budget.delta), "epsilon")
+    before = account.spent_with(without={*ids, *later})
     costs = (total, before.epsilon(delta), certificate.loss.epsilon(delta), left if left > total / 10_000 else 0)
     return BudgetUse(*(Cost(float(cost), delta) for cost in costs))
 
