@@ -316,9 +316,9 @@ def test_a_standing_release_of_other_labels_is_refused_on_record(path: Path, tmp
 
 
 def test_ten_names_are_shown_and_of_eleven_nine() -> None:
-    ten, eleven = (Declared.of(ldp.Classes(tuple(f"c{i}" for i in range(count)))).words for count in (10, 11))
-    assert ten == f"the 10 classes {', '.join(repr(f'c{i}') for i in range(10))}"
-    assert eleven == f"the 11 classes {', '.join(repr(f'c{i}') for i in range(8))}, …, 'c10'"
+    ten, eleven = (Declared.of(ldp.Classes(tuple(f"c{i:02}" for i in range(count)))).words for count in (10, 11))
+    assert ten == f"the 10 classes {', '.join(repr(f'c{i:02}') for i in range(10))}"
+    assert eleven == f"the 11 classes {', '.join(repr(f'c{i:02}') for i in range(8))}, …, 'c10'"
 
 
 def test_another_domain_is_declared_by_its_json_in_one_order() -> None:

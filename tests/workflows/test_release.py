@@ -625,3 +625,18 @@ def test_a_full_disk_leaves_nothing_and_the_charge_is_found_again(people: Path, 
     assert listing(tiny_disk) == set()
     release(people)
     assert spent(people) == 1.0
+
+
+def test_the_order_of_the_classes_is_no_part_of_a_request(people: Path) -> None:
+    """`--classes no,yes` and then `yes,no` were charged twice, with independent noise."""
+    first = release(people)
+    assert release(people, domain=ldp.Classes(("yes", "no")), out=people / "again.csv") == first
+    assert (people / "again.csv").read_bytes() == (people / "out.csv").read_bytes() and spent(people) == 1
+    labels = pd.read_csv(people / "people.csv", dtype=str)["bought"]
+    values = []
+    for names in (("no", "yes"), ("yes", "no")):
+        account = LedgerFile(people / "fit.db").dataset("people", budget=ldp.Budget(1))
+        curator = Curator(labels, domain=ldp.Classes(names), ledger=account)
+        values.append(curator.release(ldp.RandomizedResponse(curator.domain, 1), rng=ldp.SystemRandomness()).value)
+    assert values[0].tolist() == values[1].tolist()
+    assert len(LedgerFile(people / "fit.db").dataset("people").domains) == 1

@@ -185,7 +185,7 @@ def remote_curator(options: dict[str, Any]) -> Any:
 
 
 domain_options = add_options(
-    click.option("--classes", metavar="A,B,…|K", help="The class names in order, or K for codes 0 … K-1."),
+    click.option("--classes", metavar="A,B,…|K", help="The class names in any order, or K for codes 0 … K-1."),
     click.option("--range", "interval", metavar="LOW,HIGH", help="The range, where labels are numbers."),
     click.option("--grid", type=int, show_default="1025", help="With --range: how many grid points it has."),
     click.option("--clip", is_flag=True, help="Replace numbers outside the range by its nearest end."),

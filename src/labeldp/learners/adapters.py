@@ -32,7 +32,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             `default_classifiers` (numeric features).
         mechanism: the mechanism that made the labels, unless `fit` is given the release, or `epsilon`.
         epsilon: epsilon of plain randomized response over `classes`, in place of `mechanism`.
-        classes: class names in order; by default the distinct labels given to `fit`, which are released and so public.
+        classes: class names; by default the distinct labels given to `fit`, which are released and so public.
         training, rounds, folds, random_state: see `Training`.
     """
 

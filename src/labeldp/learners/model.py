@@ -43,7 +43,7 @@ class Model:
     """A fitted estimator that predicts class names with their probabilities, or numbers.
 
     Args:
-        domain: the declared classes, in order, or the interval of the numbers.
+        domain: the declared classes, or the interval of the numbers.
         estimator: fitted scikit-learn regressor, or classifier whose classes are codes of the domain.
         noise: P(z | y), shape (K, K), if the estimator predicts noisy labels, so that the noise is inverted; None if it
             predicts true ones.

@@ -76,7 +76,7 @@ def preferences(
 
     Args:
         features_a, features_b: public features of both answers of n pairs, such as embeddings, shape (n, d) each.
-        curator: holds n preferences: two classes, the first of which says that A is better.
+        curator: holds n preferences: two classes, the first of `domain.names` says that A is better.
         epsilon: cost of the release.
         delta: of the release; 0 where nobody is trusted.
         rng: randomness of the noise.
@@ -109,7 +109,9 @@ def preferences(
     check_choice(trust, "trust", ("central", "local"))
     check_evaluation(evaluation)
     if not isinstance(curator.domain, Classes) or curator.domain.size != 2:
-        raise InputError('curator must hold two classes, such as Classes(("A", "B")), the first for "A is better"')
+        raise InputError(
+            'curator must hold two classes, such as Classes(("A", "B")), the first of its names for "A is better"'
+        )
     if trust == "local" and decimal(delta, "delta"):
         raise InputError('must be 0 with trust="local": randomized preferences need none', argument="delta")
     sides = [row_table(each) for each in (features_a, features_b)]

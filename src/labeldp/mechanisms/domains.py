@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MappingView, Set, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -130,10 +130,15 @@ class Classes(Domain):
     value, wherever they come from: 0, 0.0, "0", "0.0", False, "false" and "False" are one label, unless two of them are
     names of classes. All other texts must be the name, letter for letter.
 
+    Codes, columns of probabilities and entries of a prior follow `names`, which are sorted: whole numbers and truth
+    values by value, then texts by their letters. The order in which they are given is no part of the domain.
+
     Args:
-        classes: the number of classes, at least 2, or their distinct names in order; not a set, which has none.
+        classes: the number of classes, at least 2, or their distinct names, in any order.
 
     Examples:
+        >>> Classes(("yes", "no")).names
+        ('no', 'yes')
         >>> Classes(("no", "yes")).encode(["yes", "no"])
         array([1, 0], dtype=uint8)
         >>> Classes(("false", "true")).encode([True, False])
@@ -229,7 +234,10 @@ class Classes(Domain):
 
     @classmethod
     def _restore(cls, content: Any) -> "Classes":
-        return cls(tuple(content["classes"]))
+        found = cls(tuple(content["classes"]))
+        if found.names != tuple(content["classes"]):  # its codes would stand for other names
+            raise InputError("the classes of the description are not in sorted order")
+        return found
 
     def __repr__(self) -> str:
         if self.names == tuple(range(self.size)):
@@ -336,11 +344,9 @@ def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
 
 
 def _names(classes: Any) -> tuple[str | int, ...]:
-    """Return class names in order, checked."""
+    """Return class names, checked and sorted."""
     what = 'classes must be a number of classes or a sequence of names, such as ("no", "yes")'
-    if isinstance(classes, Set | Mapping | MappingView):
-        raise InputError(f"{what}: a set or a dict does not say in which order")
-    if isinstance(classes, bool | str | bytes) or (isinstance(classes, np.ndarray) and classes.ndim != 1):
+    if isinstance(classes, bool | str | bytes | Mapping) or (isinstance(classes, np.ndarray) and classes.ndim != 1):
         raise InputError(what)
     if isinstance(classes, int | np.integer):
         classes = range(int(classes))
@@ -360,7 +366,13 @@ def _names(classes: Any) -> tuple[str | int, ...]:
         raise InputError(
             "must be texts without NUL characters, or integers below 2**64 in absolute value", argument="classes"
         )
-    return names
+    return names if isinstance(classes, range) and classes.step > 0 else tuple(sorted(names, key=_place))
+
+
+def _place(name: str | int) -> tuple[bool, int, str, str]:
+    """Return what class names are sorted by; no two names of a domain have the same."""
+    value = _value(str(name))
+    return value is None, value or 0, str(name), type(name).__name__
 
 
 def _too_many(classes: Any) -> bool:

@@ -221,7 +221,7 @@ class StreamClassifier(SingleProcess):
     there are. Predictions and `model` rest on released labels alone and are public.
 
     Args:
-        classes: the possible labels in order, or `Classes`; never read from the labels.
+        classes: the possible labels, or `Classes`; never read from the labels.
         epsilon: what the answer to a label costs it.
         rate: see `OnlineSoftmax`.
         model: an `OnlineSoftmax` of the same classes and epsilon to continue with; a new one by default.

@@ -325,7 +325,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
 
     Args:
         epsilon: what the fit costs.
-        classes: the possible labels in order, or `Classes`; never read from the labels.
+        classes: the possible labels, or `Classes`; never read from the labels.
         delta: what the fit may cost beside epsilon, with trust "central"; 0 for a pure guarantee.
         trust: "local": each label is randomized, and learned from by what is known of the noise. "central": noise is
             added to sums of labels, by this process, which is trusted with them.
@@ -339,7 +339,7 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
             learns from all records: ask for a share to have an interval of the model itself. It costs no epsilon.
 
     Attributes:
-        classes_: the declared classes, in the order of the columns of `predict_proba`.
+        classes_: the declared classes, sorted, in the order of the columns of `predict_proba`.
         certificate_: what was charged, under which conditions.
         evaluation_: how good the model is, from released labels alone: `evaluation_.accuracy()`, `.confusion()`, ….
         model_: the `Model`, with the encoder of the features.
