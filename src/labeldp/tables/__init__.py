@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
+from labeldp.tables.compressed import compressed_buffers
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.folders import (
     CERTIFICATE,
@@ -73,6 +74,7 @@ __all__ = [
     "check_kind",
     "codes_of",
     "column_digest",
+    "compressed_buffers",
     "distinct_labels",
     "domain_in_file",
     "folder_document",
