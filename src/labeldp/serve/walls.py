@@ -110,11 +110,11 @@ def check_private(paths: Iterable[Path], owner: str, front: str, *, secret: bool
                 raise NoWalls(f"{place} is open to other users: run chmod {kind} {_quoted(place)}")
             if is_file and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
                 raise NoWalls(f"{place} has another name, a hard link: remove it, or copy the file and use the copy")
-        if secret and _opens(path, reader):
+        if secret and opens(path, reader):
             raise NoWalls(f"{path} can be opened by {front!r}: take away what lets this user read it, such as an ACL")
 
 
-def _opens(path: Path, user: Any) -> bool:
+def opens(path: Path, user: Any) -> bool:
     """Return whether a user can open a path, by trying it as this user."""
     groups = os.getgroups()
     try:
