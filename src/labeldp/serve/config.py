@@ -166,6 +166,12 @@ def new_token() -> str:
     return TOKEN + secrets.token_urlsafe(32)
 
 
+def check_analyst(name: str) -> None:
+    """Raise InputError unless a name can stand in a configuration and in the log."""
+    if not name.isprintable() or not name.strip():
+        raise InputError("must be a name of printable characters", argument="analyst")
+
+
 def hashed(token: str) -> str:
     """Return what a configuration holds of a token: a salt and a digest, from which nobody finds the token."""
     salt = secrets.token_hex(16)
@@ -275,8 +281,7 @@ def _analyst(name: str, content: Any) -> Analyst:
             "must be what labeldp admin token prints: a salt and a digest, and not the token itself",
             argument=f"analyst.{name}.token",
         )
-    if not name.isprintable() or not name.strip():
-        raise InputError("must have a printable name", argument="analyst")
+    check_analyst(name)
     return Analyst(name, token, expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC))
 
 
