@@ -9,6 +9,7 @@ import pytest
 
 import labeldp as ldp
 from cli.conftest import Ran
+from labeldp.cli.options import suggest_budget_change
 
 ADD = ("ledger", "add", "l.ledger", "--dataset", "people")
 
@@ -194,3 +195,9 @@ def test_a_ledger_is_backed_up_moved_restored_and_given_new_keys(labeldp: Callab
     assert labeldp(*change, "--reason", "epsilon = 1 was released since").status == 0
     assert labeldp(*more).status == 0
     assert "the ledger was restored from its backup of" in labeldp("certificate", "d.csv").out
+
+
+def test_names_in_a_command_to_paste_are_quoted() -> None:
+    words = r"labeldp ledger add 'my l\.db' --dataset 'a; rm b' --change"
+    with pytest.raises(ldp.BudgetExceeded, match=words), suggest_budget_change("my l.db", "a; rm b"):
+        raise ldp.BudgetExceeded("too much")

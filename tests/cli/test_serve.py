@@ -1,5 +1,6 @@
 """labeldp admin: tokens, budgets and the log of a server."""
 
+import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,6 +25,18 @@ def test_a_token_and_what_the_configuration_holds_of_it_belong_together() -> Non
     salted = words[-1].strip('"')
     assert Analyst("ana", salted).knows(token, datetime.now(UTC))
     assert "[analyst.ana]" in words and token not in said("token", "ana")
+
+
+@pytest.mark.parametrize("name", ["ana", "Ana Müller", 'a "b" \\', "a.b", "x]\\u000a"])
+def test_the_configuration_of_a_token_is_toml_with_the_name_of_the_analyst(name: str) -> None:
+    table = said("token", name).partition("configuration:\n")[2]
+    assert list(tomllib.loads(table)["analyst"]) == [name]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\x1b[2J", "a\u202eb", "\x7f"])
+def test_a_name_that_is_not_printable_gets_no_token(name: str) -> None:
+    with pytest.raises(ldp.InputError, match="must be a name of printable characters"):
+        said("token", name)
 
 
 def test_budget_and_log_say_who_asked_for_what(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The file of a ledger: who may read it, what is refused as none, and what crashes and full disks leave."""
 
+import errno
 import json
 import os
 import shutil
@@ -117,6 +118,26 @@ def test_a_ledger_that_another_process_holds_is_waited_for_and_then_refused(
     finally:
         other.close()
     assert people(path).spent.epsilon() == 1.0
+
+
+def test_a_file_system_without_locks_is_no_other_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = curator(path)
+    holder.release(response(), rng=SYSTEM)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def busy(*_: Any) -> None:
+        error = sqlite3.OperationalError("database is locked")
+        error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.lockf", refuse)  # SQLite reports this as busy
+        patch.setattr(ledger_store, "_keep_complete", busy)
+        with pytest.raises(ldp.LedgerError, match="on a file system without locks; move it to a local disk"):
+            holder.release(response(2), rng=SYSTEM)
+    assert people(path).spent.epsilon() == 1.0 and os.listdir(path.parent) == [path.name]
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, 1])

@@ -235,6 +235,11 @@ ZEROS = bytes(1 << 23)
 """Compresses by a factor of a thousand."""
 
 
+def _arrow(path: Path, table: pa.Table) -> None:
+    with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+
+
 @pytest.mark.usefixtures("small_memory")
 def test_bombs_are_refused_with_a_size(fresh: Path) -> None:
     """A file that would fill the memory is refused before it does."""
@@ -250,6 +255,12 @@ def test_bombs_are_refused_with_a_size(fresh: Path) -> None:
     (fresh / "bomb.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * (1 << 21)))
     with pytest.raises(ldp.InputError, match=said):
         open_table(fresh / "bomb.csv.gz").read()
+    _arrow(fresh / "bomb.arrow", pa.table({"a": np.zeros(1 << 20)}))
+    with pytest.raises(ldp.InputError, match=said):
+        open_table(fresh / "bomb.arrow")
+    _arrow(fresh / "words.arrow", pa.table({"a": pa.array([ZEROS[: 1 << 23].decode()]).dictionary_encode()}))
+    with pytest.raises(ldp.InputError, match=said):
+        open_table(fresh / "words.arrow")
     parquet.write_table(pa.table({"a": np.zeros(1 << 20)}), fresh / "bomb.parquet", compression="zstd")
     with pytest.raises(ldp.InputError, match=said):
         open_table(fresh / "bomb.parquet").read()

@@ -55,10 +55,11 @@ ledger = "people.db"
 {chr(10).join(f"{who} = {share}" for who, share in shared.items())}
 """)
 
-    def start(self) -> "Server":
+    def start(self, here: Path | None = None) -> "Server":
+        """Start it, in a folder if one is given."""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(self.folder / "serve.toml")],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-P", "-c", RUN, str(self.folder / "serve.toml")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here,
         )  # fmt: skip
         return self
 

@@ -54,11 +54,18 @@ class Storm:
     times: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     starts: int = 0
+    doors: list[Door] = field(default_factory=list)
+
+    def connect(self, clients: int) -> None:
+        """Open a door for each client, while the server is there."""
+        for number in range(clients):
+            self.doors.append(Door(self.server.address, TOKENS[("ana", "ben")[number % 2]], tries=10**6))
+            self.doors[-1].ask("datasets", {})
 
     def client(self, number: int, requests: int) -> None:
         """Ask for so many releases, one after the other."""
         who, rng = ("ana", "ben")[number % 2], random.Random(number)
-        curator = RemoteCurator(Door(self.server.address, TOKENS[who], tries=10**6), "people", DOMAIN, 300)
+        curator = RemoteCurator(self.doors[number], "people", DOMAIN, 300)
         for place in range(requests):
             asked = mechanism(number, rng.randrange(place) if place % AGAIN == AGAIN - 1 else place)
             began = time.monotonic()
@@ -105,6 +112,7 @@ def storm(folder: Path, clients: int, requests: int, kills: int, seed: int = 0) 
     each = -(-requests // clients)
     threads = [threading.Thread(target=found.client, args=(number, each)) for number in range(clients)]
     server.start().wait()
+    found.connect(clients)
     for thread in threads:
         thread.start()
     killed, next_kill = 0, requests / (kills + 1)

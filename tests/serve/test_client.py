@@ -145,3 +145,11 @@ def test_what_is_released_is_what_a_curator_in_its_process_would_release(
 def test_learners_of_numbers_give_the_same_through_the_door(name: str, numbers: Server, tmp_path: Path) -> None:
     pair = both(numbers, tmp_path / "l.db", DOMAIN, name)
     same(*(OF_NUMBERS[name](*each) for each in pair.values()), predicted)
+
+
+def test_a_socket_that_does_not_exist_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", None)
+    with pytest.raises(
+        ldp.LabelDPError, match=r"no server is at unix:.*: No such file or directory. Check the address"
+    ):
+        connect(f"unix:{tmp_path / 'none.sock'}", token="ldp_x")

@@ -1,6 +1,11 @@
 """The configuration of a server: what it takes, and what it refuses by name."""
 
 import hmac
+import os
+import pwd
+import shutil
+import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +15,7 @@ import pytest
 import labeldp as ldp
 from labeldp.serve.config import Analyst, Config, hashed, new_token
 from labeldp.serve.front import check_isolation
+from labeldp.serve.walls import opens
 from serve.server import Server, labels
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -70,13 +76,68 @@ def test_a_token_itself_is_refused_in_a_configuration(tmp_path: Path) -> None:
 
 
 def test_no_isolation_is_taken_only_in_words_that_say_what_is_lost(tmp_path: Path) -> None:
-    check_isolation(read(tmp_path))
-    line = next(each for each in (tmp_path / "s" / "serve.toml").read_text().splitlines() if "isolation" in each)
+    file = tmp_path / "s" / "serve.toml"
+    check_isolation(read(tmp_path), file)
+    line = next(each for each in file.read_text().splitlines() if "isolation" in each)
     with pytest.raises(ldp.InputError, match="isolation must name two users"):
-        check_isolation(read(tmp_path, line, ""))
+        check_isolation(read(tmp_path, line, ""), file)
     users = 'isolation = { front = "daemon", vault = "daemon" }'
     with pytest.raises(ldp.InputError, match="two users"):
         read(tmp_path, line, users)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("name", ["labels.csv", "people.db", "state", "state/log.key", "tls.key", "serve.toml"])
+def test_with_isolation_no_file_may_be_open_to_others(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read(tmp_path, top='certificate = "tls.pem"\nkey = "tls.key"')
+    config, folder = replace(config, isolation=None, front="nobody", vault="daemon"), tmp_path / "s"
+    (folder / "state").mkdir()
+    for each in ("people.db", "state/log.key", "tls.key"):
+        (folder / each).touch()
+    for each in ("labels.csv", "people.db", "state", "state/log.key"):
+        shutil.chown(folder / each, "daemon")
+    for each in (folder, *folder.rglob("*")):
+        each.chmod(0o755 if each == folder else 0o700)
+    check_isolation(config, folder / "serve.toml")
+    place = folder / name
+    for rights in (0o744, 0o770, 0o702):
+        place.chmod(rights)
+        if name != "serve.toml" or rights & 0o022:
+            with pytest.raises(ldp.InputError, match=f"{place} is open to other users: run chmod go-"):
+                check_isolation(config, folder / "serve.toml")
+    place.chmod(0o700)
+    shutil.chown(place, "nobody")
+    with pytest.raises(ldp.InputError, match=f"{place} belongs to neither .* run chown"):
+        check_isolation(config, folder / "serve.toml")
+    shutil.chown(place, "root" if name in ("tls.key", "serve.toml") else "daemon")
+    folder.chmod(0o777)
+    with pytest.raises(ldp.InputError, match=f"{folder} is open to other users: run chmod go-w"):
+        check_isolation(config, folder / "serve.toml")
+    folder.chmod(0o755)
+    if place.is_file():
+        os.link(place, folder / "another")
+        with pytest.raises(ldp.InputError, match="another name, a hard link"):
+            check_isolation(config, folder / "serve.toml")
+        (folder / "another").unlink()
+    check_isolation(config, folder / "serve.toml")
+    if name != "serve.toml":
+        monkeypatch.setattr("labeldp.serve.walls.opens", lambda path, user: path == place)
+        with pytest.raises(ldp.InputError, match=f"{place} can be opened by 'nobody'"):
+            check_isolation(config, folder / "serve.toml")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root tries as somebody else")
+def test_a_file_is_opened_as_the_front_would_open_it() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file, nobody = Path(name) / "f", pwd.getpwnam("nobody")
+        file.parent.chmod(0o755)
+        file.touch(0o600)
+        assert not opens(file, nobody)
+        file.chmod(0o604)
+        assert opens(file, nobody) and os.geteuid() == 0
+        assert not opens(file.parent / "none", nobody)
 
 
 def test_only_the_token_is_known_and_only_until_it_expires() -> None:

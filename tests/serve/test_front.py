@@ -1,5 +1,6 @@
 """The adversary's list: what comes through the door of a running server, and what is seen from outside of it."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -18,8 +20,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 import labeldp as ldp
-from labeldp.serve import Door, connect
+from labeldp.serve import Analyst, Door, Limits, connect, hashed
 from labeldp.serve.forms import described
+from labeldp.serve.front import Pipe, make_app
+from labeldp.serve.gate import FAILURES, PENALTY, Connection, Gate
 from labeldp.serve.wire import encoded
 from serve.server import CLASSES, TOKENS, Server, labels
 
@@ -85,6 +89,7 @@ LIST: dict[str, tuple[list[bytes], int]] = {
     "an unknown call": ([request("/v1/labels", ANA)], 404),
     "a path upwards": ([request("/v1/../../etc/passwd", ANA)], 404),
     "a path upwards in disguise": ([request("/v1/%2e%2e/state/log.jsonl", ANA)], 404),
+    "a slash more": ([request("/v1/budget/", ANA)], 404),
     "a path with a NUL": ([request("/v1/release%00", ANA)], 404),
     "another method": ([request("/v1/release", ANA, method="GET", body=b"")], 405),
     "a method of one's own": ([request("/v1/release", ANA, method="RELEASE")], 405),
@@ -110,6 +115,9 @@ def test_what_the_adversary_sends_is_refused_and_charges_nothing(trick: str, ser
     assert int(re.match(rb"HTTP/1.1 (\d+)", answer)[1]) == status  # type: ignore[index]
     assert not any(token.encode() in answer for token in TOKENS.values())
     assert b"Traceback" not in answer and b"/tmp" not in answer
+    heads, _, content = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in heads and set(json.loads(content)) == {"error", "message"}
+    assert b"location" not in heads.lower()
     assert len(server.ledger().charges) == before
 
 
@@ -128,16 +136,141 @@ def test_slow_clients_are_dropped(server: Server) -> None:
     assert PATIENCE < time.monotonic() - began < 8 * PATIENCE
 
 
-def test_many_who_wait_do_not_keep_others_out(server: Server) -> None:
-    waiting = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+def test_idle_connections_keep_nobody_out(server: Server) -> None:
+    idle = []
     try:
-        for each in waiting:
-            each.connect(str(server.folder / "door.sock"))
-            each.sendall(b"POST /v1/release HTTP/1.1\r\n")
+        for _ in range(256):
+            idle.append(socket.socket(socket.AF_UNIX))
+            idle[-1].connect(str(server.folder / "door.sock"))
+            idle[-1].sendall(b"POST /v1/release HTTP/1.1\r\n")
+        began = time.monotonic()
         assert server.curator().budget["dataset"] == "people"
+        assert time.monotonic() - began < PATIENCE
     finally:
-        for each in waiting:
+        for each in idle:
             each.close()
+
+
+def test_an_analyst_has_so_many_bytes_and_places_at_one_time(server: Server) -> None:
+    ends = []
+    try:
+        for count in (60_000, 30_000):
+            ends.append(socket.socket(socket.AF_UNIX))
+            ends[-1].connect(str(server.folder / "door.sock"))
+            ends[-1].sendall(request("/v1/release", ANA, f"Content-Length: {count}", body=b"{"))
+        time.sleep(PATIENCE / 5)
+        for more in (["Content-Length: 20000"], ["Transfer-Encoding: chunked"]):
+            refusal = said(server, request("/v1/release", ANA, *more, body=b"4e20\r\n" + b" " * 20_000 + b"\r\n"))
+            assert refusal.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in refusal
+        assert said(server, request("/v1/budget", ANA)).startswith(b"HTTP/1.1 200")
+        assert said(server, request("/v1/budget", BEN, body=RELEASE + b" " * 40_000)).startswith(b"HTTP/1.1 200")
+        for _ in range(2):
+            ends.append(socket.socket(socket.AF_UNIX))
+            ends[-1].connect(str(server.folder / "door.sock"))
+            ends[-1].sendall(request("/v1/release", ANA, "Content-Length: 1", body=b""))
+        time.sleep(PATIENCE / 5)
+        assert said(server, request("/v1/budget", ANA)).startswith(b"HTTP/1.1 503")  # four of eight places are taken
+        assert said(server, request("/v1/budget", BEN)).startswith(b"HTTP/1.1 200")
+    finally:
+        for each in ends:
+            each.close()
+
+
+def test_uploads_that_end_early_leave_no_trace(tmp_path: Path) -> None:
+    one = Server(tmp_path / "s", labels())
+    with one:
+        for cut in (
+            request("/v1/release", ANA, "Content-Length: 900", body=b"{"),
+            request("/v1/release", ANA, "Transfer-Encoding: chunked", body=b"zz"),
+            b"POST /v1/release HT",
+            b"\x16\x03\x01",
+        ):
+            with socket.socket(socket.AF_UNIX) as end:
+                end.connect(str(one.folder / "door.sock"))
+                end.sendall(cut)
+        one.curator()
+        assert one.stop() == ""
+
+
+def answer(app: Any, token: str, connection: Connection, path: str = "/v1/budget") -> int:
+    """The status that the application answers with."""
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    scope = {"path": path, "method": "POST", "headers": headers, "state": {"connection": connection}}
+    asyncio.run(app(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+def test_wrong_tokens_never_reach_the_vault_and_too_many_are_answered_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        limits, pipe = Limits(rate=3), Pipe(here, 8)
+        asked, slept = [], []
+
+        async def ask(self: Pipe, head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
+            asked.append(head["call"])
+            return 200, b"{}"
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        monkeypatch.setattr(Pipe, "ask", ask)
+        monkeypatch.setattr("asyncio.sleep", sleep)
+        app = make_app(pipe, Gate(limits), {"ana": Analyst("ana", hashed("right"))}, limits)
+        peer = Connection(there, "user 1")
+        assert {answer(app, "wrong", peer) for _ in range(FAILURES)} == {401} and not slept
+        assert answer(app, "wrong", peer) == 401 and slept == [PENALTY]
+        assert answer(app, "wrong", Connection(there, "user 2")) == 401 and slept == [PENALTY]
+        assert not asked
+        assert [answer(app, "right", peer) for _ in range(5)] == [200, 200, 200, 429, 429]
+        assert asked == ["budget"] * 3 and slept == [PENALTY]
+
+
+def test_the_oldest_idle_connection_of_the_busiest_peer_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = iter("abaaa")
+    monkeypatch.setattr("labeldp.serve.gate._peer", lambda end: next(peers))
+    gate, pairs = Gate(Limits(waiting=1, body=100)), [socket.socketpair() for _ in range(5)]
+    connections = []
+    for end, _ in pairs:
+        gate.enter(end)
+        connections.append(gate.connection(end.fileno()))
+    assert [gate.connection(end.fileno()) is not None for end, _ in pairs] == [False, True, False, True, True]
+    assert pairs[0][1].recv(1) == b""
+    first, second = connections[1], connections[4]
+    assert first is not None and second is not None
+    assert gate.admit(first, "ana") and not gate.admit(second, "ana") and gate.admit(second, "ben")
+    assert gate.hold(first, 90) and not gate.hold(first, 20) and gate.hold(second, 20)
+    for end in (end for pair in pairs for end in pair):
+        end.close()
+    assert gate.admit(Connection(pairs[0][0], "c"), "ana")  # what was closed counts no more
+
+
+def test_a_module_in_the_working_folder_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "tomllib.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(9)\n")
+    one = Server(tmp_path / "s", labels())
+    try:
+        one.start(tmp_path).wait()
+    finally:
+        one.__exit__()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="of Linux")
+def test_neither_process_gets_new_rights_and_the_memory_of_the_vault_is_bounded(server: Server) -> None:
+    assert server.process is not None
+    for process in (server.process.pid, server.vault()):
+        assert "NoNewPrivs:\t1" in Path(f"/proc/{process}/status").read_text()
+    [line] = [each for each in Path(f"/proc/{server.vault()}/limits").read_text().splitlines() if "address" in each]
+    soft, hard = line.split()[3:5]
+    assert soft == hard and 1 << 31 < int(soft) < 1 << 35
+    assert os.readlink(f"/proc/{server.vault()}/cwd") == "/"
 
 
 def memory(process: int) -> Iterator[bytes]:

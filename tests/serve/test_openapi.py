@@ -10,9 +10,7 @@ import pytest
 
 import labeldp as ldp
 from labeldp.privacy import PrivacyLoss
-from labeldp.serve.config import Limits
 from labeldp.serve.forms import FORMS, MAX_REASON, described
-from labeldp.serve.front import Pipe, make_app
 from labeldp.serve.vault import MAX_SPLITS, MAX_STEPS, RETRY
 from labeldp.serve.wire import CALLS, MAX_AXES, packed
 from serve.test_forms import EXAMPLES
@@ -44,8 +42,6 @@ def answered(call: str, status: int) -> dict[str, Any]:
 
 
 def test_the_file_has_the_routes_of_the_server_and_its_limits() -> None:
-    app = make_app(Pipe.__new__(Pipe), Limits())
-    assert [route.path for route in app.routes] == ["/v1/health", "/v1/{call}"]
     assert set(FILE["paths"]) == {"/v1/health", *(f"/v1/{call}" for call in CALLS)}
     assert set(SCHEMAS["Mechanism"]["properties"]["name"]["enum"]) == set(FORMS)
     assert SCHEMAS["Part"]["properties"]["splits"]["maxItems"] == MAX_SPLITS

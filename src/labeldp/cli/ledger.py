@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -325,8 +326,8 @@ def ledger_restore(backup: str, out: str) -> None:
 
     names = ", ".join(restore(backup, out).datasets())
     click.echo(
-        f"{out} is a ledger again. Closed until their budgets are set: {names}. For each: labeldp ledger add {out} "
-        f"--dataset NAME --change --epsilon E. {SECRECY}"
+        f"{out} is a ledger again. Closed until their budgets are set: {names}. For each: labeldp ledger add "
+        f"{shlex.quote(out)} --dataset NAME --change --epsilon E. {SECRECY}"
     )
 
 

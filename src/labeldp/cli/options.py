@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +68,7 @@ def suggest_budget_change(ledger: Any, dataset: Any) -> Iterator[None]:
     try:
         yield
     except BudgetExceeded as error:
-        words = f"labeldp ledger add {ledger} --dataset {dataset}"
+        words = f"labeldp ledger add {shlex.quote(str(ledger))} --dataset {shlex.quote(str(dataset))}"
         raise BudgetExceeded(f"{error}. To change it: {words} --change --epsilon … --delta …") from None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from typing import Any
 
@@ -35,6 +37,7 @@ def admin() -> None:
 
 @admin.command("token", epilog="\b\nExample:\n  labeldp admin token ana\n")
 @click.argument("analyst")
+@flags_in_errors()
 def admin_token(analyst: str) -> None:
     """Make a token for an analyst, and what the configuration holds of it.
 
@@ -42,10 +45,13 @@ def admin_token(analyst: str) -> None:
     and what was charged stay with the name.
     """
     from labeldp.serve import hashed, new_token
+    from labeldp.serve.config import check_analyst
 
+    check_analyst(analyst)
     token = new_token()
+    key = analyst if re.fullmatch("[A-Za-z0-9_-]+", analyst) else json.dumps(analyst, ensure_ascii=False)
     click.echo(f"Give this to {analyst}, and to nobody else:\n  {token}\nWrite this into the configuration:")
-    click.echo(f'  [analyst.{analyst}]\n  token = "{hashed(token)}"')
+    click.echo(f'  [analyst.{key}]\n  token = "{hashed(token)}"')
 
 
 @admin.command("budget", epilog="\b\nExample:\n  labeldp admin budget /etc/labeldp/serve.toml\n")

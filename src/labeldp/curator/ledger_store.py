@@ -1,11 +1,13 @@
 """The SQLite file of a durable ledger, which only its owner may read."""
 
+import errno
 import io
 import os
 import secrets
 import shlex
 import sqlite3
 import stat
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -345,11 +347,26 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
+def _has_locks(folder: Path) -> bool:
+    """Return whether files of a folder can be locked: SQLite says that a file is busy also where none can be."""
+    import fcntl
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+    return True
+
+
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Turn the errors of SQLite into LedgerErrors that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        reason = _REASONS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, f"cannot be used: {error}")
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        reason = _REASONS.get(code, f"cannot be used: {error}")
+        if code == sqlite3.SQLITE_BUSY and not _has_locks(path.parent):
+            reason = "is on a file system without locks; move it to a local disk: labeldp ledger move"
         raise LedgerError(f"the ledger {path} {reason}") from error

@@ -68,6 +68,7 @@ class Door:
         if not isinstance(token, str) or not token.strip():
             raise InputError("must be the text that the owner of the data gave you", argument="token")
         self._address, self._token, self._certificate, self._tries = str(address), token.strip(), certificate, tries
+        self._has_answered = False
         self._connection()
 
     def ask(self, call: str, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,6 +83,13 @@ class Door:
         for _ in range(self._tries):
             try:
                 status, answer = self._sent(call, body)
+                self._has_answered = True
+            except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+                if not self._has_answered:  # later the server may be starting again
+                    raise LabelDPError(
+                        f"no server is at {self._address}: {error.strerror}. Check the address, and that it runs"
+                    ) from None
+                problem = str(error)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem = str(error) or type(error).__name__
             else:

@@ -20,6 +20,8 @@ NO_ISOLATION = "none: whoever takes over the front can read the labels"
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
+NO_TOKEN = "this token is not known here, or not any more"
+
 TOKEN = "ldp_"
 """What every token begins with, so that it is recognized where it should not be."""
 
@@ -77,12 +79,15 @@ class Limits:
     """What a server bounds, so that nobody can exhaust it.
 
     Args:
-        body: bytes of a request or an answer.
-        waiting: requests that wait for the vault at one time.
+        body: bytes of a request; the requests and answers of one analyst together hold as many, those of all four
+            times as many.
+        waiting: requests that wait for the vault at one time, half of them of one analyst. Connections without a right
+            token are dropped above twice as many of one peer, and four times as many of all.
         rate: requests of one analyst in a minute.
         patience: seconds in which a client must have sent a request.
         quantum: seconds; an answer leaves at a multiple of it that public sizes fix, or a later one.
         cells: numbers and records that are worked on in one quantum.
+        memory: bytes that the vault may take beyond what it has once all labels are open.
     """
 
     body: int = 64 << 20
@@ -91,6 +96,7 @@ class Limits:
     patience: float = 30.0
     quantum: float = 0.05
     cells: int = 200_000
+    memory: int = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -148,9 +154,22 @@ class Config:
         return _config(content, file.parent)
 
 
+def analyst_of(token: str, analysts: Mapping[str, Analyst]) -> Analyst | None:
+    """Return whose token it is; None for nobody's."""
+    now = datetime.now(UTC)
+    matching = [analyst for analyst in analysts.values() if analyst.knows(token, now)]  # all are compared
+    return matching[0] if len(matching) == 1 else None
+
+
 def new_token() -> str:
     """Return a new token of 256 random bits."""
     return TOKEN + secrets.token_urlsafe(32)
+
+
+def check_analyst(name: str) -> None:
+    """Raise InputError unless a name can stand in a configuration and in the log."""
+    if not name.isprintable() or not name.strip():
+        raise InputError("must be a name of printable characters", argument="analyst")
 
 
 def hashed(token: str) -> str:
@@ -262,8 +281,7 @@ def _analyst(name: str, content: Any) -> Analyst:
             "must be what labeldp admin token prints: a salt and a digest, and not the token itself",
             argument=f"analyst.{name}.token",
         )
-    if not name.isprintable() or not name.strip():
-        raise InputError("must have a printable name", argument="analyst")
+    check_analyst(name)
     return Analyst(name, token, expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC))
 
 

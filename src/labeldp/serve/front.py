@@ -7,23 +7,31 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from labeldp.privacy import InputError, LabelDPError
-from labeldp.serve.config import NO_ISOLATION, Config, Limits
-from labeldp.serve.walls import NoWalls, become, hide
+from labeldp.serve.config import NO_ISOLATION, NO_TOKEN, Analyst, Config, Limits, analyst_of
+from labeldp.serve.gate import PENALTY, Connection, Gate, Listener
+from labeldp.serve.log import KEY, LOG
+from labeldp.serve.walls import NoWalls, become, check_private, hide
 from labeldp.serve.wire import CALLS, decoded, encoded, receive
 
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-
-_KEPT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TMPDIR")
+_KEPT = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TMPDIR")
 """What the vault is told of the environment."""
 
-BUSY = (503, encoded({"error": "retry", "message": "the server is busy: try again"}))
+Scope = dict[str, Any]
+
+Answer = tuple[int, bytes]
+"""A status of HTTP, and a body of JSON."""
+
+BUSY: Answer = (503, encoded({"error": "retry", "message": "the server is busy: try again"}))
+
+BACKLOG = 256
+"""How many connections the system accepts before the server has seen them."""
 
 
 @final
@@ -41,7 +49,7 @@ class Pipe:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self.is_open = True
 
-    async def ask(self, head: dict[str, Any], body: bytes = b"") -> tuple[int, bytes]:
+    async def ask(self, head: dict[str, Any], body: bytes) -> Answer:
         """Return status and body of the vault's answer."""
         if not self.is_open or self._count >= self._most:
             return BUSY
@@ -52,7 +60,7 @@ class Pipe:
         finally:
             self._count -= 1
 
-    async def _asked(self, head: dict[str, Any], body: bytes) -> tuple[int, bytes]:
+    async def _asked(self, head: dict[str, Any], body: bytes) -> Answer:
         async with self._lock:
             try:
                 if self._streams is None:
@@ -80,82 +88,112 @@ class Pipe:
                 self._streams[1].close()
 
 
-def make_app(pipe: Pipe, limits: Limits) -> "Starlette":
-    """Return the application: every call is a POST of JSON with a bearer token."""
-    from starlette.applications import Starlette
-    from starlette.responses import Response
-    from starlette.routing import Route
+def make_app(pipe: Pipe, gate: Gate, analysts: Mapping[str, Analyst], limits: Limits) -> Any:
+    """Return the ASGI application: every call is a POST of JSON with a bearer token."""
 
-    def answered(status: int, content: bytes) -> Response:
-        headers = {"Connection": "close", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-        return Response(content, status, headers, "application/json")
-
-    def refused(status: int, kind: str, message: str) -> Response:
-        return answered(status, encoded({"error": kind, "message": message}))
-
-    async def health(request: "Request") -> Response:
-        return answered(*((200, encoded({"status": "open"})) if pipe.is_open else BUSY))
-
-    async def call(request: "Request") -> Response:
-        name = request.path_params["call"]
-        if name not in CALLS:
+    async def answered(scope: Scope, receive: Callable[[], Any]) -> Answer | None:
+        path, method = str(scope["path"]), str(scope["method"])
+        call = path.removeprefix("/v1/")
+        if path == "/v1/health":
+            if method != "GET":
+                return refused(405, "method", "this call is a GET")
+            return (200, encoded({"status": "open"})) if pipe.is_open else BUSY
+        if not path.startswith("/v1/") or call not in CALLS:
             return refused(404, "input", "there is no such call")
-        token = _token(request)
-        status, content = await pipe.ask({"call": "who", "token": token})
-        if status != 200:
-            return answered(status, content)
+        if method != "POST":
+            return refused(405, "method", "every call is a POST")
+        connection: Connection = scope["state"]["connection"]
+        token = _token(scope["headers"])
+        analyst = analyst_of(token, analysts)
+        if analyst is None:
+            if not gate.failures.take(connection.peer):
+                await asyncio.sleep(PENALTY)
+            return refused(401, "token", NO_TOKEN)
+        if not gate.requests.take(analyst.name):
+            return refused(429, "rate", f"at most {limits.rate} requests in a minute")
+        if not gate.admit(connection, analyst.name):
+            return BUSY
         try:
             async with asyncio.timeout(limits.patience):
-                body = await _body(request, limits.body)
+                body = await _body(scope["headers"], receive, partial(gate.hold, connection), limits.body)
         except TimeoutError:
             return refused(408, "slow", f"a request must be sent within {limits.patience:g} seconds")
-        if body is None:
-            return refused(413, "size", f"a request has at most {limits.body} bytes")
-        return answered(*await pipe.ask({"call": name, "token": token}, body))
+        if not isinstance(body, bytes):
+            return body
+        answer = await pipe.ask({"call": call, "token": token}, body)
+        connection.held = len(answer[1])
+        return answer
 
-    return Starlette(routes=[
-        Route("/v1/health", health, methods=["GET"]),
-        Route("/v1/{call}", call, methods=["POST"]),
-    ])  # fmt: skip
+    async def app(scope: Scope, receive: Callable[[], Any], send: Callable[[Scope], Any]) -> None:
+        answer = await answered(scope, receive)
+        if answer is not None:
+            status, content = answer
+            await send({"type": "http.response.start", "status": status, "headers": heads(status, content)})
+            await send({"type": "http.response.body", "body": content})
+
+    return app
 
 
-def _token(request: "Request") -> str:
+def refused(status: int, kind: str, message: str) -> Answer:
+    """Return an answer that refuses."""
+    return status, encoded({"error": kind, "message": message})
+
+
+def heads(status: int, content: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the heads of an answer."""
+    again = [(b"retry-after", b"1")] if status in (429, 503) else []
+    return [
+        (b"content-type", b"application/json"), (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"), (b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"), *again,
+    ]  # fmt: skip
+
+
+def _token(headers: list[tuple[bytes, bytes]]) -> str:
     """Return the token of a request; empty where there is none or more than one."""
-    given = request.headers.getlist("authorization")
+    given = [value.decode("latin-1") for name, value in headers if name == b"authorization"]
     kind, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     return token if kind.lower() == "bearer" and len(token) <= 200 else ""
 
 
-async def _body(request: "Request", most: int) -> bytes | None:
-    """Return the body of a request, None as soon as it is too long."""
-    length = request.headers.get("content-length", "0")
-    if not (length.isascii() and length.isdecimal()) or int(length[:20]) > most:
-        return None
-    found = bytearray()
-    async for part in request.stream():
-        found += part
-        if len(found) > most:
+async def _body(
+    headers: list[tuple[bytes, bytes]], receive: Callable[[], Any], hold: Callable[[int], bool], most: int
+) -> bytes | Answer | None:
+    """Return the body of a request, its refusal as soon as it is too long, or None where the client went away."""
+    given = int(dict(headers).get(b"content-length", b"0")[:20])
+    if given <= most and not hold(given):
+        return BUSY
+    body, is_whole = bytearray(), given > most
+    while not is_whole:
+        message = await receive()
+        if message["type"] != "http.request":
             return None
-    return bytes(found)
+        body += message.get("body", b"")
+        is_whole = len(body) > most or not message.get("more_body")
+        if len(body) > given and len(body) <= most and not hold(len(body) - given):
+            return BUSY
+        given = max(given, len(body))
+    return bytes(body) if given <= most else refused(413, "size", f"a request has at most {most} bytes")
 
 
 def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Start the vault as a process of its own, and wait until it holds everything.
 
-    It is a new process and no fork of this one, and begins with nothing of its memory.
+    It is a new process and no fork of this one, and begins with nothing of its memory. It imports only what is
+    installed (`-I`): nothing of the folder that the server was started in, and nothing that the environment names.
 
     Raises:
         LabelDPError: the vault refuses to open; the sentence says why.
     """
     here, there = socket.socketpair()
-    command = [sys.executable, "-m", "labeldp.serve.vault", str(path), str(there.fileno())]
+    command = [sys.executable, "-I", "-m", "labeldp.serve.vault", str(path), str(there.fileno())]
     if config.vault is not None:
         command.append(config.vault)
     environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
     with there:
         vault = subprocess.Popen(
-            command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment, start_new_session=True
-        )
+            command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, env=environment, start_new_session=True,
+            cwd="/",
+        )  # fmt: skip
     first = receive(here)
     if first is None or "ready" not in first[0]:
         vault.wait()
@@ -163,15 +201,20 @@ def spawn_vault(path: Path, config: Config) -> tuple[subprocess.Popen[bytes], so
     return vault, here
 
 
-def check_isolation(config: Config) -> None:
+def check_isolation(config: Config, file: Path) -> None:
     """Refuse to start without the walls that the configuration asks for.
 
+    Args:
+        config: the configuration.
+        file: where it stands.
+
     Raises:
-        InputError: the front and the vault would be the same user, and nobody said so.
+        InputError: the front and the vault would be the same user, and nobody said so; or somebody else than the vault
+            may open its files.
     """
     if config.isolation == NO_ISOLATION:
         return
-    if config.vault is None:
+    if config.vault is None or config.front is None:
         raise InputError(
             "must name two users of the system, front and vault, and the server must be started as root: only then "
             f"nobody who takes over the front can read the labels. Without it: isolation = {NO_ISOLATION!r}",
@@ -183,6 +226,15 @@ def check_isolation(config: Config) -> None:
             f"at once, or write isolation = {NO_ISOLATION!r}",
             argument="isolation",
         )
+    served = config.datasets.values()
+    private = [config.state, config.state / LOG, config.state / KEY, *(each.ledger for each in served)]
+    private += [each.labels for each in served]
+    try:
+        check_private(private, config.vault, config.front)
+        check_private([] if config.key is None else [config.key], "root", config.front)
+        check_private([file], "root", config.front, secret=False)
+    except NoWalls as error:
+        raise InputError(f"cannot be kept: {error}", argument="isolation") from None
 
 
 def serve(path: str | Path) -> int:
@@ -200,11 +252,12 @@ def serve(path: str | Path) -> int:
         raise LabelDPError("a server needs more packages: pip install 'labeldp[serve]'") from None
     file = Path(path).absolute()
     config = Config.read(file)
-    check_isolation(config)
+    check_isolation(config, file)
     vault, end = spawn_vault(file, config)
     try:
         pipe, listener, context = Pipe(end, config.limits.waiting), listen(config), _tls(config)
-        server = _server(uvicorn, make_app(pipe, config.limits), config.limits, context)
+        app = make_app(pipe, listener.gate, config.analysts, config.limits)
+        server = _server(uvicorn, app, listener.gate, config.limits, context)
         if config.front is not None:
             become(config.front)
         hide()
@@ -221,13 +274,13 @@ def serve(path: str | Path) -> int:
     return vault.wait()
 
 
-def listen(config: Config) -> socket.socket:
+def listen(config: Config) -> Listener:
     """Return the socket that a server listens on; a Unix socket is open to everybody who may enter its folder."""
     path = config.socket
     if path is None:
         host, port = config.host
         kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(kind, socket.SOCK_STREAM)
+        listener = _listener(kind, config)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         return listener
@@ -239,9 +292,15 @@ def listen(config: Config) -> socket.socket:
                 path.unlink()
         else:
             raise OSError(f"another server listens on {path}")
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = _listener(socket.AF_UNIX, config)
     listener.bind(str(path))
     path.chmod(0o666)
+    return listener
+
+
+def _listener(kind: int, config: Config) -> Listener:
+    listener = Listener(kind, socket.SOCK_STREAM)
+    listener.gate = Gate(config.limits)
     return listener
 
 
@@ -254,11 +313,11 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     return context
 
 
-def _server(uvicorn: Any, app: "Starlette", limits: Limits, context: ssl.SSLContext | None) -> Any:
+def _server(uvicorn: Any, app: Any, gate: Gate, limits: Limits, context: ssl.SSLContext | None) -> Any:
     """Return uvicorn's server of the application."""
     settings = uvicorn.Config(
-        app, http=_protocol(limits), lifespan="off", log_level="warning", access_log=False,
-        server_header=False, date_header=False, limit_concurrency=4 * limits.waiting, proxy_headers=False,
+        app, http=_protocol(gate, limits), ws="none", lifespan="off", log_level="error", access_log=False,
+        server_header=False, date_header=False, proxy_headers=False, backlog=BACKLOG,
         timeout_graceful_shutdown=60, timeout_keep_alive=1,
     )  # fmt: skip
     settings.load()
@@ -282,25 +341,47 @@ async def _run(server: Any, pipe: Pipe, listener: socket.socket, vault: subproce
     await pipe.close()
 
 
-def _protocol(limits: Limits) -> Any:
+def _protocol(gate: Gate, limits: Limits) -> Any:
     """Return uvicorn's HTTP in pure Python, with a client dropped whose head does not come, or who does not read."""
+    import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     base: Any = H11Protocol
 
     class Impatient(base):  # type: ignore[misc,unused-ignore]
-        """Drops a connection after so long, but for the time in which the vault works on its request."""
+        """Drops a client who sends or reads nothing for so long, but for the time in which its request is worked on."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._drop_unasked = self.loop.call_later(limits.patience, self._drop)
+            self._unread = 0
+            self._look = self.loop.call_later(limits.patience, self._drop)
+            connection = gate.connection(transport.get_extra_info("socket").fileno())
+            self.app_state = {"connection": connection}
+            if connection is None:
+                transport.abort()
 
         def _drop(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
+            unread = self.transport.get_write_buffer_size()
+            if (self.cycle is None or self.cycle.response_complete) and (not unread or unread == self._unread):
                 self.transport.abort()
+            self._unread = unread
+            self._look = self.loop.call_later(limits.patience, self._drop)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._drop_unasked.cancel()
+            self._look.cancel()
             super().connection_lost(exc)
+
+        def send_400_response(self, msg: str) -> None:
+            status, content = refused(400, "input", "this is no request of HTTP")
+            try:
+                for event in (
+                    h11.Response(status_code=status, headers=heads(status, content), reason=b"Bad Request"),
+                    h11.Data(data=content),
+                    h11.EndOfMessage(),
+                ):
+                    self.transport.write(self.conn.send(event))
+                self.transport.close()
+            except h11.LocalProtocolError:  # an answer has begun
+                self.transport.abort()
 
     return Impatient

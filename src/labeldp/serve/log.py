@@ -6,7 +6,7 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, final
@@ -20,7 +20,7 @@ START = "0" * 64
 
 
 class LogError(LedgerError):
-    """A line could not be written: nothing may be answered any more until the server starts again."""
+    """The log and a ledger do not agree, or a line could not be written: nothing is answered until the next start."""
 
 
 @final
@@ -42,7 +42,7 @@ class Log:
         self._key = _key(folder)
         self._file = os.open(folder / LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self.head, self.count = START, 0
-        self._charges: set[tuple[str, str]] = set()
+        self._charges: dict[str, set[str]] = {}
         try:
             self._open(folder)
         except BaseException:
@@ -54,8 +54,12 @@ class Log:
         """Read what was written so far, and check it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise LedgerError(f"the log {folder / LOG} is in use by another server") from None
+        except OSError as error:
+            raise LedgerError(
+                f"the log {folder / LOG} cannot be locked: {error.strerror}. Keep the state on a local disk"
+            ) from None
         whole = 0
         for line, end in _lines(self._file):
             self._note(verified(line, self._key, self.head, self.count))
@@ -63,14 +67,13 @@ class Log:
         if whole < os.fstat(self._file).st_size:  # a line that a crash cut off was never answered for
             os.ftruncate(self._file, whole)
 
-    @property
-    def charges(self) -> frozenset[tuple[str, str]]:
-        """The dataset and the id of every charge in the log."""
-        return frozenset(self._charges)
+    def charges(self, dataset: str) -> Set[str]:
+        """Return the ids of all charges of a dataset in the log."""
+        return self._charges.get(dataset, set())
 
     def has(self, dataset: str, charge: str) -> bool:
         """Return whether a charge is in the log."""
-        return (dataset, charge) in self._charges
+        return charge in self.charges(dataset)
 
     def answer_digest(self, answer: bytes) -> str:
         """Return a keyed digest of an answer, by which it can be recognized later."""
@@ -84,7 +87,7 @@ class Log:
         """
         whole = {"n": self.count, "at": datetime.now(UTC).isoformat(timespec="seconds"), **entry}
         whole["chain"] = _chain(self._key, self.head, whole)
-        line = json.dumps(whole, sort_keys=True).encode() + b"\n"
+        line = _written(whole)
         try:
             whole_line = os.write(self._file, line) == len(line)
             os.fsync(self._file)
@@ -101,7 +104,7 @@ class Log:
     def _note(self, entry: Mapping[str, Any]) -> None:
         self.head, self.count = entry["chain"], self.count + 1
         if "charge" in entry:
-            self._charges.add((entry["dataset"], entry["charge"]))
+            self._charges.setdefault(entry["dataset"], set()).add(entry["charge"])
 
     def __repr__(self) -> str:
         return f"Log({self.count} lines)"
@@ -135,8 +138,9 @@ def verified(line: bytes, key: bytes, head: str, number: int) -> dict[str, Any]:
     """
     try:
         entry = json.loads(line)
+        right = line == _written(entry)  # else a key may stand there twice
         claimed = entry.pop("chain")
-        right = entry["n"] == number and hmac.compare_digest(claimed, _chain(key, head, entry))
+        right &= entry["n"] == number and hmac.compare_digest(claimed, _chain(key, head, entry))
     except (ValueError, KeyError, TypeError, AttributeError):
         right = False
     if not right:
@@ -144,6 +148,10 @@ def verified(line: bytes, key: bytes, head: str, number: int) -> dict[str, Any]:
             f"line {number + 1} of the log is not what was written there: it, or one before it, was changed"
         )
     return {**entry, "chain": claimed}
+
+
+def _written(entry: Mapping[str, Any]) -> bytes:
+    return json.dumps(entry, sort_keys=True).encode() + b"\n"
 
 
 def _chain(key: bytes, head: str, entry: Mapping[str, Any]) -> str:

@@ -8,7 +8,6 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeVar, final
@@ -32,10 +31,10 @@ from labeldp.privacy import (
     gather,
     rounded_up_text,
 )
-from labeldp.serve.config import Analyst, Config, Served
+from labeldp.serve.config import NO_TOKEN, Analyst, Config, Served, analyst_of
 from labeldp.serve.forms import MAX_REASON, rebuilt
 from labeldp.serve.log import Log, LogError
-from labeldp.serve.walls import NoWalls, raise_walls
+from labeldp.serve.walls import NoWalls, limit_memory, raise_walls
 from labeldp.serve.wire import (
     CALLS,
     decoded,
@@ -199,7 +198,6 @@ class Vault(SingleProcess):
         self._config = config
         self.log = Log(config.state)
         self._holdings: dict[str, Holding] = {}
-        self._asked: dict[str, tuple[float, float]] = {}
         self._size = 0
         self.late = 0
         try:
@@ -216,17 +214,20 @@ class Vault(SingleProcess):
         Raises:
             LedgerError: a ledger lacks a charge.
         """
-        known = {name: holding.charges for name, holding in self._holdings.items()}
-        for dataset, charge in self.log.charges:
-            if dataset in known and charge not in known[dataset]:
-                raise LedgerError(
-                    f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy, which forgets "
-                    "what was spent. Bring back the newest one"
-                )
-        for dataset, charges in known.items():
-            for charge, analyst in charges.items():
+        for dataset in self._holdings:
+            for charge, analyst in self._compared(dataset).items():
                 if analyst and not self.log.has(dataset, charge):
                     self.log.append({"what": "recovered", "who": analyst, "dataset": dataset, "charge": charge})
+
+    def _compared(self, dataset: str) -> dict[str, str]:
+        """Return the charges of a ledger, after comparing them with the log."""
+        charges = self._holdings[dataset].charges
+        if not self.log.charges(dataset) <= charges.keys():
+            raise LogError(
+                f"the ledger of {dataset!r} lacks a charge that the log has: it is an older copy, which forgets "
+                "what was spent. Bring back the newest one"
+            )
+        return charges
 
     def answer(self, head: Mapping[str, Any], body: bytes) -> Answer:
         """Answer a request.
@@ -236,14 +237,12 @@ class Vault(SingleProcess):
             body: the request as JSON.
 
         Raises:
-            LogError: the log cannot be written; the vault ends.
+            LogError: the log cannot be written, or a ledger lacks a charge of it; the vault ends.
         """
         try:
             self.check_process()
             analyst = self._analyst(head.get("token"))
-            call = _CALLS.get(str(head.get("call")))
-            if call is None:
-                raise _Refused(404, "input", "there is no such call")
+            call = _CALLS[str(head.get("call"))]
             self._size = len(body)
             return call(self, analyst, decoded(body) if body else {})
         except _Refused as error:
@@ -253,31 +252,15 @@ class Vault(SingleProcess):
         except InputError as error:
             return 400, {"error": "input", "message": str(error)}
         except LogError:
-            raise  # what is not logged is not answered: the next start writes it down
+            raise  # what is not logged is not answered: the next start writes it down, or says what is wrong
         except Exception:  # whatever it was, nobody is told: it may hold a label
             return RETRY
 
     def _analyst(self, token: Any) -> Analyst:
-        now = datetime.now(UTC)
-        text = token if isinstance(token, str) else ""
-        found = [each for each in self._config.analysts.values() if each.knows(text, now)]  # all are compared
-        if len(found) != 1:
-            raise _Refused(401, "token", "this token is not known here, or not any more")
-        return found[0]
-
-    def _limit(self, analyst: Analyst) -> None:
-        """Refuse an analyst who asks too often; see `Limits.rate`."""
-        now, most = time.monotonic(), float(self._config.limits.rate)
-        left, then = self._asked.get(analyst.name, (most, now))
-        left = min(most, left + (now - then) * most / 60)
-        if left < 1:
-            raise _Refused(429, "rate", f"at most {self._config.limits.rate} requests in a minute")
-        self._asked[analyst.name] = (left - 1, now)
-
-    def who(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
-        """Answer who is asking, before the front reads what they ask."""
-        self._limit(analyst)
-        return 200, {"analyst": analyst.name}
+        analyst = analyst_of(token if isinstance(token, str) else "", self._config.analysts)
+        if analyst is None:
+            raise _Refused(401, "token", NO_TOKEN)
+        return analyst
 
     def datasets(self, analyst: Analyst, content: dict[str, Any]) -> Answer:
         """Answer which datasets this analyst has a share of, and what is public of them."""
@@ -343,6 +326,7 @@ class Vault(SingleProcess):
         reason, step = text_of(content, "reason", MAX_REASON, ""), text_of(content, "step", default="") or None
         cells = curator.records + self._size // 8
         try:
+            self._compared(holding.served.name)  # it may have been replaced meanwhile
             return self._released(analyst, holding, curator, mechanism, step, reason)
         finally:
             self._wait(began, cells)
@@ -403,7 +387,8 @@ class Vault(SingleProcess):
             if not isinstance(each, Mapping) or type(each.get("part")) is not int:
                 raise InputError("must hold parts, part and why", argument="splits")
             parts = unpacked(each.get("parts"), "parts")
-            if parts.dtype.kind not in "iu" or parts.ndim != 1 or parts.max(initial=0) >= MAX_PARTS:
+            whole = parts.ndim == 1 and len(parts) <= holding.records  # of a part of them there are fewer
+            if not whole or parts.dtype.kind not in "iu" or parts.max(initial=0) >= MAX_PARTS:
                 raise InputError(f"must be one integer below {MAX_PARTS} for each record", argument="parts")
             splits.append((parts.astype(np.int64), each["part"], text_of(each, "why", MAX_REASON)))
         return holding.curator(analyst.name, run, splits)
@@ -453,10 +438,7 @@ def _steps(content: Mapping[str, Any]) -> dict[str, PrivacyLoss]:
         raise InputError("must be costs as a mechanism states them", argument="steps") from None
 
 
-_CALLS: dict[str, Callable[[Vault, Analyst, dict[str, Any]], Answer]] = {
-    "who": Vault.who,
-    **{name: getattr(Vault, name) for name in CALLS},
-}
+_CALLS: dict[str, Callable[[Vault, Analyst, dict[str, Any]], Answer]] = {name: getattr(Vault, name) for name in CALLS}
 
 
 def serve_pipe(pipe: socket.socket, vault: Vault) -> None:
@@ -474,6 +456,7 @@ def main(path: str, pipe: socket.socket, user: str | None) -> int:
     try:
         cut = raise_walls(user)
         vault = Vault(Config.read(path))
+        limit_memory(vault._config.limits.memory)
     except (LabelDPError, NoWalls) as error:
         send(pipe, {"refused": str(error)})
         return 1

@@ -3,7 +3,12 @@
 import ctypes
 import os
 import resource
+import shlex
+import stat
 import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 _DUMPABLE, _NO_NEW_PRIVILEGES = 4, 38
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -27,11 +32,8 @@ def raise_walls(user: str | None) -> bool:
         if not cut:
             raise NoWalls("the vault could not be cut off from the network")
         become(user)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        _prctl(_NO_NEW_PRIVILEGES, 1)
-        _prctl(_DUMPABLE, 0)  # last: another user makes a process dumpable again
-    elif user is not None:
+    hide()
+    if user is not None and sys.platform != "linux":
         raise NoWalls("isolation needs Linux")
     return cut
 
@@ -42,14 +44,12 @@ def become(user: str) -> None:
     Raises:
         NoWalls: there is no such user, or this process may not.
     """
-    import pwd
-
+    entry = _user(user)
     try:
-        entry = pwd.getpwnam(user)
         os.setgroups([])
         os.setgid(entry.pw_gid)
         os.setuid(entry.pw_uid)
-    except (KeyError, OSError) as error:
+    except OSError as error:
         raise NoWalls(f"the server cannot become the user {user!r}: {error}") from None
     if os.getuid() != entry.pw_uid or entry.pw_uid == 0:
         raise NoWalls(f"{user!r} must be a user without privileges")
@@ -64,12 +64,86 @@ def cut_network() -> bool:
 
 
 def hide() -> None:
-    """Keep other processes of the same user from reading the memory of this one."""
+    """Take from this process every way to more rights, and keep others of its user from reading its memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
-        _prctl(_DUMPABLE, 0)
+        _prctl(_NO_NEW_PRIVILEGES, 1)
+        _prctl(_DUMPABLE, 0)  # after `become`: another user makes a process dumpable again
+
+
+def limit_memory(more: int) -> None:
+    """Let this process take so many more bytes of addresses than it has now."""
+    if sys.platform == "linux":
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + more
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        size = size if most == resource.RLIM_INFINITY else min(size, most)
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+
+def check_private(paths: Iterable[Path], owner: str, front: str, *, secret: bool = True) -> None:
+    """Refuse files that somebody else than their owner and root may open or replace.
+
+    Args:
+        paths: files and folders; what does not exist is left out, but for its folders.
+        owner: the user whom they belong to.
+        front: a user who must not be able to open them, which is tried.
+        secret: whether others may not read them, either.
+
+    Raises:
+        NoWalls: they may.
+    """
+    allowed, reader = {0, _user(owner).pw_uid}, _user(front)
+    if reader.pw_uid in allowed:
+        raise NoWalls(f"{front!r} and {owner!r} are the same user")
+    for path in paths:
+        for place in dict.fromkeys((path, path.resolve(), *path.parents, *path.resolve().parents)):
+            try:
+                status = place.lstat()
+            except FileNotFoundError:
+                continue
+            is_file, link = place in (path, path.resolve()), stat.S_ISLNK(status.st_mode)
+            rights = 0 if link else status.st_mode & (0o077 if is_file and secret else 0o022)
+            if status.st_uid not in allowed:
+                raise NoWalls(f"{place} belongs to neither {owner!r} nor root: run chown {owner} {_quoted(place)}")
+            if rights and (is_file or not status.st_mode & stat.S_ISVTX):
+                kind = "go-rwx" if is_file and secret else "go-w"
+                raise NoWalls(f"{place} is open to other users: run chmod {kind} {_quoted(place)}")
+            if is_file and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                raise NoWalls(f"{place} has another name, a hard link: remove it, or copy the file and use the copy")
+        if secret and opens(path, reader):
+            raise NoWalls(f"{path} can be opened by {front!r}: take away what lets this user read it, such as an ACL")
+
+
+def opens(path: Path, user: Any) -> bool:
+    """Return whether a user can open a path, by trying it as this user."""
+    groups = os.getgroups()
+    try:
+        os.setgroups([])
+        os.setegid(user.pw_gid)
+        os.seteuid(user.pw_uid)
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        return True
+    except OSError:
+        return False
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        os.setgroups(groups)
+
+
+def _user(name: str) -> Any:
+    import pwd
+
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise NoWalls(f"there is no user {name!r}") from None
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
 
 
 def _prctl(option: int, value: int) -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise NoWalls("the system refused a wall around the vault")
+        raise NoWalls("the system refused a wall around this process")

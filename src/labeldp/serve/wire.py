@@ -1,4 +1,4 @@
-"""Messages between an analyst, the front of a server and its vault: JSON, with arrays as Arrow IPC inside."""
+"""Messages between an analyst, the front of a server and its vault: JSON, with arrays in base64 inside."""
 
 import base64
 import hashlib
@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.privacy import InputError
+from labeldp.tables import compressed_buffers
 
 MAX_BODY = 64 << 20
 """The most bytes of one request, and of one answer, where nothing else is said."""
@@ -23,6 +24,9 @@ TYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 
 MAX_AXES = 3
 
+MAX_VALUES = 100_000
+"""The most values in one body: each takes up to 300 bytes once it is parsed."""
+
 CALLS = ("datasets", "budget", "features", "require", "released", "certificate", "release")
 """What analysts may ask for."""
 
@@ -30,46 +34,33 @@ _HEAD = struct.Struct(">IQ")
 
 
 def packed(array: NDArray[Any]) -> dict[str, Any]:
-    """Return an array of numbers as values of JSON: its shape, and an Arrow IPC stream of one column in base64."""
+    """Return an array of numbers as values of JSON: its shape, its type, and its entries, row by row, in base64."""
     flat = np.ascontiguousarray(array)
     if flat.dtype == np.bool_:
         flat = flat.view(np.uint8)
-    if flat.dtype.newbyteorder("=").str[1:] not in TYPES:
+    kind = flat.dtype.str[1:]
+    if kind not in TYPES:
         raise InputError("must hold integers or floats", argument="array")
-    batch = pa.record_batch([pa.array(flat.ravel())], names=["values"])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return {"shape": list(flat.shape), "arrow": base64.b64encode(sink.getvalue()).decode()}
+    values = base64.b64encode(flat.astype(f"<{kind}", copy=False).tobytes()).decode()
+    return {"shape": list(flat.shape), "type": kind, "values": values}
 
 
 def unpacked(content: Any, name: str) -> NDArray[Any]:
-    """Return the array that `packed` described, after checking everything that it says of itself.
+    """Return the array that `packed` described; its length is checked first, and it takes no more than was sent.
 
     Raises:
-        InputError: anything else: several columns or blocks, gaps, text, numbers that are not finite, another length.
+        InputError: anything else: another length, another type, numbers that are not finite.
     """
-    wrong = InputError("must be an array of finite numbers: a shape and an Arrow stream of one column", argument=name)
+    wrong = InputError("must be an array of finite numbers: a shape, a type, and entries in base64", argument=name)
     try:
-        shape = [int(each) for each in content["shape"] if isinstance(each, int) and not isinstance(each, bool)]
-        data = base64.b64decode(content["arrow"], validate=True)
-        if len(shape) != len(content["shape"]) or not 0 < len(shape) <= MAX_AXES or min(shape) < 0:
+        shape, kind, text = content["shape"], content["type"], content["values"]
+        if kind not in TYPES or not 0 < len(shape) <= MAX_AXES or not all(type(each) is int for each in shape):
             raise wrong
-        with pa.ipc.open_stream(data) as reader:
-            fields = list(reader.schema)
-            plain = len(fields) == 1 and fields[0].type in [pa.from_numpy_dtype(kind) for kind in TYPES]
-            batch = reader.read_next_batch() if plain else None
-            if batch is None or any(True for _ in reader):
-                raise wrong
-        batch.validate(full=True)
-        column = batch.column(0)
-        # Every buffer must lie inside of what was sent: a batch may lie about the number of its values.
-        width, (_, values) = column.type.bit_width // 8, column.buffers()
-        room = 0 if values is None else values.size // width
-        if column.null_count or column.offset + len(column) > room or len(column) != math.prod(shape):
+        size = math.prod(shape) * int(kind[1])
+        if min(shape) < 0 or max(shape) > MAX_BODY or len(text) != -(-size // 3) * 4:
             raise wrong
-        array = np.array(column.to_numpy(zero_copy_only=True)).reshape(shape)
-    except (pa.ArrowException, OSError, StopIteration, KeyError, TypeError, ValueError, OverflowError, MemoryError):
+        array = np.frombuffer(base64.b64decode(text, validate=True), f"<{kind}").reshape(shape).astype(kind)
+    except (KeyError, TypeError, ValueError):
         raise wrong from None
     if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
         raise wrong
@@ -88,10 +79,13 @@ def unpacked_rows(text: str) -> pa.Table:
     """Return the rows that `packed_rows` described.
 
     Raises:
-        ValueError: no such rows.
+        ValueError: no such rows, or compressed ones, which may grow to any size.
     """
     try:
-        with pa.ipc.open_stream(base64.b64decode(text, validate=True)) as reader:
+        data = base64.b64decode(text, validate=True)
+        if any(compressed_buffers(message.metadata.to_pybytes()) for message in pa.ipc.MessageReader.open_stream(data)):
+            raise ValueError("a stream of rows is not compressed")
+        with pa.ipc.open_stream(data) as reader:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, TypeError) as error:
@@ -108,8 +102,12 @@ def decoded(body: bytes) -> dict[str, Any]:
     """Return the object in a body of JSON.
 
     Raises:
-        InputError: no object of JSON, or one that nests too deeply.
+        InputError: no object of JSON, or one that nests too deeply or has too many values.
     """
+    if sum(map(body.count, (b"[", b"{", b","))) > MAX_VALUES:
+        raise InputError(
+            f"the body must be an object of JSON with at most {MAX_VALUES:,} values: send arrays in base64"
+        )
     try:
         content = json.loads(body, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -1,6 +1,7 @@
 """Read and write data: tables by blocks, features as a matrix, images, ratings, released columns, certificates."""
 
 from labeldp.tables.atomic import atomic_directory, atomic_write, lock_directory, sync, usual_mode
+from labeldp.tables.compressed import compressed_buffers
 from labeldp.tables.encoder import INDEX, Blocks, FeatureColumn, TableEncoder
 from labeldp.tables.folders import (
     CERTIFICATE,
@@ -70,6 +71,7 @@ __all__ = [
     "check_kind",
     "codes_of",
     "column_digest",
+    "compressed_buffers",
     "distinct_labels",
     "domain_in_file",
     "folder_document",

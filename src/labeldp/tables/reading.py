@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyarrow import csv, parquet
 
 from labeldp.privacy import InputError, check_growth, did_you_mean, json_value
+from labeldp.tables.compressed import largest_batch
 
 BLOCK_ROWS = 1 << 18
 """The number of rows of a table that are read at a time."""
@@ -445,6 +446,7 @@ class ArrowFile(TableFile):
         self, columns: tuple[str, ...], block_rows: int, encoded: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         explain = partial(_arrow_problem, self.path)
+        check_growth(self.path, *without_values(lambda: _sizes(self.path), explain))
         with without_values(lambda: pa.OSFile(str(self.path), "rb"), explain) as file:
             # Only these columns are read.
             places = [self.columns.index(name) for name in columns]
@@ -466,6 +468,16 @@ def open_arrow(path: Path) -> ArrowFile:
     if next(table.blocks(names[:1], block_rows=1), None) is None:
         raise InputError(f"{path} has columns but no rows")
     return table
+
+
+def _sizes(path: Path) -> tuple[int, int]:
+    """Return the bytes of an Arrow file, and those that its compressed dictionaries and largest batch would have."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        try:
+            return size, largest_batch(file, size)
+        except ValueError:
+            raise pa.ArrowInvalid("not as Arrow writes it") from None
 
 
 def _arrow_problem(path: Path, error: Exception) -> str:
