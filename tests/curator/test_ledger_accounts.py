@@ -224,7 +224,7 @@ def before_filters(path: Path) -> None:
         for table in ("share", "share_paid", "paid"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE release DROP COLUMN analyst")
-        for column in ("kind", "account"):
+        for column in ("kind", "account", "records"):
             connection.execute(f"ALTER TABLE dataset DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 5")
         connection.commit()

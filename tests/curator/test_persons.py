@@ -527,7 +527,7 @@ def test_a_ledger_from_before_persons_takes_them_as_it_is(tmp_path: Path) -> Non
         for table in ("person", "paid", "share", "share_paid"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE release DROP COLUMN analyst")
-        for column in ("kind", "account"):
+        for column in ("kind", "account", "records"):
             connection.execute(f"ALTER TABLE dataset DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 4")
         connection.commit()

@@ -20,7 +20,7 @@ from labeldp.curator.ledger_totals import migrate_totals
 from labeldp.curator.stored import as_written
 from labeldp.privacy import LedgerError, most_bytes
 
-VERSION = 7
+VERSION = 8
 """Version of the tables below. A file of an earlier version is read as it is, and the first writing adds the tables
 that it lacks; a file of a later version is refused."""
 
@@ -142,10 +142,17 @@ SINCE_7 = (
     dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, cohort INTEGER NOT NULL,
     cost TEXT NOT NULL, PRIMARY KEY (dataset, analyst, cohort)
 )""",
-    f"PRAGMA user_version = {VERSION}",
+    "PRAGMA user_version = 7",
 )
 """The statements that turn version 6 into version 7: shares of the budget that are reserved to analysts, so that
 earlier labeldp, which would answer one from the releases of another, refuses the file."""
+
+SINCE_8 = (
+    "ALTER TABLE dataset ADD COLUMN records INTEGER",
+    f"PRAGMA user_version = {VERSION}",
+)
+"""The statements that turn version 7 into version 8: how many records a dataset has, so that earlier labeldp, which
+would charge a part of them, refuses the file."""
 
 SCHEMA = f"""
 BEGIN;
@@ -165,7 +172,7 @@ CREATE TABLE release (
 );
 CREATE INDEX release_of_stage ON release (dataset, revision, stage) WHERE stage IS NOT NULL;
 PRAGMA application_id = {APPLICATION};
-{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4, *SINCE_5, *SINCE_6, *SINCE_7))};
+{"; ".join((*SINCE_2, *SINCE_3, *SINCE_4, *SINCE_5, *SINCE_6, *SINCE_7, *SINCE_8))};
 COMMIT;
 """
 
@@ -350,7 +357,7 @@ def _version(connection: sqlite3.Connection) -> int:
 def _migrate(connection: sqlite3.Connection) -> None:
     """Add to an earlier ledger what later versions have, in the open transaction."""
     version = _version(connection)
-    for statements, since in ((SINCE_2, 2), (SINCE_3, 3), (SINCE_4, 4), (SINCE_5, 5), (SINCE_6, 6), (SINCE_7, 7)):
+    for since, statements in enumerate((SINCE_2, SINCE_3, SINCE_4, SINCE_5, SINCE_6, SINCE_7, SINCE_8), start=2):
         for statement in statements if version < since else ():
             connection.execute(statement)
     if version < 2:
