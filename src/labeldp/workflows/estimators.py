@@ -182,7 +182,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 all of theirs, as with `labeldp fit --person`. By default each record is protected by itself.
 
         Raises:
-            InputError: an argument is wrong; nothing was charged, and the right to fit is not used up.
+            InputError: an argument is wrong, or a feature has the name of `y`; nothing was charged, and the right to
+                fit is not used up.
             DomainError: a label is missing or outside of what was declared; nothing was charged.
             BudgetExceeded: the right to fit, or the budget in the ledger file, is used up; nothing was charged.
             LedgerError: the ledger file cannot be used, or these are other records or labels than the dataset's.
@@ -191,6 +192,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if persons is not None:
             settings = replace(settings, person_column="persons")
         table = self._table(X, fit=True)
+        _refuse_label(table, y)
         labels, few = _labels(y, table.num_rows), settings.trust == "local" and settings.target == "classes"
         if table.num_rows < MIN_RECORDS and not few:
             least = f"must hold at least {MIN_RECORDS} records"
@@ -472,6 +474,18 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             raise InputError("must be the lowest and the highest number, such as (0, 100)", argument="range") from None
         return Interval(low, high)
+
+
+def _refuse_label(table: pa.Table, y: Any) -> None:
+    """Raise InputError if a feature has the name of the labels."""
+    columns = getattr(y, "columns", None)
+    name = columns[0] if columns is not None and len(columns) == 1 else getattr(y, "name", None)
+    if isinstance(name, str) and name in table.column_names:
+        raise InputError(
+            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it; "
+            "nothing was charged",
+            argument="X",
+        )
 
 
 def _labels(y: Any, records: int) -> Any:
