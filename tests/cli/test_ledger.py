@@ -29,6 +29,27 @@ def test_a_budget_is_changed_on_purpose_only(labeldp: Callable[..., Ran]) -> Non
     assert labeldp("ledger", "add", "l.ledger", "--dataset", "none", "--epsilon", "1", "--change").status == 1
 
 
+def test_a_number_of_records_is_declared_and_keeps_parts_away(labeldp: Callable[..., Ran]) -> None:
+    count = str(len(pd.read_csv("people.csv")))
+    new = labeldp(*ADD, "--records", count)
+    assert new.status == 1 and "--epsilon must be given" in new.err
+    assert labeldp(*ADD, "--epsilon", "2").status == 0
+    assert "it has 7 records" in labeldp(*ADD, "--records", "7").out
+    assert "declared number of records: 7" in labeldp("ledger", "show", "l.ledger").out
+    fit = ("fit", "people.csv", "--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--out", "a")
+    for refused in (
+        labeldp(*RELEASE, "--dataset", "people", "--epsilon", "1", "--out", "a.csv"),
+        labeldp(*fit, "--ledger", "l.ledger", "--dataset", "people"),
+    ):
+        assert refused.status == 1 and "'people' has 7 records, and these are" in refused.err
+    assert "spent epsilon = 0 " in labeldp("ledger", "show", "l.ledger").out
+    other = labeldp(*ADD, "--records", count)
+    assert other.status == 1 and f"--change --records {count}" in other.err
+    changed = labeldp(*ADD, "--change", "--records", count, "--reason", "a typing error")
+    assert changed.status == 0, changed.err
+    assert labeldp(*RELEASE, "--dataset", "people", "--epsilon", "1", "--out", "a.csv").status == 0
+
+
 def test_a_release_says_what_the_dataset_has_cost(labeldp: Callable[..., Ran]) -> None:
     assert labeldp(*ADD, "--epsilon", "2").status == 0
     done = labeldp(*RELEASE, "--dataset", "people", "--epsilon", "0.5", "--out", "a.csv")

@@ -647,3 +647,14 @@ def test_a_choice_to_extend_that_follows_outputs_passes_delta() -> None:
     assert (pure + pure).within("1.9", "0.0509") and (pure + ldp.PrivacyLoss.failure("0.0508")).within("1.9", "0.0509")
     page = (Path(__file__).parents[2] / "docs" / "proofs" / "cohorts.md").read_text()
     assert "δ = p² − e^1.9 q² = 0.0509" in page and "= 1.27 δ₀" in page
+
+
+def test_the_first_cohort_holds_the_declared_number_of_records(path: Path) -> None:
+    LedgerFile(path).add("bought", ldp.Budget(4), records=100)
+    with pytest.raises(ldp.LedgerError, match=r"has 100 records.*this one holds 160, and nothing was added"):
+        add(path, "january", BOTH)
+    add(path, "january", JANUARY)
+    add(path, "may", MAY)
+    release(path, BOTH, 1)
+    with pytest.raises(ldp.LedgerError, match="has cohorts, and the ids of a cohort say which records it holds"):
+        LedgerFile(path).change("bought", None, None, records=160)

@@ -45,6 +45,44 @@ def test_a_release_that_the_budget_does_not_allow_is_refused_and_charges_nothing
     assert people(path).spent.epsilon() == 1.5
 
 
+def test_a_part_of_a_declared_number_of_records_is_refused_and_charges_nothing(path: Path) -> None:
+    ledger, whole = LedgerFile(path), len(LABELS)
+    ledger.add("people", ldp.Budget(3), records=whole)
+    ledger.add("people", ldp.Budget(3), records=whole)  # changes nothing
+
+    def release(records: int, revision: str | None = None, ids: Any = None) -> None:
+        account = ledger.dataset("people", revision=revision)
+        holder = Curator(LABELS[:records], domain=DOMAIN, ledger=account, ids=ids)
+        holder.release(response(1), rng=SYSTEM)
+
+    for revision, ids in ((None, None), ("corrected", None), (None, np.arange(whole - 1))):
+        with pytest.raises(ldp.LedgerError, match=rf"has {whole} records, and these are {whole - 1}; nothing was ch"):
+            release(whole - 1, revision, ids)
+    assert not people(path).charges and not people(path).differences
+    release(whole)
+    with pytest.raises(ldp.LedgerError, match=f"has {whole} records, and not {whole - 1}"):
+        ledger.add("people", ldp.Budget(3), records=whole - 1)
+    ledger.change("people", None, None, "some left", records=whole - 1)
+    change = people(path).changes[-1]
+    assert (change.what, change.before, change.after) == ("number of records", str(whole), str(whole - 1))
+    release(whole)  # found again
+    release(whole - 1, "corrected")
+    assert people(path).spent.epsilon() == 2 and people(path).records == whole
+    assert ledger.dataset("people", revision="another").records == whole - 1
+
+
+def test_a_release_says_how_many_records_there_are(path: Path) -> None:
+    holder = curator(path)
+    assert holder.ledger.records is None
+    holder.release(response(1), rng=SYSTEM)
+    assert people(path).records == len(LABELS)
+    with pytest.raises(ldp.LedgerError, match="records, and not 7"):
+        LedgerFile(path).add("people", people(path).budget, records=7)
+    for records in (0, -1, 2.0, True):
+        with pytest.raises(ldp.InputError, match="records must be the number of all records"):
+            LedgerFile(path).add("people", people(path).budget, records=records)
+
+
 def test_what_is_asked_for_together_is_counted_without_what_is_found_again(path: Path) -> None:
     one = response(1).privacy_loss()
     fit = curator(path, budget=2.5, run="fit")

@@ -199,7 +199,7 @@ def test_a_copy_has_no_right_to_fit(make: Callable[[Any], Any], charged: set[int
         assert (copied.predict_proba(X) == fitted.predict_proba(X)).all()
     with pytest.raises(ldp.BudgetExceeded):
         copied.fit(X, Y)
-    copied.set_params(ledger=tmp_path / "labels.ledger", dataset="people").fit(X, Y)
+    copied.set_params(ledger=tmp_path / "labels.ledger", dataset="people", records=400).fit(X, Y)
     assert len(charged) == 1
 
 
@@ -354,7 +354,7 @@ OWNERS = np.repeat(np.arange(160), 3)[:400]
 def test_all_labels_of_a_person_pay_the_epsilon_of_the_fit(
     estimator: Any, labels: Any, durable: bool, tmp_path: Path
 ) -> None:
-    place = {"ledger": tmp_path / "l.db", "dataset": "people"} if durable else {}
+    place = {"ledger": tmp_path / "l.db", "dataset": "people", "records": 400} if durable else {}
     order = np.random.default_rng(2).permutation(400)
     fit = clone(estimator).set_params(**place)
     fit._right = estimators.RightToFit()
@@ -422,6 +422,67 @@ def test_a_ledger_file_refuses_parts_of_the_dataset(ids: Any, tmp_path: Path) ->
         with pytest.raises(ValueError, match="fits failed"):
             cross_val_score(estimator, X, Y, cv=3)
     assert len(dataset.charges) == count
+
+
+SEARCHES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "cross_val_score": lambda estimator, X, y: cross_val_score(estimator, X, y, cv=4),
+    "cross_val_score, processes": lambda estimator, X, y: cross_val_score(estimator, X, y, cv=4, n_jobs=2),
+    "cross_val_score, pipeline": lambda estimator, X, y: cross_val_score(
+        make_pipeline(StandardScaler(), estimator), X, y, cv=4
+    ),
+    "GridSearchCV": lambda estimator, X, y: GridSearchCV(
+        estimator, {"epsilon": [0.5, 1.0]}, cv=2, scoring="accuracy", refit=True
+    ).fit(X, y),
+    "deep copy of a clone": lambda estimator, X, y: copy.deepcopy(clone(estimator)).fit(X[:300], y[:300]),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("pinned", ["nowhere", "in the ledger", "by records="])
+def test_a_search_with_a_ledger_charges_nothing_and_leaves_the_fit(search: Any, pinned: str, tmp_path: Path) -> None:
+    path = tmp_path / "labels.ledger"
+    ledger = ldp.LedgerFile(path)
+    ledger.add("people", ldp.Budget(4, 1e-5), records=400 if pinned == "in the ledger" else None)
+    records = 400 if pinned == "by records=" else None
+    estimator = classifier(ledger=path, dataset="people", records=records)
+    words = "must be given: this is a clone" if pinned == "nowhere" else "400 records"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises((ldp.LabelDPError, ValueError), match=words) as refused:
+            search(estimator, X, Y)
+    assert "NoisyLabelClassifier, debiased_scorer" in str(refused.value)
+    dataset = ledger.dataset("people")
+    assert not dataset.charges and not dataset.domains and not dataset.differences
+    fitted = estimator.fit(X, Y)
+    assert fitted.predict(X).shape == (400,) and dataset.spent.epsilon(1e-6) <= 2
+
+
+def test_a_clone_of_all_records_is_fitted_once_something_says_how_many_there_are(tmp_path: Path) -> None:
+    named = {"ledger": tmp_path / "labels.ledger", "dataset": "people"}
+    with pytest.raises(ldp.InputError, match="records must be given"):
+        clone(classifier(**named)).fit(X, Y)
+    assert not Path(named["ledger"]).exists()
+    first = clone(classifier(records=400, **named)).fit(X, Y)
+    again = clone(classifier(**named)).fit(X, Y)  # its release says it now
+    assert (again.predict_proba(X) == first.predict_proba(X)).all()
+
+
+def test_without_a_ledger_records_keep_a_fold_from_the_right_to_fit(charged: set[int]) -> None:
+    estimator = classifier(records=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="X must hold all 400 records"):
+            cross_val_score(estimator, X, Y, cv=4)
+    assert not charged
+    estimator.fit(X, Y)
+    assert len(charged) == 1
+
+
+@pytest.mark.parametrize("records", [0, -3, 1.5, "all", True])
+def test_a_wrong_number_of_records_uses_up_nothing(records: Any, charged: set[int]) -> None:
+    with pytest.raises(ldp.InputError, match=r"^records must be the number of all records"):
+        classifier(records=records).fit(X, Y)
+    assert not charged
 
 
 def test_ids_name_the_records_in_any_order(tmp_path: Path) -> None:

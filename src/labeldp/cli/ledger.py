@@ -60,6 +60,8 @@ def _dataset(account: DatasetLedger) -> str:
         refused = f"; labels were refused {times(domain.refused)}" if domain.refused else ""
         of = f" of {domain.column}" if domain.column else ""
         lines.append(f"  declared domain{of}: {domain.words}, since {_when(domain.created)}{refused}")
+    if not account.cohorts and account.declared_records is not None:
+        lines.append(f"  declared number of records: {account.declared_records:,}")
     for cohort in account.cohorts:
         if (used := account.used(cohort.number)) is not None:
             spent = f"used {percent(used)}"
@@ -142,6 +144,7 @@ def add_dataset(
     fixed: bool = False,
     classes: str | None = None,
     interval: str | None = None,
+    records: int | None = None,
     change: bool = False,
     why: str | None = None,
 ) -> str:
@@ -153,6 +156,7 @@ def add_dataset(
         epsilon, delta: the budget; with `change`, None leaves it as it is.
         kind, fixed: what keeps a budget with a delta; see `Budget`.
         classes, interval: the domain of the labels, as on a command line, or None.
+        records: how many records the dataset has, or None.
         change: whether to change an existing dataset.
         why: the reason for a change, which the ledger keeps.
 
@@ -182,19 +186,24 @@ def add_dataset(
         delta = ledger.dataset(name).budget.delta if known else "0"
     budget = None if epsilon is None else Budget(epsilon=epsilon, delta=delta, kind=kind, fixed=fixed)
     if not change:
+        if budget is None and records is not None and name in ledger.datasets():
+            budget = ledger.dataset(name).budget
         if budget is None:
             raise InputError("--epsilon must be given: the most that all releases of the dataset may cost together")
-        ledger.add(name, budget, domain)
-    elif budget is None and domain is None:
-        raise InputError("--change needs what is to be another: --epsilon (and --delta), --classes or --range")
+        ledger.add(name, budget, domain, records)
+    elif budget is None and domain is None and records is None:
+        raise InputError(
+            "--change needs what is to be another: --epsilon (and --delta), --classes or --range, or --records"
+        )
     else:
-        ledger.change(name, budget, domain, why)
+        ledger.change(name, budget, domain, why, records=records)
     account = ledger.dataset(name)
     declared = account.domains
     labels = f"; its labels are {' or '.join(each.words for each in declared)}" if declared else ""
     kept = ", for releases that are declared before the first" if account.budget.fixed else ""
     kept = f", kept by a {account.budget.kind} filter" if account.budget.kind else kept
-    return f"{name!r} in {path} has the budget {account.budget}{kept}{labels}. {SECRECY}"
+    count = "" if records is None else f"; it has {records:,} records"
+    return f"{name!r} in {path} has the budget {account.budget}{kept}{labels}{count}. {SECRECY}"
 
 
 def add_records(path: str, name: str, cohort: str, ids: str, id_column: str) -> str:
@@ -237,6 +246,7 @@ Examples:
   labeldp ledger add people.ledger --dataset bought --epsilon 4 --delta 1e-6
   labeldp ledger add people.ledger --dataset clicks --epsilon 3 --delta 1e-6 --kind zcdp
   labeldp ledger add people.ledger --dataset hours --epsilon 4 --range 0,80
+  labeldp ledger add people.ledger --dataset hours --records 1000
   labeldp ledger add people.ledger --dataset hours --change --range 0,168 --reason "on call counts, too"
   labeldp ledger add people.ledger --dataset bought --cohort january --ids people.parquet --id id
 """
@@ -251,7 +261,15 @@ Examples:
 @click.option("--fixed", is_flag=True, help="With --delta: only releases that are declared before the first.")
 @click.option("--classes", metavar="A,B,…|K", help="Declare what labels can be: class names, or K for codes 0 … K-1.")
 @click.option("--range", "interval", metavar="LOW,HIGH", help="Declare the range of labels that are numbers.")
-@click.option("--change", is_flag=True, help="Give a dataset that is there another budget, another domain, or both.")
+@click.option(
+    "--records",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many records the dataset has: a release of a part of them is refused before it is charged.",
+)
+@click.option(
+    "--change", is_flag=True, help="Give a dataset that is there another budget, domain or number of records."
+)
 @click.option("--reason", "why", metavar="TEXT", help="With --change: why, for the record.")
 @click.option(
     "--cohort", metavar="NAME", help="Add records under this name; the first cohort names the records so far."
@@ -270,6 +288,9 @@ def ledger_add(
     **others: Any,
 ) -> None:
     """Add a dataset with its budget, or change it on record.
+
+    With --records N, a release of another number of records is refused, so that nobody charges a fold of a
+    cross-validation. A later cohort adds its own records to that number.
 
     With --cohort NAME --ids FILE --id COLUMN, add records that came later, which then pay for their own releases and
     for those of all records from now on. Their ids must be new; labels in FILE are not read, and nothing is charged.

@@ -289,6 +289,12 @@ def insert_cohort(
         )
     if not cohorts:
         _refuse_other_first(connection, dataset, path, found.digest)
+        if dataset.records not in (None, found.records):
+            raise LedgerError(
+                f"{dataset.name!r} has {dataset.records:,} records, and the first cohort must hold all of them; this "
+                f"one holds {found.records:,}, and nothing was added. If the number is wrong, correct it first: "
+                f"{add_command(path, dataset.name)} --change --records {found.records}"
+            )
     others = [each for each in cohorts if each != own and each not in compared]
     refuse_known(connection, dataset.id, dataset.name, others, found)
     number = len(cohorts) if own is None else own.number

@@ -118,6 +118,13 @@ _OTHER_RECORDS = (
 )
 
 
+_OTHER_COUNT = (
+    "{} has {:,} records, and these are {:,}; nothing was charged. A part of the records is no dataset of its own. "
+    "Where records were added or removed, name the new state (revision, --revision NAME), and if their number was "
+    "declared, change it: {} --change --records {}"
+)
+
+
 def commitment(secret: bytes, charge: str, labels: str) -> str:
     """Return a commitment to labels, which tells nothing to whoever has no key of the dataset.
 
@@ -276,6 +283,38 @@ class DatasetLedger(NotCopyable):
         rows = self._totals(without).rows
         cohorts = range(max(1, len(self.cohorts))) if cohort is None else [cohort]
         return max(rule.used(joint_costs(rule, rows, each)) for each in cohorts)
+
+    @property
+    def records(self) -> int | None:
+        """How many records a release must be of; None as long as nothing says so.
+
+        It is the number that this state of the labels was released of, or that of the cohorts; else the number that
+        was declared.
+
+        Raises:
+            LedgerError: these records are not those of the cohorts.
+        """
+        cohorts, scope = self.cohorts, self._scope()
+        if scope.names:
+            return sum(each.records for each in cohorts[scope.span[0] : scope.span[1] + 1])
+        kinds = "AND scheme = ? AND domain = ?"
+        rows = self._state_rows("SELECT digest FROM labels", kinds, ANY_KIND, ANY_KIND, order="rowid")
+        return int(rows[0][0]) if rows else self.declared_records
+
+    @property
+    def declared_records(self) -> int | None:
+        """How many records the dataset was declared to have, None if nobody said it."""
+        rows = self._store.rows("SELECT records FROM dataset WHERE name = ?", (self._dataset,))
+        return rows[0][0] if rows else None
+
+    def check_count(self, records: int) -> None:
+        """Raise LedgerError if a release of so many records would be of a part of them; see `records`."""
+        self._check_count(self.records, records)
+
+    def _check_count(self, known: int | None, records: int) -> None:
+        if known not in (None, records):
+            command = add_command(self._store.path, self._dataset)
+            raise LedgerError(_OTHER_COUNT.format(self._called, known, records, command, records))
 
     @property
     def charges(self) -> tuple[Charge, ...]:
@@ -712,8 +751,11 @@ class DatasetLedger(NotCopyable):
         self._check_persons(pinned_of(connection, dataset.id), request.persons, cohorts)
         scope, state = self._scope(cohorts), (dataset.id, self._column, dataset.generation, self.revision)
         if not scope.names:
-            known = traces_of(connection, state).get((ANY_KIND, IDS_KIND), {})
-            self._refuse_others(set(known.values()))
+            known = traces_of(connection, state)
+            self._refuse_others(set(known.get((ANY_KIND, IDS_KIND), {}).values()))
+            counts = [int(digest) for *kinds, digest in request.traces if kinds == [ANY_KIND, ANY_KIND]]
+            if counts and (ANY_KIND, ANY_KIND) not in known:  # else the traces tell
+                self._check_count(dataset.records, counts[0])
         return LedgerTransaction(connection, dataset, state, scope, self._records)
 
     @contextmanager

@@ -46,13 +46,14 @@ class Dataset:
     secret: bytes = field(repr=False)
     account: Account | None = None
     generation: int = 1
+    records: int | None = None
 
 
 def find_dataset(connection: Connection, name: str) -> Dataset | None:
     """Return the dataset of a name, or None."""
-    query = "SELECT id, epsilon, delta, kind, secret, account, generation FROM dataset WHERE name = ?"
+    query = "SELECT id, epsilon, delta, kind, secret, account, generation, records FROM dataset WHERE name = ?"
     row = connection.execute(query, (name,)).fetchone()
-    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]), row[6])
+    return None if row is None else Dataset(row[0], name, budget_from(*row[1:4]), row[4], account_of(row[5]), *row[6:])
 
 
 def account_of(text: str | None) -> Account | None:

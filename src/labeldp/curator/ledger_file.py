@@ -15,6 +15,7 @@ from labeldp.curator.dataset_ledger import DatasetLedger
 from labeldp.curator.datasets import (
     SECRET_BYTES,
     Dataset,
+    add_command,
     as_declared,
     budget_texts,
     declare_first,
@@ -31,6 +32,7 @@ from labeldp.curator.ledger_accounts import change_account, has_account
 from labeldp.curator.ledger_store import Store
 from labeldp.curator.ledger_totals import read_totals
 from labeldp.curator.shares import OWNER, SHARES, check_shares, reserve, shares_from
+from labeldp.curator.traces import ANY_KIND
 from labeldp.mechanisms import Domain
 from labeldp.privacy import Budget, BudgetExceeded, InputError, LedgerError, NotCopyable, decimal, derive_key
 
@@ -86,18 +88,21 @@ class LedgerFile(NotCopyable):
         """Return the names of the datasets, in the order in which they were added."""
         return tuple(name for (name,) in self._store.rows("SELECT name FROM dataset ORDER BY id"))
 
-    def add(self, name: str, budget: Budget, domain: Domain | None = None) -> None:
-        """Add a dataset. Adding it again with the same budget and domain changes nothing.
+    def add(self, name: str, budget: Budget, domain: Domain | None = None, records: int | None = None) -> None:
+        """Add a dataset. Adding it again with the same arguments changes nothing.
 
         Args:
             name: name of the dataset, such as "adult"; it appears in certificates.
             budget: the most that all its releases may cost together.
             domain: domain of its labels; by default the first one that labels are compared with.
+            records: how many records it has. A release of a part of them, such as a fold of a cross-validation, is
+                then refused before it is charged. By default the first release decides.
 
         Raises:
-            LedgerError: the dataset has another budget or domain; `set_budget` and `set_domain` change it.
+            LedgerError: the dataset has another budget, domain or number of records; `change` changes them.
         """
         _require_text(name, "name")
+        _require_count(records)
         if not isinstance(budget, Budget):
             raise InputError("must be a Budget, such as Budget(epsilon=1.0)", argument="budget")
         declared = None if domain is None else as_declared(domain)
@@ -115,8 +120,11 @@ class LedgerFile(NotCopyable):
                     f"the dataset {name!r} has a budget already ({known.budget}); "
                     "to change it is a decision of its own: LedgerFile.set_budget, or labeldp ledger add --change"
                 )
+            dataset = known_dataset(connection, self.path, name)
             if declared is not None:
-                declare_first(connection, known_dataset(connection, self.path, name), "", declared, self.path)
+                declare_first(connection, dataset, "", declared, self.path)
+            if records is not None:
+                _pin_first(connection, dataset, records, self.path)
 
     def set_budget(self, name: str, budget: Budget, why: str | None = None) -> None:
         """Change the budget of a dataset and record the change; what was spent stays spent.
@@ -149,8 +157,26 @@ class LedgerFile(NotCopyable):
         """
         self.change(name, None, domain, why)
 
-    def change(self, name: str, budget: Budget | None, domain: Domain | None, why: str | None = None) -> None:
-        """Do what `set_budget` and `set_domain` do, both or neither; None changes nothing."""
+    def change(
+        self,
+        name: str,
+        budget: Budget | None,
+        domain: Domain | None,
+        why: str | None = None,
+        *,
+        records: int | None = None,
+    ) -> None:
+        """Do what `set_budget` and `set_domain` do, and set the number of records: all or none of it.
+
+        Labels that were released keep their number of records. Another number is for new ones: a first release, or a
+        new revision.
+
+        Args:
+            name, why: as there.
+            budget, domain: the new ones; None changes nothing.
+            records: how many records the dataset has from now on; None changes nothing.
+        """
+        _require_count(records)
         if why is not None:
             _require_text(why, "why", "the questionnaire has a new answer")
         declared = None if domain is None else as_declared(domain)
@@ -163,6 +189,10 @@ class LedgerFile(NotCopyable):
                 _change_budget(connection, known, budget, why)
             if declared is not None:
                 _change_domain(connection, known, column, declared, why)
+            if records is not None and records != known.records:
+                _pin(connection, known, records)
+                before = "not declared" if known.records is None else f"{known.records:,}"
+                record_change(connection, known, "number of records", before, f"{records:,}", why)
 
     def add_cohort(self, name: str, cohort: str, ids: Any) -> None:
         """Add records to a dataset as a cohort, or name those that it has; nothing is charged.
@@ -361,6 +391,33 @@ def _change_domain(connection: Connection, dataset: Dataset, column: str, declar
         declare(connection, dataset.id, column, declared, now())
         if before:
             record_change(connection, dataset, "declared domain", " or ".join(before.values()), declared.words, why)
+
+
+def _pin_first(connection: Connection, dataset: Dataset, records: int, path: Path) -> None:
+    """Declare how many records a dataset has; raise LedgerError if it is known to have another number."""
+    query = "SELECT digest FROM labels WHERE dataset = ? AND scheme = ? AND domain = ?"
+    released = [int(count) for (count,) in connection.execute(query, (dataset.id, ANY_KIND, ANY_KIND))]
+    known = [dataset.records] if dataset.records is not None else released
+    if known and records not in known:
+        raise LedgerError(
+            f"{dataset.name!r} has {known[-1]:,} records, and not {records:,}. For a new revision of its labels, "
+            f"change the number: {add_command(path, dataset.name)} --change --records {records}"
+        )
+    if dataset.records is None:
+        _pin(connection, dataset, records)
+
+
+def _pin(connection: Connection, dataset: Dataset, records: int) -> None:
+    if cohorts_of(connection, dataset.id):
+        raise LedgerError(
+            f"{dataset.name!r} has cohorts, and the ids of a cohort say which records it holds: leave the number out"
+        )
+    connection.execute("UPDATE dataset SET records = ? WHERE id = ?", (records, dataset.id))
+
+
+def _require_count(records: Any) -> None:
+    if records is not None and (not isinstance(records, int) or isinstance(records, bool) or records < 1):
+        raise InputError("must be the number of all records, such as 1000", argument="records")
 
 
 def _require_text(value: Any, argument: str, example: str = "adult-2026") -> None:

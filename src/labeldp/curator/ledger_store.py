@@ -44,7 +44,7 @@ SCHEMA = f"""
 BEGIN;
 CREATE TABLE dataset (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, epsilon TEXT NOT NULL, delta TEXT NOT NULL, kind TEXT,
-    account TEXT, generation INTEGER NOT NULL DEFAULT 1, secret BLOB NOT NULL, created TEXT NOT NULL
+    account TEXT, generation INTEGER NOT NULL DEFAULT 1, records INTEGER, secret BLOB NOT NULL, created TEXT NOT NULL
 );
 CREATE TABLE share (
     dataset INTEGER NOT NULL REFERENCES dataset (id), analyst TEXT NOT NULL, part TEXT NOT NULL,

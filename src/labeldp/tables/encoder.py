@@ -95,7 +95,7 @@ class TableEncoder:
     """Turns the feature columns of a table into float64 columns, the same way every time.
 
     Numbers, booleans, dates and categories are recognized from the table itself, since features are public.
-    Never pass the label column.
+    Never pass the label column; name it in `fit`, which then refuses it.
 
     Fields:
         columns: the columns that are encoded, in order.
@@ -116,7 +116,7 @@ class TableEncoder:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def fit(cls, table: Any, *, columns: Sequence[str] | None = None) -> Self:
+    def fit(cls, table: Any, *, columns: Sequence[str] | None = None, label: str | None = None) -> Self:
         """Decide how to encode each column of a table.
 
         Constant columns, texts that are all different, and types that do not convert to floats (lists, structures,
@@ -125,16 +125,23 @@ class TableEncoder:
         Args:
             table: a pyarrow table, or anything that Arrow can take (a polars or pandas data frame).
             columns: the feature columns; by default all but the index of a pandas data frame.
+            label: the name of the label column, which must not be among them. Name it, so that it is never encoded.
 
         Returns:
             The encoder.
 
         Raises:
-            InputError: a column does not exist or exists twice or has numbers with commas, or none is left to use.
+            InputError: a column does not exist or exists twice or has numbers with commas, or none is left to use; or
+                one is the label.
         """
         source = as_table(table)
         index = index_of(source.schema) if columns is None else ()
         names = [name for name in (source.column_names if columns is None else columns) if name not in index]
+        if label in names:
+            raise InputError(
+                f"the feature columns must not hold {label!r}, the label: it is private, and features are public. Name "
+                "the others in columns, or drop it"
+            )
         return cls.of_columns(((name, _column(source, name)) for name in names), index)
 
     @classmethod

@@ -17,7 +17,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.curator import LedgerFile, WatchedCurator
+from labeldp.curator import DatasetLedger, LedgerFile, WatchedCurator
 from labeldp.learners import Model, check_columns, number_table
 from labeldp.mechanisms import Classes, Interval, Mechanism
 from labeldp.privacy import (
@@ -62,6 +62,13 @@ USED = (
 NO_RIGHT = (
     "this estimator was copied or pickled, and such a copy has no right to fit: fit the one that you made, or a clone "
     f"of it, or give {LEDGER}. {FREE}"
+)
+
+CLONE = (
+    "must be given: this is a clone, as cross_val_score and GridSearchCV fit to folds, and the ledger does not know "
+    "how many records the dataset has. A fold would be charged, and all records refused from then on. Nothing was "
+    f"charged. {FREE}. To fit all records, fit the estimator that you made, or declare how many they are: "
+    "records=N, or labeldp ledger add LEDGER --dataset NAME --records N"
 )
 
 
@@ -136,6 +143,7 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         dataset: str | None = None,
         revision: str | None = None,
         evaluation: float | None = None,
+        records: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -144,11 +152,14 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         self.dataset = dataset
         self.revision = revision
         self.evaluation = evaluation
+        self.records = records
+        self._is_clone = False
         self._right: RightToFit | None = RightToFit()
 
     def __sklearn_clone__(self) -> Self:
         clone: Self = super().__sklearn_clone__()
         clone._right = getattr(self, "_right", None)
+        clone._is_clone = True
         return clone
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,7 +182,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
                 all of theirs, as with `labeldp fit --person`. By default each record is protected by itself.
 
         Raises:
-            InputError: an argument is wrong; nothing was charged, and the right to fit is not used up.
+            InputError: an argument is wrong, or a feature has the name of `y`; nothing was charged, and the right to
+                fit is not used up.
             DomainError: a label is missing or outside of what was declared; nothing was charged.
             BudgetExceeded: the right to fit, or the budget in the ledger file, is used up; nothing was charged.
             LedgerError: the ledger file cannot be used, or these are other records or labels than the dataset's.
@@ -180,10 +192,12 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         if persons is not None:
             settings = replace(settings, person_column="persons")
         table = self._table(X, fit=True)
+        _refuse_label(table, y)
         labels, few = _labels(y, table.num_rows), settings.trust == "local" and settings.target == "classes"
         if table.num_rows < MIN_RECORDS and not few:
             least = f"must hold at least {MIN_RECORDS} records"
             raise InputError(f"{least}, and has n_samples={table.num_rows}", argument="X")
+        self._check_count(table.num_rows)
         self._records = table.num_rows
         rows, recipe = GivenRows.of(table, labels, ids, settings.domain, persons), recipe_of(settings)
         recipe.check_share(table.num_rows)
@@ -260,6 +274,19 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         revision, trust, share = self.revision, self.trust, self.evaluation
         return FitSettings("", domain, epsilon, delta, name, revision=revision, trust=trust, evaluation=share)
 
+    def _check_count(self, records: int) -> None:
+        """Refuse a part of the records, where `records` says how many there are."""
+        if self.records is None:
+            return
+        if not isinstance(self.records, int | np.integer) or isinstance(self.records, bool) or self.records < 1:
+            raise InputError("must be the number of all records, such as 1000", argument="records")
+        if records != self.records:
+            raise InputError(
+                f"must hold all {self.records:,} records that records= declares, and holds {records:,}; nothing was "
+                f"charged. A fold of a cross-validation is no dataset of its own. {FREE}",
+                argument="X",
+            )
+
     def _fit_once(self, recipe: Recipe, rows: GivenRows, on_release: OnRelease) -> tuple[FitJob, Release[Model]]:
         """Use up the right to fit, unless the labels are refused before they are charged."""
         right: RightToFit | None = getattr(self, "_right", None)
@@ -276,6 +303,8 @@ class _LabelDPEstimator(BaseEstimator):  # type: ignore[misc]
         """Charge a ledger file, which finds again what it released."""
         try:
             job = FitJob.of_rows(recipe, rows, os.fspath(self.ledger))  # type: ignore[arg-type]
+            if self._is_clone and self.records is None and cast(DatasetLedger, job.account).records is None:
+                raise InputError(CLONE, argument="records")
             job.require_budget()
             return job, job.learn(on_release, TrainingContext())
         except LedgerError as error:
@@ -331,12 +360,14 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
             added to sums of labels, by this process, which is trusted with them.
         ledger: path of a ledger file, which remembers what was charged, by whichever process or copy. The same fit
             again costs nothing; another one is charged to the dataset's budget, which for a new file is that of this
-            fit. Parts of the dataset are refused.
+            fit. Parts of the dataset are refused, and so is a clone as long as nothing says how many records there
+            are: a release, `labeldp ledger add --records N`, or `records`.
         dataset: the name of the labels in the ledger file, and in the certificate.
         revision: names another state of the labels in the ledger file, where some were corrected.
         evaluation: share of the records, in (0, 1), that the model does not learn from, but is measured on. By default
             0.1; but none with trust "local", where models of cross-validation are measured in place of the model, which
             learns from all records: ask for a share to have an interval of the model itself. It costs no epsilon.
+        records: how many records there are. A fit of a part of them is then refused before it is charged.
 
     Attributes:
         classes_: the declared classes, sorted, in the order of the columns of `predict_proba`.
@@ -368,8 +399,9 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         dataset: str | None = None,
         revision: str | None = None,
         evaluation: float | None = None,
+        records: int | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation)
+        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation, records)
         self.classes = classes
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
@@ -395,7 +427,7 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         epsilon: what the fit costs.
         range: the lowest and the highest possible number, or `Interval`; never read from the labels. A wider range
             means more noise. Numbers outside are refused, or with `Interval(low, high, clip=True)` clipped.
-        delta, trust, ledger, dataset, revision: see `LabelDPClassifier`.
+        delta, trust, ledger, dataset, revision, records: see `LabelDPClassifier`.
         evaluation: see `LabelDPClassifier`; with trust "local" it is 0.1 by default, too.
 
     Attributes:
@@ -425,8 +457,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         dataset: str | None = None,
         revision: str | None = None,
         evaluation: float | None = None,
+        records: int | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation)
+        super().__init__(epsilon, delta, trust, ledger, dataset, revision, evaluation, records)
         self.range = range
 
     score = _LabelDPEstimator.score  # that of scikit-learn's mixin takes private labels
@@ -441,6 +474,18 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         except (TypeError, ValueError):
             raise InputError("must be the lowest and the highest number, such as (0, 100)", argument="range") from None
         return Interval(low, high)
+
+
+def _refuse_label(table: pa.Table, y: Any) -> None:
+    """Raise InputError if a feature has the name of the labels."""
+    columns = getattr(y, "columns", None)
+    name = columns[0] if columns is not None and len(columns) == 1 else getattr(y, "name", None)
+    if isinstance(name, str) and name in table.column_names:
+        raise InputError(
+            f"must not hold {name!r}, the column of the labels: they are private, and features are public. Drop it; "
+            "nothing was charged",
+            argument="X",
+        )
 
 
 def _labels(y: Any, records: int) -> Any:

@@ -23,6 +23,7 @@ from labeldp.learners import (
 from labeldp.mechanisms import Classes, Interval, RandomizedResponse, debias
 from labeldp.privacy import Certificate, Charge, Path, Release, decimal, decimal_text, float_above
 from labeldp.tables import TableEncoder
+from labeldp.workflows.fit.copies import copy_warnings
 from labeldp.workflows.fit.data import PublicRows
 from labeldp.workflows.fit.elsewhere import RemoteAccount
 from labeldp.workflows.fit.job import FitJob
@@ -78,6 +79,8 @@ def summarize(
     if recipe.simulation and isinstance(model.domain, Classes) and job.owners is None:
         show("trying other epsilons on simulated labels", 0.7)
         curve = simulated_curve(recipe, model, features)
+    fields = (_of_numbers if isinstance(model.domain, Interval) else _of_classes)(model, job.public)
+    fields["warnings"] = (*copy_warnings(model, features, encoder), *fields["warnings"])
     show("shuffling features", 0.9)
     ids = {charge.id for charge in certificate.entries}
     return FitSummary(
@@ -127,7 +130,7 @@ def summarize(
         picture=_picture(model, encoder, features),
         held_out=_held_out(model, len(features)),
         remedies=_remedies(job, model),
-        **(_of_numbers if isinstance(model.domain, Interval) else _of_classes)(model, job.public),
+        **fields,
     )
 
 
