@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from labeldp.cluster.survey import CHANGED, LabelTask, Names, Table, check_ids, survey_labels
-from labeldp.curator import DatasetLedger, LedgerFile, kind_of_ids
+from labeldp.curator import IDS_KIND, DatasetLedger, LedgerFile
 from labeldp.mechanisms import Domain, FiniteMechanism
 from labeldp.privacy import Certificate, DomainError, InputError, KeyedRandomness, LabelDPError, whole_cost
 from labeldp.tables import check_kind, codes_of, domain_in_file, record_ids, released_column, released_values
@@ -125,7 +125,7 @@ def charge(
     account.afford(mechanism)
     task = LabelTask(names, label, domain, account.digest_key, check_key)
     seen = account.compare(mechanism.domain, lambda: survey_labels(table, task, ids))
-    request = seen.labels.request(account, mechanism, kind_of_ids(id), (SECRECY, *conditions))
+    request = seen.labels.request(account, mechanism, IDS_KIND, (SECRECY, *conditions))
     certificate = with_conditions(account.charge_stream(request, mechanism), request.conditions)
     release_key = account.randomness.bind(request.context()).release_key
     return Grant(mechanism, label, names, certificate, release_key, check_key, seen.check.hexdigest())

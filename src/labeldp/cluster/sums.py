@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.cluster.grants import check_columns
 from labeldp.cluster.survey import Found, LabelTask, Measure, Names, Table, check_ids, survey_labels
-from labeldp.curator import DatasetLedger, kind_of_ids
+from labeldp.curator import IDS_KIND, DatasetLedger
 from labeldp.mechanisms import CountMechanism, Domain, GroupSizes
 from labeldp.privacy import BLOCK, Ids, InputError, Public, RecordDigest, Release
 from labeldp.tables import domain_in_file
@@ -269,7 +269,7 @@ class Surveyed:
             made: the mechanism.
             sums: returns the private sums of the tally and the mechanism, as its `release_counts` takes them.
         """
-        request = self.found.labels.request(self.account, made, kind_of_ids(self.id))
+        request = self.found.labels.request(self.account, made, IDS_KIND)
         noise = made.bound(self.account.randomness.bind(request.context()))
         drawn = self.account.draw(request, made, lambda: made.release_counts(sums(self.tally, made), rng=noise))
         return Release(drawn.value, drawn.certificate, drawn.mechanism)

@@ -18,8 +18,10 @@ from labeldp.curator.persons import (
     persons_digest,
 )
 from labeldp.curator.shares import Share
+from labeldp.curator.traces import IDS_KIND
 
 __all__ = [
+    "IDS_KIND",
     "LOSSES",
     "NO_PERSON",
     "ONE_PERSON",

@@ -382,7 +382,7 @@ class Stream:
                 yield block, np.arange(start, start + block.num_rows, dtype=np.uint64)
             else:
                 ids = record_ids(block, self.id_column)
-                if block.num_columns > 2:
+                if isinstance(ids, Texts):
                     words = np.frombuffer(block.column(2).buffers()[1], dtype="<u8").reshape(-1, 2)
                     yield block, RecordIds(words, ids)
                 else:
