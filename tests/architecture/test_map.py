@@ -25,6 +25,7 @@ APART = {
     "report/test_numbers.py": "reports of numbers",
     "report/test_summary.py": "a summary as JSON",
     "serve/test_openapi.py": "the OpenAPI file of the server",
+    "serve/test_schemathesis.py": "requests made of the OpenAPI file of the server",
     "serve/test_storm.py": "a server that is killed while many ask",
     "theory/test_corrections.py": "where papers err",
     "workflows/test_online_again.py": "an online run that is repeated, copied or killed",
