@@ -24,6 +24,7 @@ APART = {
     "report/test_numbers.py": "reports of numbers",
     "report/test_summary.py": "a summary as JSON",
     "serve/test_openapi.py": "the OpenAPI file of the server",
+    "serve/test_schemathesis.py": "requests made of the OpenAPI file of the server",
     "serve/test_storm.py": "a server that is killed while many ask",
     "workflows/test_online_again.py": "an online run that is repeated, copied or killed",
     "workflows/test_release_folder.py": "the release of a folder of files: whole, killed, changed meanwhile",

@@ -44,8 +44,7 @@ def admin_token(analyst: str) -> None:
     The token is printed once and kept nowhere. Another token for the same name takes the place of the first: releases
     and what was charged stay with the name.
     """
-    from labeldp.serve import hashed, new_token
-    from labeldp.serve.config import check_analyst
+    from labeldp.serve import check_analyst, hashed, new_token
 
     check_analyst(analyst)
     token = new_token()

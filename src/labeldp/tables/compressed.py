@@ -12,7 +12,7 @@ DICTIONARY, BATCH = 2, 3
 """Kinds of messages that have buffers."""
 
 
-def compressed_buffers(metadata: bytes) -> list[tuple[int, int]]:
+def compressed_buffers(metadata: bytes) -> list[tuple[int, ...]]:
     """Return offset and length of each compressed buffer of a message; none if its buffers are not compressed.
 
     Raises:
