@@ -338,9 +338,9 @@ def test_names_may_come_from_numpy() -> None:
 )
 def test_the_order_of_classes_is_no_part_of_a_domain(names: tuple[Any, ...]) -> None:
     """In two orders they were two domains: a ledger charged the same release twice, with independent noise."""
-    for given in itertools.permutations(names):
-        assert Classes(given).names == Classes(set(given)).names == names
-        assert json.dumps(Classes(given).to_json()) == json.dumps({"classes": names})
+    for order in itertools.permutations(names):
+        assert Classes(order).names == Classes(set(order)).names == names
+        assert json.dumps(Classes(order).to_json()) == json.dumps({"classes": names})
 
 
 @given(st.sets(st.integers(-20, 20) | st.booleans() | st.text(max_size=3), min_size=2, max_size=6))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +89,9 @@ LOCK_HEAD = """\
 # Linux and macOS, and sources. Made by `make supply`; `make locked` installs from it. `make test` does not: a mirror
 # with builds of its own (a CPU build of torch, the wheels of a distribution) has other bytes under the same version."""
 
+OLDEST = "3.11.0"
+"""The oldest Python that labeldp admits: every pin must admit it, too."""
+
 BUILD = ("editables", "hatchling", "tomlkit", "trove-classifiers")
 """What builds labeldp and is in no environment: the lock names it at the version that PyPI has when it is written."""
 
@@ -152,6 +156,11 @@ def asked_of(name: str, version: str) -> Distribution:
     with urllib.request.urlopen(place, timeout=60) as answer, ZipFile(BytesIO(answer.read())) as wheel:
         [described] = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
         return Elsewhere(wheel.read(described).decode())
+
+
+def admits_oldest(fields: Any) -> bool:
+    """Whether a package can be installed on the oldest Python that labeldp admits."""
+    return OLDEST in SpecifierSet(fields.get("Requires-Python", ""))
 
 
 def license_of(fields: Any) -> str:
@@ -292,6 +301,8 @@ def main() -> None:
     found = installed(asked.places or sys.path)
     for name, version in {name: version for file in GROUPS for name, version in pins(file).items()}.items():
         found[name] = found[name] if name in found else asked_of(name, version)
+    for name in found.keys() & {name for file in GROUPS for name in pins(file)}:
+        assert admits_oldest(found[name].metadata), f"{name} does not admit Python {OLDEST}: pin an older version"
     listed = packages(found)
     PAGE.write_text(page(listed), encoding="utf-8")
     BILL.write_text(bill(listed, found, own_version()), encoding="utf-8")
