@@ -172,9 +172,9 @@ OVERLAPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile.add_cohort", "disjoint")
 @pytest.mark.parametrize("kind", OVERLAPS)
 def test_an_id_of_another_cohort_is_refused_in_whatever_form(grown: Path, kind: str) -> None:
-    """Ids of two cohorts are disjoint."""
     before = grown.read_bytes()
     with pytest.raises(ldp.LedgerError, match=r"nothing was added"):
         add(grown, "june", OVERLAPS[kind])
@@ -604,8 +604,8 @@ def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(s
         unnamed.draw(before._request(response(0.25), SYSTEM, None), response(0.25), lambda: JANUARY)
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile.add_cohort", "whole")
 def test_killed_while_adding_cohorts_each_is_there_whole_or_not_at_all(shop: Path) -> None:
-    """A cohort is added whole or not at all."""
     found = run_processes("extend", shop)
     assert found[-1]["cohorts"] and len(found) == 8
     known = [(each.name, each.records) for each in bought(shop).cohorts]

@@ -71,10 +71,10 @@ def test_any_classifier_learns_in_stages(classifier: Any, stages: int) -> None:
     assert accuracy.low < 0.96 and accuracy.high > 0.9
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_multistage", "pure")
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("training", ["posterior", "plain"])
 def test_every_label_is_released_once(stages: int, training: Any) -> None:
-    """Epsilon-DP for each label, beside what the prior cost: every label is released once."""
     features, labels = blobs(900, 3)
     spy = Spy(curator(labels, 3, 2.0))
     release = fit_multistage(
@@ -592,8 +592,8 @@ def test_counts_without_mass_become_a_uniform_prior() -> None:
     assert np.any(np.all(prior == 0.5, axis=1))
 
 
+@pytest.mark.guarantee("labeldp.learners:cluster_prior", "public_clusters")
 def test_clusters_depend_on_the_features_alone() -> None:
-    """Clusters depend on the features alone."""
     features, labels = blobs(300)
     holders = [curator(labels), curator(1 - labels)]
     mechanisms = [
@@ -653,8 +653,9 @@ def test_a_model_with_a_prior_of_counts_is_certified_as_central() -> None:
     assert "a trusted curator sees all labels" in model.certificate.at()
 
 
+@pytest.mark.guarantee("labeldp.learners:cluster_prior", "pure")
 def test_several_clusterings_share_the_epsilon() -> None:
-    """epsilon-DP for each label: three parts of 0.2, of which none is rounded up."""
+    """Three parts of 0.2, of which none is rounded up."""
     features, labels = blobs(600, 3, distance=8.0)
     holder = curator(labels, 3, 0.2)
     prior = cluster_prior(features, holder, clusters=6, clusterings=3, epsilon=0.2, rng=SIMULATED(0))

@@ -36,10 +36,10 @@ def two_point(width: mpmath.mpf, order: mpmath.mpf, t: mpmath.mpf) -> mpmath.mpf
     return mpmath.log(share * high**order + (1 - share) * low**order) / (order - 1)
 
 
+@pytest.mark.guarantee("labeldp.privacy:bounded_range_rdp", "worst_pair")
 @pytest.mark.parametrize("width", [1e-9, 1e-4, 0.01, 0.5, 2.0, 30.0])
 @pytest.mark.parametrize("order", [1.02, 2.0, 10.0, 300.0, 1e5, 1e9])
 def test_the_worst_draw_of_a_range(width: float, order: float) -> None:
-    """No pair of laws of this range has a larger Rényi divergence of this order."""
     claimed = mp(float(bounded_range_rdp(width, order))) * (1 + mp(RENYI_ROUNDING))
     with mpmath.workdps(60):
         u, a = mp(width), mp(order)
@@ -78,10 +78,8 @@ def test_coins(tilt: float, redraw: float, order: float) -> None:
         assert claimed <= exact * (1 + 1e-3) + 1e-15 * order / (order - 1)
 
 
+@pytest.mark.guarantee("labeldp.privacy:coin_rdp", "worst_pair")
 def test_no_other_coins_are_worse() -> None:
-    """No two coins with heads of at most (1 - p) e^-shift, and logarithms of it at most `tilt` apart, have a
-    larger one.
-    """
     rng = np.random.default_rng(0)
     for _ in range(300):
         tilt, redraw, shift = rng.uniform(1e-3, 1), rng.uniform(1e-3, 1), rng.uniform(0, 1)

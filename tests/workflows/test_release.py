@@ -383,9 +383,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.guarantee("labeldp.workflows:release_file", "refusal_free")
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, kind: str) -> None:
-    """What is refused charges nothing."""
     change, arguments, message = REFUSED[kind]
     change(people)
     if "out" in arguments:
@@ -591,12 +591,12 @@ def test_a_release_is_for_its_owner_alone_until_it_is_whole(people: Path, out: s
     assert len(made) == 2 - out.endswith("parquet") and {place.stat().st_mode & 0o777 for place in made} == {0o644}
 
 
+@pytest.mark.guarantee("labeldp.workflows:release_file", "charged_first")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 @pytest.mark.parametrize("stage", ["checked", "released"])
 def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_same_bits(
     people: Path, name: str, stage: str
 ) -> None:
-    """Nothing is published before its charge is on disk, and the output is whole or absent."""
     LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=1))
     done = subprocess.run(
         [sys.executable, SCRIPTS / "killed_release.py", people, name, stage],

@@ -38,7 +38,8 @@ class FixedList:
         rows: what was declared.
         until: where an earlier labeldp charged releases that were never declared: the time of the last of them.
 
-    Guarantee: all that it admits together costs no more than the list, in whichever order it is asked for.
+    Guarantee (within_list): all that it admits together costs no more than the list, in whichever order it is asked
+        for.
 
     Source: `docs/proofs/filters.md`.
     """

@@ -61,10 +61,10 @@ def kept(own: int, others: int, words: list[int], history: int = 10**6) -> list[
     return (after.points == [0, 1]).tolist()
 
 
+@pytest.mark.guarantee("labeldp.online:L2P", "switching")
 @pytest.mark.parametrize("history", [10**5, 10**7])
 @pytest.mark.parametrize(("own", "others"), [(1, 0), (3, 500), (510, 0), (7, 7)])
 def test_switching_reads_the_newest_batch_alone(own: int, others: int, history: int) -> None:
-    """Switching after a batch depends on the losses of this batch alone."""
     word = cut(Fraction(3, 4) * decay(Fraction(own - others + 2 * 2 * 255, 2 * 255)), 64)[0]
     assert kept(own, others, [word - 1, 0], history) == [True, True]
     assert kept(own, others, [word + 1, 0], history) == [False, True]
@@ -282,8 +282,9 @@ def test_actions_are_independent_draws() -> None:
     check_law(draw, law(1.0), law(2.0))
 
 
+@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "none")
+@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "law")
 def test_it_promises_nothing() -> None:
-    """No finite epsilon is promised; the draws are exact all the same."""
     assert WEIGHTS_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
     assert WEIGHTS_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
     assert "nothing is protected" in WEIGHTS_KERNEL.assumptions[0]

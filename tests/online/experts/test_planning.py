@@ -73,15 +73,15 @@ def test_largest_rates_of_the_others(epsilon: str, redraw: float, l2p: float) ->
     assert float(tuned(promise, 2, batch=1).rate) == pytest.approx(l2p, rel=0.03)
 
 
+@pytest.mark.guarantee("labeldp.online:tuned", "kept")
+@pytest.mark.guarantee("labeldp.online:least_noise", "kept")
+@pytest.mark.guarantee("labeldp.online:ExpertsPlan", "kept")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("d", "horizon", "epsilon", "delta", "neighbors"),
     [(10, 1000, "1", "1e-6", "replace"), (300, 12345, "0.3", "1e-9", "zero-out"), (2, 1, "0.01", "0.5", "replace")],
 )
 def test_what_is_planned_is_kept(method: str, d: int, horizon: int, epsilon: str, delta: str, neighbors: str) -> None:
-    """The actions of the kernel keep epsilon and delta over the whole horizon; the parameters keep the promise;
-    the noise keeps the promise.
-    """
     plan = plan_experts(d, horizon, epsilon, delta, method, neighbors)
     kernel = plan.kernel()
     loss = kernel.privacy_loss(horizon)
@@ -120,8 +120,8 @@ def test_the_least_noise() -> None:
         least_noise(promise, lambda stddev: PrivacyLoss.gaussian(1.0), 1.0)
 
 
+@pytest.mark.guarantee("labeldp.online:plan_experts", "public_plan")
 def test_a_plan_needs_nothing_but_public_numbers() -> None:
-    """The plan depends on its arguments alone."""
     assert list(inspect.signature(plan_experts).parameters) == [
         *("d", "horizon", "epsilon", "delta", "method", "neighbors", "loss_bits")
     ]
