@@ -604,6 +604,7 @@ def test_a_curator_that_was_made_before_a_dataset_grew_charges_its_own_records(s
         unnamed.draw(before._request(response(0.25), SYSTEM, None), response(0.25), lambda: JANUARY)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("labeldp.curator:LedgerFile.add_cohort", "whole")
 def test_killed_while_adding_cohorts_each_is_there_whole_or_not_at_all(shop: Path) -> None:
     found = run_processes("extend", shop)

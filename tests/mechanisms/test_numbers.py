@@ -92,6 +92,7 @@ def test_released_numbers_are_outputs_and_their_mean_is_the_labels() -> None:
     assert 0.98 < (values - labels).std() / mechanism.noise_stddev < 1.02
 
 
+@pytest.mark.slow
 def test_another_law_is_another_mechanism() -> None:
     """Keyed noise, charges and copies go by the specification: it holds the weights themselves, as a digest."""
     one, other = numbers(2, bell(1025)), numbers(2, zeros_and_some(1025))

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from labeldp.privacy import PrivacyLoss
 from labeldp.privacy.atoms import normal_cdf
 from labeldp.privacy.composition import gaussian_delta
+from slow import mostly_slow
 
 TIGHT = 1 + 1e-9
 FLOOR = 1e-290
@@ -34,7 +35,7 @@ def exact_response(epsilon: str, classes: int, times: int, at: str) -> mpmath.mp
 
 
 @pytest.mark.guarantee("labeldp.privacy:PrivacyLoss", "never_below")
-@pytest.mark.parametrize("times", [1, 2, 7, 30])
+@pytest.mark.parametrize("times", mostly_slow([1, 2, 7, 30], [1, 30]))
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "3.7"])
 def test_composed_randomized_response_against_the_multinomial_sum(epsilon: str, classes: int, times: int) -> None:

@@ -26,6 +26,7 @@ paths = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=2
 charges = st.lists(st.tuples(paths, st.sampled_from(LOSSES)), max_size=12)
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee("labeldp.privacy:Totals", "never_less")
 @settings(max_examples=1000, deadline=None)
 @given(history=charges, asked=charges)

@@ -38,6 +38,7 @@ def test_labels_in_another_order_get_the_same_advice(people: Path) -> None:
         assert asked(folder / "people.csv") == found, name
 
 
+@pytest.mark.slow
 def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
     """Beside the order, what a rehearsal finds is the same to the byte."""
     table = pd.read_csv(people / "people.csv").head(220)

@@ -30,6 +30,7 @@ from labeldp.cli import main
 from labeldp.privacy import Ledger
 from labeldp.workflows import estimators
 from labeldp.workflows.fit import simulate
+from slow import mostly_slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -99,7 +100,9 @@ def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: 
     [
         pytest.param(classifier(delta=0, trust="local", evaluation=0.25), Y, id="classes, local"),
         pytest.param(classifier(delta=0, evaluation=0.25), Y, id="classes, central"),
-        pytest.param(regressor(delta=0, trust="local", evaluation=0.25), NUMBERS, id="numbers, local"),
+        pytest.param(
+            regressor(delta=0, trust="local", evaluation=0.25), NUMBERS, id="numbers, local", marks=pytest.mark.slow
+        ),
         pytest.param(regressor(delta=0, evaluation=0.25), NUMBERS, id="numbers, central"),
     ],
 )
@@ -439,7 +442,7 @@ def test_ids_name_the_records_in_any_order(tmp_path: Path) -> None:
     assert (first.evaluation_.release.value == again.evaluation_.release.value).all()
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("kind", mostly_slow([pd.DataFrame, pl.DataFrame], [pd.DataFrame]), ids=["pandas", "polars"])
 def test_data_frames_are_encoded_as_the_command_line_does(
     kind: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

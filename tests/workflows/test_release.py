@@ -20,6 +20,7 @@ from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import PartitionResponse, ResponseOnBins, UnbiasedNumbers
 from labeldp.tables import Parts, released_values
 from labeldp.workflows import release_file, verify_file
+from slow import mostly_slow
 from workflows.files import DOMAIN, column, listing, release, spent
 
 SCRIPTS = Path(__file__).parent
@@ -500,7 +501,7 @@ def test_times_in_an_unknown_zone_are_refused_before_the_charge(people: Path) ->
 
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("stage", ["checked", "released"])
-@pytest.mark.parametrize("rows", [100, 300, 600])
+@pytest.mark.parametrize("rows", mostly_slow([100, 300, 600], [300]))
 @pytest.mark.parametrize("kind", ["other labels", "fewer rows", "more rows"])
 def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(
     people: Path, kind: str, rows: int, stage: str, in_place: bool

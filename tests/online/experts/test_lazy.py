@@ -46,6 +46,7 @@ def test_actions_follow_the_exact_law() -> None:
     check_law(paths(KERNEL, LOSSES, 2, lambda: [1, 2, 5]), law(), law(rate=1.5))
 
 
+@pytest.mark.slow
 def test_a_missing_normalizer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     exponents = l2p._exponents
     monkeypatch.setattr(l2p, "_exponents", lambda measure, batch, costs: exponents(measure, 0, costs))
@@ -235,6 +236,7 @@ SUMS = (BATCHES.sum(axis=1) * 255).cumsum().tolist()
 STALE = {total: slice(2 * i, 2 * i + 2) for i, total in enumerate(SUMS)}
 
 
+@pytest.mark.slow
 def test_one_chain_follows_the_exact_law() -> None:
     check_law(paths(Played(), LOSSES, 1), law_of_one(), law_of_one(rate=1.8))
     check_law(paths(Played(), LOSSES, 3, lambda: list(range(1, 6))), law_of_one(), law_of_one(rate=2.5))
