@@ -73,5 +73,5 @@ def test_the_tests_that_pages_name_exist() -> None:
     """A promise that names the test that carries it names one that is there."""
     pages = [*PAGES, *ROOT.glob("*.md")]
     named = {(page.name, name) for page in pages for name in re.findall(r"`(tests/[\w./-]+\.py)`", page.read_text())}
-    assert len(named) > 30
+    assert named
     assert sorted(pair for pair in named if not (ROOT / pair[1]).exists() and "ROOM" not in pair[1]) == []

@@ -724,5 +724,3 @@ def test_a_choice_to_extend_that_follows_outputs_passes_delta() -> None:
     assert curve({"yes": plan_a, "no": plan_b}) == delta + (1 - share) * delta > Fraction(126, 100) * delta
     pure = ldp.PrivacyLoss.pure(1)
     assert (pure + pure).within("1.9", "0.0509") and (pure + ldp.PrivacyLoss.failure("0.0508")).within("1.9", "0.0509")
-    page = (Path(__file__).parents[2] / "docs" / "proofs" / "cohorts.md").read_text()
-    assert "δ = p² − e^1.9 q² = 0.0509" in page and "= 1.27 δ₀" in page

@@ -365,6 +365,9 @@ def test_a_label_outside_of_the_domain_is_refused_in_any_part(many: Path) -> Non
         name.write_bytes(before)
 
 
+STAGES = ["checked 300 rows", "released 100 rows", "released 500 rows"]
+
+
 @pytest.mark.parametrize("stage", mostly_slow(STAGES, STAGES[1:2]))
 @pytest.mark.parametrize("out", ["noisy", "noisy.parquet", "noisy.csv"])
 def test_a_killed_process_leaves_nothing_that_looks_finished(many: Path, stage: str, out: str) -> None:

@@ -193,6 +193,13 @@ def test_far_out(d: int, horizon: int, epsilon: object, delta: str) -> None:
     assert plan.regret_bound >= 0.99 * plan.nonprivate_bound
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_a_pure_method_has_a_finite_loss_at_delta_0(name: str) -> None:
+    pure = METHODS[name].pure
+    kernel = plan_experts(3, 12, 1.0, 0 if pure else 1e-3, name, "replace", 8).kernel()
+    assert (kernel.privacy_loss(12).max_loss is not None) == pure
+
+
 def test_noise_that_does_not_fit_is_no_alternative() -> None:
     found = plan_experts(10**5, 10**12, 1)
     assert "tree" not in {each.method for each in found.alternatives}
