@@ -30,7 +30,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MPLCONFIGDIR := $(CURDIR)/.cache/matplotlib
 
-.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
+.PHONY: demo test test-all test-papers test-torch test-spark docs pythons check format-check lint spelling types arrows tests format proofs stamps reference papers trial faults hostile serve-faults dist release-check supply locked mutation clean
 
 demo: .venv/package
 	$(BIN)/labeldp demo
@@ -48,7 +48,7 @@ test-papers: .venv/tools
 
 # Networks are checked where torch is; everything else runs without it.
 test-torch: .venv-torch/tools
-	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports guarantees imports reprs stamps,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
+	$(TORCH)/pytest -q src/labeldp/networks tests/networks $(wildcard papers/tests/*/test_networks.py) $(foreach room,exports imports reprs,tests/architecture/test_$(room).py) $(foreach page,8-networks 18-training-loops,'tests/guide/test_pages.py::test_every_example_of_a_page_runs[docs/guide/$(page).md]')
 
 # Spark is checked where pyspark and Java are.
 # The page first, alone: a Spark that is there already would read its files from another folder.
@@ -145,6 +145,10 @@ mutation: .venv-mutation/tools
 	[ -e .cache/mutation/map.json ] || .venv-mutation/bin/python benchmarks/mutation.py map
 	.venv-mutation/bin/python benchmarks/mutation.py run --sample 1000 --small
 	.venv-mutation/bin/python benchmarks/mutation.py show
+
+# The proofs whose code changed since they were read; a step of the release checklist.
+proofs: .venv/tools
+	$(BIN)/python tests/architecture/stamps.py
 
 # After a proof was read again beside the code that it proves.
 stamps: .venv/tools

@@ -75,7 +75,7 @@ def as_text(line: str) -> str:
     parts = [markup(plain)]
     for literal, after in zip(rest[::2], rest[1::2], strict=True):
         parts += [literal, "\\ " if after[:1].isalpha() else "", markup(after)]
-    return re.sub(r"^(Guarantee|Source):", r"**\1:**", "".join(parts))
+    return re.sub(r"^(Guarantee(?: \([\w, ]+\))?|Source):", r"**\1:**", "".join(parts))
 
 
 def escape(app: Any, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:

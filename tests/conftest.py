@@ -7,6 +7,7 @@ import secrets
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import settings
+
+from architecture.source import broken_promises, promises
 
 # A failure is never "run it again": the same examples in every run, and no test depends on the clock.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -64,6 +67,53 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, Any, 
         return (yield)
     with _drawn_by_name(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param_index', '')}"):
         return (yield)
+
+
+OPTIONAL = {"networks": "torch", "spark": "pyspark"}
+"""Rooms with an environment of their own, and the library that it has; their promises are tested in their folder."""
+
+
+class Guarantees(pytest.Item):
+    """A failure that lists promises without a test and tests without a promise."""
+
+    def __init__(self, *, problems: list[str], **options: Any) -> None:
+        super().__init__(**options)
+        self.problems = problems
+
+    def runtest(self) -> None:
+        """Fail."""
+        pytest.fail("\n".join(self.problems), pytrace=False)
+
+
+def _checked(config: pytest.Config, room: str) -> bool:
+    """Whether all tests of a room were collected: with the whole suite, or with the folder of an optional room."""
+    paths = {config.rootpath / path for path in config.args}
+    if room in OPTIONAL:
+        return find_spec(OPTIONAL[room]) is not None and config.rootpath / "tests" / room in paths
+    return paths == {config.rootpath / path for path in config.getini("testpaths")} and not config.option.ignore
+
+
+def _is_skipped(item: pytest.Item) -> bool:
+    """Whether a mark skips a test, whatever its condition."""
+    return any(item.iter_markers("skip")) or any(True in mark.args for mark in item.iter_markers("skipif"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
+    """Tie promises to tests: of all that were collected, before `-m` leaves some of them for `make test-all`."""
+    marks = {mark.args for item in items if not _is_skipped(item) for mark in item.iter_markers("guarantee")}
+    yield
+    if not any((config.rootpath / path).is_dir() for path in config.args):
+        return
+    problems = [
+        problem
+        for problem in broken_promises(promises(), marks)
+        if _checked(config, problem.partition(":")[0].removeprefix("labeldp."))
+    ]
+    if problems:
+        items.append(Guarantees.from_parent(session, name="guarantees", problems=problems))
 
 
 def table_of_people(rows: int, seed: int) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "labeldp"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Promise = tuple[str, str]
+
+GUARANTEE = re.compile(r"^Guarantee( \([^)\n]*\))?:", re.M)
+
 Documented = Function | ast.ClassDef | ast.Module
 
 
@@ -35,6 +40,27 @@ def docstrings(file: Path) -> Iterator[str]:
     for node in [module, *(node for _, node in definitions(module))]:
         if text := ast.get_docstring(node):
             yield text
+
+
+def promises() -> set[Promise]:
+    """The keys of all `Guarantee (key, …): …` in docstrings, with their room and definition; a missing key is empty."""
+    return {
+        (f"labeldp.{file.relative_to(PACKAGE).parts[0].removesuffix('.py')}:{name}", key.strip())
+        for file in files("src")
+        if "Guarantee" in (text := file.read_text())
+        for name, node in definitions(ast.parse(text))
+        for keys in GUARANTEE.findall(ast.get_docstring(node) or "")
+        for key in keys.strip("() ").split(",")
+    }
+
+
+def broken_promises(promises: set[Promise], marks: set[Promise]) -> list[str]:
+    """What is wrong with promises, and with marks of tests that run."""
+    return sorted(
+        [f"{name}: write `Guarantee (key): …`" for name, key in promises if not key]
+        + [f"{name}: no test has the mark `guarantee` with the key {key!r}" for name, key in promises - marks if key]
+        + [f"{name}: a test names the guarantee {key!r}, which no docstring has" for name, key in marks - promises]
+    )
 
 
 def room_names() -> list[str]:

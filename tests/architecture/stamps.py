@@ -1,7 +1,7 @@
 """Proof stamps: a proof names the code that it proves, by the hash that this code had when the proof was last read.
 
 A page of docs/proofs begins with a block of lines `proves: module:qualname stamp` between two `---`.
-`python tests/architecture/stamps.py --write` (or `make stamps`) renews the stamps; do it after reading the proof again.
+`make proofs` lists the proofs whose code changed since; `make stamps` renews the stamps, after reading them again.
 """
 
 import ast
@@ -72,11 +72,15 @@ def pages() -> Iterator[Path]:
     return (page for page in sorted(PROOFS.glob("*.md")) if page.name != "README.md")
 
 
+def stale() -> list[Path]:
+    """The proofs whose code changed after they were read, or that name no code."""
+    texts = {page: page.read_text() for page in pages()}
+    return [page for page, text in texts.items() if renewed(text) != text or not LINE.search(front_matter(text))]
+
+
 if __name__ == "__main__":
-    for page in pages():
-        old = page.read_text()
-        new = renewed(old)
-        if new != old and "--write" in sys.argv:
-            page.write_text(new)
-        if new != old:
-            print(f"{'renewed' if '--write' in sys.argv else 'stale'}: {page.relative_to(ROOT)}")
+    for page in stale():
+        if "--write" in sys.argv:
+            page.write_text(renewed(page.read_text()))
+        print(f"{'renewed' if '--write' in sys.argv else 'stale'}: {page.relative_to(ROOT)}")
+    sys.exit(bool(stale()))

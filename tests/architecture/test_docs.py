@@ -77,5 +77,5 @@ def test_the_tests_that_pages_name_exist() -> None:
         for page in pages
         for name in re.findall(r"`((?:papers/)?tests/[\w./-]+\.py)`", page.read_text())
     }
-    assert len(named) > 30
+    assert named
     assert sorted(pair for pair in named if not (ROOT / pair[1]).exists() and "ROOM" not in pair[1]) == []

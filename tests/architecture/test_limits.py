@@ -37,7 +37,7 @@ WORD = 1 << 64
 def test_the_tests_that_a_page_names_are_there(page: str) -> None:
     """Each promise stands beside what carries it."""
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / page).read_text())
-    assert len(named) > 15
+    assert named
     for file, test in named:
         assert (ROOT / file).is_file(), file
         assert not test or f"def {test}(" in (ROOT / file).read_text(), test

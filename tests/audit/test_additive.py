@@ -21,10 +21,9 @@ def laplace(scale: float, shifts: tuple[float, ...], cells: int) -> AdditiveAudi
     )
 
 
+@pytest.mark.guarantee("labeldp.audit:AdditiveAudit", "enclosed")
 @pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
 def test_the_true_delta_of_laplace_noise_lies_between_the_two_ends(scale: float) -> None:
-    """The true delta(epsilon) lies between the two ends, if the distribution function is right and the loss is
-    monotone between neighboring edges."""
     audit = laplace(scale, (1.0,), 4001)
     for epsilon in np.linspace(0, 1.1 / scale, 7):
         low, high = audit.delta(round(float(epsilon), 6))

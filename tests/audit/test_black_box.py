@@ -45,8 +45,8 @@ def test_randomized_response_at_epsilon_1_shows_nearly_all_of_it() -> None:
         assert "outputs of" in str(bound)
 
 
+@pytest.mark.guarantee("labeldp.audit:audit_outputs", "bound")
 def test_the_bound_is_above_epsilon_with_probability_1_minus_level_at_most() -> None:
-    """For an (epsilon, delta)-DP mechanism the bound is above epsilon with probability 1 - level at most."""
     mechanism = RandomizedResponse(domain=Classes(2), epsilon=1)
     above = sum(bound_of(mechanism, 500, seed).epsilon > 1 for seed in range(300))
     assert above <= 15 + 4 * math.sqrt(15)

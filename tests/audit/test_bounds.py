@@ -21,10 +21,10 @@ def test_bounds_of_rates_fail_as_rarely_as_they_say(rate: float) -> None:
     assert rate_below(0, 10, 0.1) == 0 and rate_above(10, 10, 0.1) == 1
 
 
+@pytest.mark.guarantee("labeldp.audit:guess_bound", "bound")
 @pytest.mark.parametrize("of", [2, 3, 10])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_for_a_dp_mechanism_the_bound_is_above_epsilon_with_probability_miss_at_most(of: int, epsilon: float) -> None:
-    """For an (epsilon, delta)-DP mechanism the bound is above epsilon with probability `miss` at most."""
     guesses, miss = 200, 0.05
     share = math.exp(epsilon) / (math.exp(epsilon) + of - 1)
     found = [guess_bound(right, guesses, miss=miss, of=of) for right in range(guesses + 1)]

@@ -58,8 +58,8 @@ def test_delta_and_epsilon_are_inverse_to_each_other(rows: list[list[int]], delt
     assert audit.holds(epsilon, delta)
 
 
+@pytest.mark.guarantee("labeldp.audit:TableAudit", "exact")
 def test_holds_true_exactly_where_every_ordered_pair_of_labels_is_dp() -> None:
-    """`holds(epsilon, delta)` is True exactly where every ordered pair of labels is (epsilon, delta)-DP."""
     rng = np.random.default_rng(3)
     for _ in range(50):
         weights = rng.integers(0, 5, (3, 4)) + np.eye(3, 4, dtype=int)

@@ -17,10 +17,9 @@ def labels_and_law(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np
     return (law.cumsum(axis=1) > rng.random((count, 1))).argmax(axis=1), law
 
 
+@pytest.mark.guarantee("labeldp.audit:Canaries.bound", "bound")
 @pytest.mark.parametrize("of", [2, 4])
 def test_canaries_bound_epsilon_of_a_training_that_learns_by_heart(of: int) -> None:
-    """For a training that is (epsilon, delta)-DP for each label the bound is above epsilon with probability 1 - level
-    at most."""
     above, bounds = 0, []
     for seed in range(100):
         rng = np.random.default_rng(seed)
@@ -48,10 +47,9 @@ def test_training_on_noise_of_each_epoch_is_found_with_canaries_and_without() ->
     assert found.refutes(1.2) and "of the proxy" in found.how
 
 
+@pytest.mark.guarantee("labeldp.audit:Canaries.bound", "bound")
+@pytest.mark.guarantee("labeldp.audit:audit_observed", "bound")
 def test_without_canaries_the_bound_is_above_epsilon_with_probability_1_minus_level_at_most() -> None:
-    """For a training that is (epsilon, delta)-DP for each label the bound is above epsilon with probability 1 - level
-    at most, on condition that labels were drawn independently given features, from laws within the slack of the
-    proxy."""
     above, bounds = 0, []
     for seed in range(100):
         rng = np.random.default_rng(seed)

@@ -85,6 +85,7 @@ def test_the_first_option_is_fitted_and_free_again(labeldp: Callable[..., Ran], 
     assert certified(people / "model") == certified(people / "other")
 
 
+@pytest.mark.slow
 def test_a_choice_that_a_ledger_holds_stays(
     labeldp: Callable[..., Ran], people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

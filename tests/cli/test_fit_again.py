@@ -17,6 +17,7 @@ from cli.conftest import PUBLIC, Ran
 from conftest import table_of_people
 from labeldp.curator import LedgerFile
 from labeldp.workflows.fit.bundle import Bundle
+from slow import mostly_slow
 
 FIT = ("--label", "bought", "--classes", "no,yes", "--epsilon", "1", "--ledger", "l.ledger", "--dataset", "people")
 QUICK = ("fit", "people.csv", *FIT, "--model", "logistic", "--out", "model")
@@ -69,7 +70,7 @@ def test_an_evaluation_part_of_released_labels_costs_nothing(
     assert (again.status, again.out) == (0, measured.out)
 
 
-@pytest.mark.parametrize("model", [("--trust", "central"), STAGES])
+@pytest.mark.parametrize("model", [("--trust", "central"), pytest.param(STAGES, marks=pytest.mark.slow)])
 def test_the_share_that_is_the_default_is_found_again_when_it_is_named(
     labeldp: Callable[..., Ran], people: Path, model: tuple[str, ...]
 ) -> None:
@@ -114,7 +115,7 @@ cli.main()
 """
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", mostly_slow(MODELS, ("cells", "stages")))
 def test_the_same_fit_writes_the_same_bytes(people: Path, name: str) -> None:
     """Two processes with one ledger fill two directories, one after the other: every file is the same, to the byte.
 

@@ -74,7 +74,7 @@ def test_one_command_makes_a_model_of_images_that_predicts(labeldp: Callable[...
     assert (again.status, again.out, again.err) == (0, done.out, "")
 
 
-@pytest.mark.parametrize("stages", [(), ("--stages", "2")])
+@pytest.mark.parametrize("stages", [(), pytest.param(("--stages", "2"), marks=pytest.mark.slow)])
 def test_trust_in_nobody_takes_a_linear_model_by_default(
     labeldp: Callable[..., Ran], people: Path, stages: tuple[str, ...]
 ) -> None:

@@ -97,6 +97,7 @@ def test_the_report_of_numbers_speaks_of_errors(labeldp: Callable[..., Ran], fol
     assert FitSummary.from_json(found).numbers is not None
 
 
+@pytest.mark.slow
 def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_nothing(
     labeldp: Callable[..., Ran], folder: Path
 ) -> None:
@@ -118,6 +119,7 @@ def test_all_models_of_numbers_share_one_release_and_the_same_fit_again_costs_no
     assert LedgerFile(folder / "l.ledger").dataset("people").spent.epsilon() == 8
 
 
+@pytest.mark.slow
 def test_a_killed_fit_is_finished_by_the_same_command_with_the_same_charges(
     labeldp: Callable[..., Ran], folder: Path
 ) -> None:
@@ -183,6 +185,7 @@ def test_cells_of_numbers_and_of_classes_are_central_too(labeldp: Callable[..., 
     assert labeldp("predict", "classes", "new_people.csv", "--out", "c.csv").status == 0
 
 
+@pytest.mark.slow
 def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., Ran], folder: Path) -> None:
     table = homes(800, seed=1)
     table.loc[7, "price"] = 54321.5
@@ -198,7 +201,7 @@ def test_numbers_outside_are_refused_or_clipped_as_asked(labeldp: Callable[..., 
     assert labeldp(*FIT[:-1], "other").status == 1
 
 
-@pytest.mark.parametrize("label", ["town", "age"])
+@pytest.mark.parametrize("label", ["town", pytest.param("age", marks=pytest.mark.slow)])
 def test_labels_that_are_missing_or_no_numbers_are_refused_alike(
     labeldp: Callable[..., Ran], folder: Path, label: str
 ) -> None:
@@ -286,6 +289,7 @@ def test_an_evaluation_says_when_its_labels_chose_the_model(labeldp: Callable[..
     assert "of 4 learners the one with the best score on these labels, which flatters it a little" in method
 
 
+@pytest.mark.slow
 def test_a_table_too_small_to_hold_anything_out_is_refused(labeldp: Callable[..., Ran], folder: Path) -> None:
     homes(59, seed=1).to_csv(folder / "homes.csv", index=False)
     for model in ("cells", "neighbors", "boosting", "auto"):

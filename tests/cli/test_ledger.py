@@ -58,6 +58,7 @@ def test_a_release_says_what_the_dataset_has_cost(labeldp: Callable[..., Ran]) -
     assert "UTC, RandomizedResponse, epsilon 0.5" in shown and "as secret as the labels" in shown
 
 
+@pytest.mark.slow
 def test_another_domain_is_declared_on_purpose_and_shown_with_its_reason(labeldp: Callable[..., Ran]) -> None:
     """A user who widened `--range` until it was accepted published a range that follows the largest label."""
     fit = ("fit", "people.csv", "--label", "hours", "--features", "age,region", "--model", "cells", "--epsilon", "1")

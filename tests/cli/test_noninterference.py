@@ -16,6 +16,7 @@ import pytest
 from cli.conftest import PUBLIC, Ran
 from labeldp.curator import dataset_ledger
 from labeldp.mechanisms import Mechanism
+from slow import slow_cases
 
 CLASSES = ("--label", "bought", "--classes", "no,yes", "--ledger", "l.ledger", "--dataset", "people")
 NUMBERS = ("--label", "hours", "--range", "0,100", "--ledger", "l.ledger", "--dataset", "people")
@@ -94,7 +95,7 @@ def others(column: pd.Series) -> pd.Series:
     return (column + 41.5) % 100
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", slow_cases(COMMANDS, ["fit numbers"]))
 def test_other_labels_change_no_byte_but_in_the_ledger(
     labeldp: Callable[..., Ran], people: Path, name: str, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

@@ -45,12 +45,12 @@ CASES = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.workflows:fit_file", "refusal_free")
 @pytest.mark.parametrize("command", ["fit", "release"])
 @pytest.mark.parametrize(("changes", "words"), CASES)
 def test_wrong_options(
     labeldp: Callable[..., Ran], people: Path, command: str, changes: dict[str, str], words: tuple[str, ...]
 ) -> None:
-    """What is refused charges nothing, and the directory is whole or absent."""
     refused(labeldp(*arguments(command, "people.csv", **changes)), people, *words)
 
 

@@ -33,12 +33,13 @@ def answers(grant: Grant, table: pa.Table, rows: int) -> dict[Any, Any]:
     return dict(zip(whole.column("id").to_pylist(), whole.column(grant.released).to_pylist(), strict=True))
 
 
+@pytest.mark.guarantee("labeldp.cluster:charge", "charged_first")
+@pytest.mark.guarantee("labeldp.cluster:charge", "refusal_free")
 @pytest.mark.parametrize("texts", [False, True])
 @pytest.mark.parametrize(
     "mechanism", [MECHANISM, PartitionResponse(domain=DOMAIN, epsilon=1), ldp.UnaryEncoding(domain=DOMAIN, epsilon=1)]
 )
 def test_workers_draw_the_bits_of_one_machine_for_one_charge(tmp_path: Path, texts: bool, mechanism: Any) -> None:
-    """A grant exists only once its charge is on disk; what is refused charges nothing."""
     table = people(texts=texts)
     names = {"RandomizedResponse": "randomized-response", "UnaryEncoding": "unary-encoding"}
     release_file(
@@ -85,8 +86,8 @@ def test_the_noise_is_that_of_the_mechanism(path: Path) -> None:
     assert abs(kept - MECHANISM.keep_probability) < 7.2 * np.sqrt(0.25 / 4000)
 
 
+@pytest.mark.guarantee("labeldp.cluster:Grant", "own_noise")
 def test_a_grant_shows_no_key_and_draws_one_release_only(path: Path) -> None:
-    """A grant draws the noise of its own release and of no other, and shows no key when it is printed."""
     ledger = LedgerFile(path)
     ledger.add("people", ldp.Budget(epsilon=3))
     table = people()

@@ -71,11 +71,11 @@ def swapped(table: pa.Table, time: int) -> pa.Table:
     return table.set_column(1, "bought", pa.array(labels))
 
 
+@pytest.mark.guarantee("labeldp.cluster:write_parts", "whole")
 @pytest.mark.parametrize(
     "each_time", [swapped, lambda table, time: table.slice(1), lambda table, time: pa.concat_tables([table, table])]
 )
 def test_labels_that_changed_are_not_published(path: Path, tmp_path: Path, each_time: Any) -> None:
-    """`out` is never seen half-filled, and holds answers to the labels that were charged, or does not appear."""
     table = people()
     grant = granted(path, Parts(table))
     with pytest.raises(ldp.LabelDPError, match="changed while it was being released: nothing was published"):

@@ -62,8 +62,9 @@ def test_counts_are_exact_whatever_the_parts(path: Path) -> None:
     assert whole.value.tolist() == [exact(source).sum(axis=0).tolist()]
 
 
+@pytest.mark.guarantee("labeldp.cluster:Asked.release", "charged_first")
+@pytest.mark.guarantee("labeldp.cluster:Asked.release", "refusal_free")
 def test_noise_is_drawn_once(path: Path) -> None:
-    """Nothing is drawn before its charge is committed, and it is drawn once; what is refused charges nothing."""
     source = table(texts=True)
     first = histogram(path, Parts(source), epsilon=0.5)
     assert not np.array_equal(first.value, exact(source))

@@ -76,8 +76,8 @@ class Recording(Ledger):
         return super().draw(request, mechanism, watched)
 
 
+@pytest.mark.guarantee("labeldp.curator:Curator", "charged_first")
 def test_nothing_is_drawn_before_its_charge_is_committed() -> None:
-    """Nothing is drawn before its charge is committed; a refusal charges nothing."""
     ledger = Recording(Budget(1))
     holder = Curator([0, 1, 2], domain=Classes(3), ledger=ledger)
     holder.release(response(), rng=SYSTEM)
@@ -116,9 +116,9 @@ BAD_RELEASES = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.curator:Curator", "refusal_free")
 @pytest.mark.parametrize(("mechanism", "rng", "error", "sentence"), BAD_RELEASES, ids=range(len(BAD_RELEASES)))
 def test_a_refusal_charges_nothing(mechanism: Any, rng: Any, error: type, sentence: str) -> None:
-    """Nothing is drawn before its charge is committed; a refusal charges nothing."""
     holder = curator()
     with pytest.raises(error, match=sentence):
         holder.release(mechanism, rng=rng)
@@ -175,8 +175,9 @@ def test_a_budget_is_spent_to_the_last_digit() -> None:
         third.release(response(1 / 3), rng=SYSTEM)
 
 
+@pytest.mark.guarantee("labeldp.curator:Curator", "refusal_free")
 def test_what_is_asked_for_together_is_refused_together() -> None:
-    """A refusal charges nothing, and a permission neither."""
+    """A permission charges nothing, too."""
     holder = curator(epsilon=2)
     left, right = holder.split(public([0, 1, 0, 1, 0, 1]))
     one = response().privacy_loss()

@@ -40,12 +40,10 @@ def counted(certificate: ldp.Certificate) -> str:
     return "".join(found).removeprefix(WORDS)
 
 
+@pytest.mark.guarantee("labeldp.curator:DatasetLedger", "domain_first")
 def test_refusals_do_not_find_the_largest_salary(path: Path) -> None:
-    """Labels are compared with no domain that is not on disk before.
-
-    Bisection by `Interval(0, mid)` found the largest salary of a column exactly, in 17 refusals or acceptances, with
-    epsilon = 0 spent and nothing on record. Now the first of them is declared, and the second reads no label.
-    """
+    """Bisection by `Interval(0, mid)` found the largest salary of a column exactly, in 17 refusals or acceptances, with
+    epsilon = 0 spent and nothing on record. Now the first of them is declared, and the second reads no label."""
     low, high, looks = 0, 131_072, 0
     while high - low > 1 and looks < 40:
         middle = (low + high) // 2
@@ -207,11 +205,9 @@ def test_an_error_that_no_domain_made_is_no_refusal_and_an_interrupt_neither(pat
     assert (opened(path).domains[0].passed, opened(path).domains[0].refused) == (1, 1)
 
 
+@pytest.mark.guarantee("labeldp.curator:DatasetLedger", "refusal_recorded")
 def test_a_ledger_that_cannot_be_written_tells_neither_that_labels_fit_nor_that_they_do_not(path: Path) -> None:
-    """Whether they were refused is on disk before it is told.
-
-    Else a process that holds the file locked while labels are compared would look for free, again and again.
-    """
+    """Otherwise a process that holds the file locked while labels are compared would look for free, again and again."""
     domain = ldp.Interval(0, 50_000)
     LedgerFile(path).add("salary", ldp.Budget(epsilon=4), domain)
     said = []
@@ -243,15 +239,12 @@ def test_revisions_and_other_records_have_the_same_declared_domain(path: Path) -
 
 
 def test_a_ledger_in_memory_remembers_no_domain() -> None:
-    """The limits say so."""
     ledger = ldp.Ledger(ldp.Budget(1))
     for high in (50_000, 100_000):
         try:
             Curator(SALARIES, domain=ldp.Interval(0, high), ledger=ledger)
         except ldp.DomainError as error:
             assert "declared domain" in str(error)
-    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
-    assert "A ledger in memory remembers no domain" in page
 
 
 def test_other_labels_than_before_are_refused_on_record(path: Path) -> None:

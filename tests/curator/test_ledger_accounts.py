@@ -72,6 +72,7 @@ def test_a_strategy_that_passes_the_curve_on_each_path_is_refused(tmp_path: Path
     assert isinstance(people(path).account, Filter)
 
 
+@pytest.mark.slow
 def test_one_release_at_its_exact_cost_is_admitted_whatever_it_is(tmp_path: Path) -> None:
     budget = ldp.Budget(1, 1e-6)
     mu = max(mu for mu in np.linspace(0.2, 0.3, 100_001) if PrivacyLoss.gaussian(mu).within(1, 1e-6))

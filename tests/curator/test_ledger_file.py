@@ -17,8 +17,8 @@ from labeldp.curator.datasets import Dataset
 from labeldp.privacy import Request
 
 
+@pytest.mark.guarantee("labeldp.curator:DatasetLedger", "same_bits")
 def test_asking_for_the_same_release_again_returns_the_same_bits_and_costs_nothing(path: Path) -> None:
-    """The same request is answered by the same bits and charged once."""
     first = curator(path).release(response(), rng=SYSTEM)
     again = curator(path).release(response(), rng=SYSTEM)
     assert np.array_equal(first.value, again.value)
@@ -27,8 +27,8 @@ def test_asking_for_the_same_release_again_returns_the_same_bits_and_costs_nothi
     assert people(path).spent.epsilon() == 1.0
 
 
+@pytest.mark.guarantee("labeldp.curator:DatasetLedger", "charged")
 def test_another_release_is_charged_and_has_other_noise(path: Path) -> None:
-    """Another request is charged or refused."""
     values = [curator(path).release(response(epsilon), rng=SYSTEM).value for epsilon in (1, 2)]
     assert not np.array_equal(*values)
     assert people(path).spent.epsilon() == 3.0
@@ -162,8 +162,8 @@ def test_a_draw_that_fails_charges_nothing_and_leaves_nothing(path: Path, error:
     assert os.listdir(path.parent) == ["ledger.db"]
 
 
+@pytest.mark.guarantee("labeldp.curator:DatasetLedger", "labels_compared")
 def test_labels_that_changed_are_refused_until_a_revision_says_so(path: Path) -> None:
-    """Labels that changed are refused unless a new revision says so."""
     holder = curator(path)
     first = holder.release(response(), rng=holder.ledger.randomness).value
     changed = LABELS.copy()

@@ -22,8 +22,8 @@ from labeldp.curator import LedgerFile, ledger_store
 PROCESSES = Path(__file__).with_name("processes.py")
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile", "owner_only")
 def test_the_file_is_readable_by_its_owner_alone_at_every_moment(path: Path) -> None:
-    """The file is readable by its owner alone."""
     before = os.umask(0)
     try:
         holder = curator(path)
@@ -198,8 +198,8 @@ def run_processes(mode: str, path: Path) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile", "charged_first")
 def test_killed_at_twenty_random_points_nothing_is_under_counted_and_no_charge_has_two_outputs(path: Path) -> None:
-    """A value leaves only after its charge is on disk."""
     outputs: dict[str, str] = {}
     charged: list[list[str]] = []
     rounds = run_processes("kill", path)
@@ -218,8 +218,8 @@ def test_killed_at_twenty_random_points_nothing_is_under_counted_and_no_charge_h
     connection.close()
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile", "no_overspending")
 def test_processes_on_one_ledger_cannot_overspend_together(path: Path) -> None:
-    """Processes that share the file never pass a budget together."""
     [admitted] = run_processes("spend", path)
     assert sum(admitted) == 5
     assert people(path).spent.epsilon() == 0.05

@@ -115,8 +115,8 @@ def random_history(
     assert admitted is (worst[cohort] + TENTH <= limit)
 
 
+@pytest.mark.guarantee("labeldp.curator:CohortTotals", "never_less")
 def test_thousands_of_histories_with_cohorts_never_under_count() -> None:
-    """The loss is never less than that of any single record."""
     chance = random.Random(11)
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(SCHEMA)

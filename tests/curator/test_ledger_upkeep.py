@@ -29,8 +29,8 @@ def spent(account: DatasetLedger) -> float:
     return account.spent.epsilon()
 
 
+@pytest.mark.guarantee("labeldp.curator:back_up", "no_ledger")
 def test_a_backup_is_no_ledger(path: Path, tmp_path: Path) -> None:
-    """No command and no `LedgerFile` takes a backup for a ledger."""
     curator(path).release(response(), rng=SYSTEM)
     copy = back_up(path, tmp_path / "backup")
     content = copy.read_bytes()
@@ -44,8 +44,8 @@ def test_a_backup_is_no_ledger(path: Path, tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"ledger.db", "backup"}
 
 
+@pytest.mark.guarantee("labeldp.curator:restore", "no_charge")
 def test_a_restored_ledger_finds_what_it_knows_and_charges_nothing(path: Path, tmp_path: Path) -> None:
-    """Nothing is charged to a restored dataset before its budget was set again."""
     held = curator(path).release(response(), rng=SYSTEM).value
     stream = keyed(path)
     back_up(path, tmp_path / "backup")
@@ -124,8 +124,8 @@ def test_a_damaged_ledger_has_no_backup(path: Path, tmp_path: Path) -> None:
     assert {each.name for each in tmp_path.iterdir()} == {"ledger.db"}
 
 
+@pytest.mark.guarantee("labeldp.curator:move", "one_place")
 def test_a_moved_ledger_says_where_it_is(path: Path, tmp_path: Path) -> None:
-    """At every moment at most one of the two places takes charges, and every charge is in it."""
     stream, account = keyed(path), people(path)
     secret = sqlite3.connect(path).execute("SELECT secret FROM dataset").fetchone()[0]
     new = move(path, tmp_path / "new.db")
@@ -161,9 +161,8 @@ def test_a_move_that_was_cut_off_is_ended(path: Path, tmp_path: Path, monkeypatc
         assert [name for (name,) in connection.execute("SELECT name FROM sqlite_master")] == ["moved"]
 
 
+@pytest.mark.guarantee("labeldp.curator:rotate_keys", "new_noise")
 def test_new_keys_have_noise_of_their_own_and_forget_no_charge(path: Path) -> None:
-    """Noise that is drawn after a rotation is independent of all that was drawn before, and every release after
-    it is charged in addition to all before."""
     before, held = keyed(path), curator(path).release(response(0.5), rng=SYSTEM).value
     account, key = people(path), people(path).randomness
     rotate_keys(path, "people", "an old copy got out")

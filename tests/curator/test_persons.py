@@ -136,8 +136,9 @@ def test_pure_sums_are_set_to_what_a_person_moves() -> None:
     assert 0.5 < check_charge(release.certificate.loss, sum_pairs(mechanism, mechanism.sums, 250)) <= 1 + 1e-9
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:GaussianMoment", "persons")
+@pytest.mark.guarantee("labeldp.mechanisms:LaplaceMoment", "persons")
 def test_gaussian_sums_are_set_to_what_a_person_moves() -> None:
-    """With persons, for all labels of each person: their rows add up."""
     curator = curator_of(2)
     mechanism = moment(GaussianMoment, curator.persons, LINE, resolution=1, epsilon=2.0, delta=0.05)
     release = curator.release(mechanism, rng=SYSTEM)
@@ -181,8 +182,8 @@ def bag_sum(persons: Any, **more: Any) -> BagSum:
     return BagSum(3, domain=ldp.Classes(2), bags=BAGS, persons=persons, **more)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:BagSum", "persons")
 def test_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With persons, for all labels of each person."""
     monkeypatch.setattr(bag_sums, "MIN_STEPS", 1)
     curator = curator_of(2)
     pure = bag_sum(curator.persons, epsilon=1.0)
@@ -238,8 +239,8 @@ def weighted_pairs(mechanism: ldp.NoisyWeightedLLP) -> Iterator[tuple[Law, Law]]
         yield from sum_pairs(noise, lambda labels, weights=weights: mechanism.sums(labels, weights), 60)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:NoisyWeightedLLP", "persons")
 def test_weighted_sums_over_bags_are_set_to_what_a_person_moves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With persons, for all labels of each person."""
     monkeypatch.setattr(llp_file, "STEPS_IN_WEIGHT", 4)  # few outcomes, to count them all
     curator = curator_of(2)
     mechanism = llp(curator.persons, stddev="auto", epsilon=2.0, delta=0.05)
@@ -368,8 +369,8 @@ def answer(curator: Curator, epsilon: float = 0.5) -> ldp.Release[Any]:
     return curator.release(ldp.RandomizedResponse(domain=curator.domain, epsilon=epsilon), rng=SYSTEM)
 
 
+@pytest.mark.guarantee("labeldp.curator:Curator", "persons")
 def test_with_persons_what_is_charged_holds_for_all_labels_of_a_person_together(tmp_path: Path) -> None:
-    """With persons, what is charged holds for all labels of a person together."""
     first = answer(of_file(tmp_path / "l.db"))
     order = np.array([3, 1, 5, 0, 2, 4])
     ledger = LedgerFile(tmp_path / "l.db").dataset("people")

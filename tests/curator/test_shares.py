@@ -26,8 +26,8 @@ def release(curator: Curator, epsilon: float = 1.0, step: str | None = None) -> 
     return curator.release(response(epsilon), rng=curator.ledger.randomness, step=step)
 
 
+@pytest.mark.guarantee("labeldp.curator:LedgerFile.reserve", "analysts_together")
 def test_analysts_who_show_each_other_everything_never_learn_more_than_the_budget_promises(tmp_path: Path) -> None:
-    """Guarantee: analysts who show each other everything never learn more than the budget of the dataset promises."""
     curator = shared(tmp_path / "l.db", ana="0.5", ben="0.25")
     for analyst, most in (("ana", 2), ("ben", 1), ("", 1)):
         for number in range(most):
@@ -38,8 +38,8 @@ def test_analysts_who_show_each_other_everything_never_learn_more_than_the_budge
     assert ledger.spent.epsilon() <= 4
 
 
+@pytest.mark.guarantee("labeldp.curator:Share", "within_budget")
 def test_what_all_shares_admit_together_is_within_the_budget_however_releases_are_chosen(tmp_path: Path) -> None:
-    """Guarantee: what all shares admit together is within the budget, however releases are chosen after looking."""
     ledger = LedgerFile(tmp_path / "l.db")
     ledger.add("people", ldp.Budget(1, 1e-6))
     ledger.reserve("people", {"ana": "0.3", "ben": "0.7"})

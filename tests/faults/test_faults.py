@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from slow import mostly_slow
+
 RUN = Path(__file__).with_name("run.py")
 
 
@@ -23,14 +25,17 @@ def run(log: Path, *words: str) -> tuple[int, list[dict[str, object]]]:
     return done.returncode, lines
 
 
-def test_after_fifty_kills_nothing_is_forgotten_given_out_twice_or_half_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", mostly_slow([4, 40], [4]))
+def test_after_kills_nothing_is_forgotten_given_out_twice_or_half_finished(tmp_path: Path, kills: int) -> None:
     """No charge is forgotten, no charge has two outputs, and nothing looks finished and is not."""
-    status, lines = run(tmp_path / "log", "--kills", "40", "--commands", "2", "--others", "0")
-    kills = [line for line in lines if line["fault"] == "SIGKILL"] if (lines := lines[1:]) else []
-    assert len(kills) >= 48 and {line["left"] for line in kills} >= {"nothing was charged", "it was charged"}
+    status, lines = run(tmp_path / "log", "--kills", str(kills), "--commands", "2", "--others", "0")
+    killed = [line for line in lines if line["fault"] == "SIGKILL"] if (lines := lines[1:]) else []
+    assert len(killed) >= kills + 8
+    assert {line["left"] for line in killed} >= {"nothing was charged", "it was charged"}
     assert status == 0, [line for line in lines if line.get("wrong")]
 
 
+@pytest.mark.slow
 def test_full_disks_missing_permissions_clocks_and_rivals_end_in_one_sentence(tmp_path: Path) -> None:
     """No charge is forgotten, no charge has two outputs, and nothing looks finished and is not."""
     words = ("--kills", "0", "--commands", "0", "--others", "2", "--few", "--only", "release")
@@ -44,9 +49,9 @@ def test_full_disks_missing_permissions_clocks_and_rivals_end_in_one_sentence(tm
     ("mistake", "act", "found"),
     [
         ("forgetful", "a release that the ledger keeps", "without the charge"),
-        ("drawn anew", "a release that the ledger keeps", "two outputs"),
+        pytest.param("drawn anew", "a release that the ledger keeps", "two outputs", marks=pytest.mark.slow),
         ("charged twice", "a release that the ledger keeps", "charges were made instead of 1"),
-        ("half written", "a release of a file", "could not be settled"),
+        pytest.param("half written", "a release of a file", "could not be settled", marks=pytest.mark.slow),
     ],
 )
 def test_a_mistake_is_found(tmp_path: Path, mistake: str, act: str, found: str) -> None:

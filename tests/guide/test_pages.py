@@ -7,15 +7,22 @@ from pathlib import Path
 import pytest
 
 from guide.blocks import examples, run
+from slow import slow_cases
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "docs" / "start.md"
 PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md", START, *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+SLOW = [
+    ROOT / "docs" / "guide" / f"{name}.md"
+    for name in (
+        "4-training", "5-command-line", "7-images-and-ratings", "19-several-columns", "20-audit", "21-a-server",
+    )
+]  # fmt: skip
 NEED_TORCH = ["8-networks.md", "18-training-loops.md"]
 NEED_SPARK = ["13-cluster.md"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", slow_cases(PAGES, SLOW), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_of_a_page_runs(page: Path, people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page.name in NEED_TORCH and not find_spec("torch"):
         pytest.skip("make test-torch runs it")

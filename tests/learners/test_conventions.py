@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import labeldp as ldp
 from labeldp import learners
 from learners import labeled
+from slow import mostly_slow
 
 CASES: dict[str, Any] = {
     "BagRegressor": labeled.BagRegressor(LinearRegression()),
@@ -125,7 +126,7 @@ def test_no_estimator_is_missing() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(CASES, ["LabelDPClassifier", "LabelDPRegressor", "NoisyLabelClassifier"]))
 def test_it_follows_scikit_learns_conventions(name: str) -> None:
     """All checks but those expected to fail, and those do: a reason that no longer holds goes."""
     results = check_estimator(CASES[name], on_skip=None, on_fail=None)

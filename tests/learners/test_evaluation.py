@@ -196,10 +196,10 @@ def noisy_numbers(labels: object, epsilon: float = 1.0, seed: int = 0, grid: int
     return held(labels, ldp.DiscreteLaplace(domain=ldp.Interval(-2, 6, grid), epsilon=epsilon), seed)
 
 
+@pytest.mark.guarantee("labeldp.learners:debiased_squared_error", "unbiased")
 @pytest.mark.parametrize("grid", [2, 3, 17])
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_over_the_noise_the_mean_is_the_error_on_the_true_labels_also_at_the_ends(grid: int, epsilon: float) -> None:
-    """Over the noise, the estimate's mean is the error on the true labels, also at the ends of the range."""
     mechanism = ldp.DiscreteLaplace(domain=ldp.Interval(-2, 6, grid), epsilon=epsilon)
     codes, points = np.arange(grid), mechanism.domain.decode(np.arange(grid))
     for center in (-2.0, 0.3, 9.0):

@@ -151,8 +151,8 @@ def test_a_head_of_sums_is_the_model_of_fit_linear() -> None:
         fit_linear_head(FEATURES, charged, rng=SIMULATED(3), **arguments)
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_linear_head", "approximate")
 def test_corrections_stay_within_the_guarantee() -> None:
-    """(epsilon, delta)-DP for each label, and so are all corrections."""
     curator = holder(1.0)
     head = fit_linear_head(FEATURES, curator, epsilon=1, delta=1e-6, rng=SIMULATED(0), representation=AS_THEY_ARE)
     corrected = head.map(lambda found: found.corrected(Same(), Same().predict_proba(FEATURES)))

@@ -90,6 +90,7 @@ def test_sums_with_much_noise_leave_the_prior() -> None:
     assert np.abs(found).max() < 1e-3
 
 
+@pytest.mark.slow
 def test_the_softmax_link_explains_more_than_least_squares_from_the_same_release() -> None:
     """Over five noises: the same sums, the same charge, a better log likelihood of true labels."""
     rng = np.random.default_rng(1)

@@ -187,9 +187,9 @@ def test_labels_without_signal_are_not_believed() -> None:
     assert model.predict_proba(features).max() < 0.9
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_what_is_promised_is_what_was_charged(delta: float) -> None:
-    """(epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly."""
     features, labels = blobs(600)
     holder = central(labels, ldp.Classes(2), 0.5, delta)
     release = ldp.fit_linear(features, holder, epsilon=0.5, delta=delta, rng=SIMULATED(0), evaluation=0.2)
@@ -345,9 +345,9 @@ def again(model: ldp.Release[ldp.learners.Model]) -> ldp.Release[Any]:
     return model.map(lambda learned: learned.estimator.representation)
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_rounds_together_cost_what_was_asked_for(delta: float) -> None:
-    """(epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly."""
     features, labels = blobs(600)
     holder = central(labels, ldp.Classes(2), 0.5, delta)
     release = ldp.fit_linear(features, holder, epsilon=0.5, delta=delta, rng=SIMULATED(0), refine=(again, again))
@@ -431,9 +431,9 @@ def unrelated(features: Any) -> Any:
     return other, lambda _: release.map(lambda _: FunctionTransformer(lambda x: x**2).fit(features))
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "approximate")
 @pytest.mark.parametrize("evaluation", [0.0, 0.2])
 def test_the_certificate_holds_the_charges_of_all_rounds(evaluation: float) -> None:
-    """(epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly."""
     features, labels = blobs(600)
     holder = central(labels, ldp.Classes(2))
     other, refinement = unrelated(features)

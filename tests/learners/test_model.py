@@ -31,12 +31,10 @@ def curator(persons: Any = PERSONS, labels: Any = LABELS, domain: Any = None) ->
     return Curator(labels, domain=domain or ldp.Classes(2), budget=budget, persons=persons)
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_linear", "persons")
 @pytest.mark.parametrize("delta", [0, 1e-5])
 @pytest.mark.parametrize("numbers", [False, True])
 def test_sums_of_all_labels_of_each_person(delta: float, numbers: bool) -> None:
-    """(epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly. If the curator has
-    persons, for all labels of each person.
-    """
     holder = curator(domain=ldp.Interval(0, 1, grid=9) if numbers else None)
     seen: list[Any] = []
     watched = WatchedCurator(holder, lambda step, records, made: seen.append((step, records, made)), {})

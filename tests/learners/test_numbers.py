@@ -11,6 +11,7 @@ from labeldp import learners
 from labeldp.learners import NoisyNumberRegressor, fit_numbers, known_numbers, number_prior, number_response
 from labeldp.mechanisms import DiscreteLaplace, ResponseOnBins, UnbiasedNumbers
 from labeldp.privacy import BudgetExceeded, InputError, Public, positive_epsilon
+from slow import mostly_slow
 
 RANGE = ldp.Interval(0, 400, grid=201, clip=True)
 
@@ -31,10 +32,11 @@ def released(labels: Any, mechanism: Any, seed: int = 0) -> Any:
     return curator(labels, mechanism.epsilon).release(mechanism, rng=np.random.default_rng(seed))
 
 
+@pytest.mark.guarantee("labeldp.learners:number_prior", "post_processing")
+@pytest.mark.guarantee("labeldp.learners:number_prior", "prior_charged")
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize(("shape", "scale"), [((0.1, 0.9), 400), ((6, 4), 400), ((2, 2), 100)])
 def test_a_prior_has_the_mean_and_the_spread_of_the_labels(shape: Any, scale: float, epsilon: float) -> None:
-    """Computed from releases alone; the certificate holds the charges of all."""
     labels = np.random.default_rng(1).beta(*shape, size=8000) * scale
     release = released(labels, UnbiasedNumbers(domain=RANGE, epsilon=epsilon))
     prior = number_prior([release])
@@ -47,6 +49,7 @@ def test_a_prior_has_the_mean_and_the_spread_of_the_labels(shape: Any, scale: fl
     assert prior.certificate.entries == release.certificate.entries
 
 
+@pytest.mark.slow
 def test_the_rule_sees_public_quantities_alone_and_takes_bins_where_noise_is_large() -> None:
     prior = Public(np.full(RANGE.size, 1 / RANGE.size), why="a test")
     kinds = [type(number_response(RANGE, epsilon, prior)) for epsilon in (0.25, 0.5, 1, 4, 8)]
@@ -72,9 +75,9 @@ def test_what_is_asked_for_does_not_change_with_the_labels_that_are_asked(epsilo
     assert found[0] == found[1] and len(found[0]) == 3
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.guarantee("labeldp.learners:fit_numbers", "pure")
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1.0, 4.0], [1.0]))
 def test_a_model_of_many_zeros_is_better_than_their_mean_and_than_noise_on_the_grid(epsilon: float) -> None:
-    """epsilon-DP for each label: every label is released once."""
     features, labels = made_up(4000)
     test, truth = made_up(2000, seed=1)
     holder = curator(labels, epsilon)
@@ -92,6 +95,7 @@ def test_a_model_of_many_zeros_is_better_than_their_mean_and_than_noise_on_the_g
     assert known.low < error**2 + 1000 and error**2 - 1000 < known.high
 
 
+@pytest.mark.slow
 def test_learners_can_be_given() -> None:
     features, labels = made_up(900)
     by_line = [NoisyNumberRegressor(LinearRegression())]

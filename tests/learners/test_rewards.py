@@ -33,9 +33,10 @@ def learned(trust: Any, epsilon: float = 1.0, position: float = 0.0, **more: Any
     return release
 
 
+@pytest.mark.guarantee("labeldp.learners:preferences", "approximate")
+@pytest.mark.guarantee("labeldp.learners:preferences", "pure")
 @pytest.mark.parametrize("trust", ["central", "local"])
 def test_rewards_are_found(trust: Any) -> None:
-    """(epsilon, delta)-DP for each preference; (epsilon, 0)-DP where nobody is trusted."""
     release = learned(trust)
     model = release.value
     direction = model.direction / np.linalg.norm(model.direction)

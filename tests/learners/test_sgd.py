@@ -306,8 +306,8 @@ def test_without_noise_it_finds_the_optimum() -> None:
     assert np.linalg.norm(model.estimator.weights) <= 3 + 1e-12
 
 
+@pytest.mark.guarantee("labeldp.learners:lp_rr_sgd", "pure")
 def test_classes_are_learned_at_the_cost_of_one_release() -> None:
-    """epsilon-DP for each label: each is released once, and gradients are post-processing."""
     features, labels = blobs(6000, 2)
     holder = curator(np.array(["no", "yes"])[labels], ("no", "yes"), epsilon=1)
     arguments = {"loss": SoftmaxRegression(2), "epsilon": 1, "diameter": 10, "rng": SIMULATED(0), "passes": 2}
@@ -322,8 +322,8 @@ def test_classes_are_learned_at_the_cost_of_one_release() -> None:
         ldp.lp_rr_sgd(features, holder, **arguments)
 
 
+@pytest.mark.guarantee("labeldp.learners:lp_normal_sgd", "approximate")
 def test_many_passes_cost_one_release() -> None:
-    """(epsilon, delta)-DP for each label: each is released once, for any number of passes."""
     features, labels = blobs(6000, 3)
     holder = ldp.Curator(labels, domain=ldp.Classes(3), budget=ldp.Budget(epsilon=4, delta=DELTA))
     release = ldp.learners.lp_normal_sgd(

@@ -87,8 +87,9 @@ def test_soft_labels_by_hand() -> None:
     assert soft.certificate.entries == release.certificate.entries
 
 
+@pytest.mark.guarantee("labeldp.learners:posterior", "post_processing")
+@pytest.mark.guarantee("labeldp.learners:posterior", "charged")
 def test_the_posterior_is_certified_by_all_that_it_rests_on() -> None:
-    """Computed from releases alone; the certificate holds the charges of both."""
     release, other = released([0, 1, 1]), released([1, 0, 1], epsilon=0.5)
     prior = other.map(lambda codes: np.full((len(codes), 2), 0.5))
     entries = posterior(release, prior).certificate.entries
@@ -354,8 +355,8 @@ def test_the_debiased_loss_is_refused_where_noise_has_no_inverse() -> None:
         fit_noisy(features, release, classifier=KernelClassifier(), training="debiased")
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_noisy", "post_processing")
 def test_the_same_released_labels_give_the_same_model() -> None:
-    """The model depends on the labels only through the release: its certificate is the release's."""
     features, labels = blobs(300)
     release = released(labels)
     evidence = Evidence.of(release)

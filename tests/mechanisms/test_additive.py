@@ -22,10 +22,10 @@ def gaussian(classes: Any = 3, **arguments: Any) -> GaussianOneHot:
     return GaussianOneHot(**{"domain": Classes(classes), "epsilon": 1.0, "delta": 1e-6, **arguments})
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:GaussianOneHot", "approximate")
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "8"])
 @pytest.mark.parametrize("delta", ["1e-6", "1e-3"])
 def test_just_enough_noise(epsilon: str, delta: str) -> None:
-    """(epsilon, delta)-DP for each label, for the emitted bits: two labels lie at a distance of exactly √2."""
     mechanism = gaussian(5, epsilon=epsilon, delta=delta)
     codes = mechanism.encoded(np.arange(5))
     distances = {int(((one - other) ** 2).sum()) for one in codes for other in codes}

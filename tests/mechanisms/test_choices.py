@@ -18,10 +18,8 @@ def choice(rows: Any = ROWS, **changes: Any) -> GaussianChoice:
     return GaussianChoice(**given)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:GaussianChoice", "approximate")
 def test_by_hand_the_longest_move_is_the_largest_distance_of_two_rows_of_one_record() -> None:
-    """(epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most the
-    largest distance of two rows of one record.
-    """
     mechanism = choice()
     assert mechanism.choices.unit == 0.1
     assert mechanism.sensitivity_square == 60**2 + 40**2

@@ -46,19 +46,25 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:DiscreteLaplace", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:LaplaceHistogram", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:LaplaceSum", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:UnbiasedNumbers", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:ResponseOnBins", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:PartitionResponse", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:SubsetResponse", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponse", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseTopK", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseTopK", "prior_charged")
+@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseWithPrior", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:RandomizedResponseWithPrior", "prior_charged")
+@pytest.mark.guarantee("labeldp.mechanisms:UnaryEncoding", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:ExponentialMechanism", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:PermuteAndFlip", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:FullSelection", "pure")
+@pytest.mark.guarantee("labeldp.mechanisms:FullMeans", "pure")
 @pytest.mark.parametrize(("name", "epsilon"), SETTINGS)
 def test_a_mechanism_keeps_its_contract(name: str, epsilon: float) -> None:
-    """epsilon-DP for each label, exactly, for the emitted bits.
-
-    epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
-    stands in the certificate of the release, too.
-    epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
-    epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
-    epsilon-DP for each label.
-    epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
-    epsilon-DP for each record, features and label.
-    epsilon-DP for each record, features and label, for the emitted bits.
-    """
     check_mechanism(EXAMPLES[name](epsilon))
 
 
@@ -83,10 +89,10 @@ def test_an_epsilon_that_64_bits_cannot_express_is_refused(name: str, epsilon: s
         EXAMPLES[name](1).with_epsilon(0)  # type: ignore[attr-defined]
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:ResponseLaw", "pure")
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if isinstance(EXAMPLES[name](1), FiniteMechanism)])
 @pytest.mark.parametrize("epsilon", ["0.0001", "0.6931471805599453", "7", "44.4", "300"])
 def test_no_ratio_of_weights_exceeds_e_to_the_epsilon(name: str, epsilon: str) -> None:
-    """Any two labels give every answer with weights of ratio at most e**epsilon."""
     mechanism = EXAMPLES[name](epsilon)
     assert isinstance(mechanism, FiniteMechanism)
     limit = exp_bounds(positive_epsilon(epsilon))[0]

@@ -18,10 +18,8 @@ def errors(places: Any, epsilon: float = 1.0, domain: Interval = DOMAIN) -> Squa
     return SquaredErrors(domain=domain, epsilon=epsilon, predictions=Public(np.asarray(places), why="a test"))
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:SquaredErrors", "pure")
 def test_a_sum_by_hand() -> None:
-    """epsilon-DP for each label: a replaced label moves the sum by at most the largest squared distance of a
-    prediction from an end of the range.
-    """
     mechanism = errors([0, 20, 30])
     assert mechanism.sums(np.array([0, 18, 40]))[0] == 0 + 4 + 100
     assert mechanism.sensitivity == 40**2 and mechanism.unit == 1 and mechanism.records == 3

@@ -46,10 +46,10 @@ def statistic(noise: np.ndarray, stddev: float, parameter: float) -> tuple[float
     return found, float(chi2.isf(FALSE_ALARM, int(used.sum()) - 1))
 
 
+@pytest.mark.guarantee("labeldp.sampling:discrete_gaussian", "law")
 @pytest.mark.parametrize("stddev", [1, 2, 3, 17, 1000, 99_991])
 @pytest.mark.parametrize("source", ["simulated", "system", "keyed"])
 def test_integer_gaussian_noise_follows_its_law_and_no_other(stddev: int, source: str) -> None:
-    """Each integer is drawn with its exact probability, whatever the others are."""
     count = 40_000
     randomness = {"simulated": None, "system": SystemRandomness(), "keyed": KeyedRandomness(b"k" * 32)}[source]
     stream = WordStream(randomness, randomness.record_ids(None, count)) if randomness else simulated(count, 5)
@@ -164,12 +164,10 @@ def test_one_label_moves_the_sums_as_far_as_is_charged(make: Callable[..., Cross
     assert max(sums) == mechanism.sensitivity_sum
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:GaussianMoment", "approximate")
 @pytest.mark.parametrize("epsilon", ["0.1", "0.5", "1", "4"])
 @pytest.mark.parametrize("delta", ["1e-6", "1e-3"])
 def test_just_enough_noise(epsilon: str, delta: str) -> None:
-    """(epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most the length
-    of two rows of the grid.
-    """
     mechanism = gaussian(np.random.default_rng(3).normal(size=(30, 5)), epsilon=epsilon, delta=delta)
     loss = mechanism.privacy_loss()
     assert loss.within(epsilon, delta)
@@ -178,10 +176,8 @@ def test_just_enough_noise(epsilon: str, delta: str) -> None:
     assert loss.epsilon(delta) == pytest.approx(float(epsilon), rel=1e-3)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:LaplaceMoment", "pure")
 def test_pure_noise_is_pure() -> None:
-    """epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at most twice the largest
-    sum of absolute values of a row.
-    """
     mechanism = LaplaceMoment(domain=Classes(2), epsilon=0.7, features=public([[3.0, -4.0], [1.0, 0.0]]), resolution=10)
     assert mechanism.rows.steps.tolist() == [[6, -8], [2, 0]]
     assert mechanism.sensitivity_sum == 28

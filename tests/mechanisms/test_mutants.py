@@ -14,6 +14,7 @@ from mechanisms import mutants
 from mechanisms.bags import mutants as bag_mutants
 from mechanisms.examples import GROUPS, MANY, public
 from sampling.words import answers, preimages
+from slow import mostly_slow
 
 CLAIM = "the claimed delta(epsilon) is never below the true one"
 COSTS = "(replacing one label costs at most epsilon|two steps cost at most twice)"
@@ -24,7 +25,7 @@ def test_the_mutant_without_a_mutation_passes() -> None:
     check_mechanism(mutants.NoMutant(domain=Classes(4), epsilon=1))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1, 4], [1]))
 @pytest.mark.parametrize(
     ("mutant", "sentence"),
     [
@@ -47,7 +48,7 @@ def test_a_broken_finite_mechanism_is_caught(mutant: type, sentence: str, epsilo
         check_mechanism(mutant(domain=Classes(4), epsilon=epsilon))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1, 4], [1]))
 @pytest.mark.parametrize(
     ("mutant", "sentence"),
     [
@@ -81,7 +82,7 @@ FULL = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Classes(3))
 NUMBERS = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Interval(-1, 1, grid=6))
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1, 4], [1]))
 @pytest.mark.parametrize(
     ("mutant", "arguments", "sentence"),
     [
@@ -107,7 +108,7 @@ SIX = Interval(-1, 1, grid=6)
 BLIND = "what is drawn beside the noise does not depend on labels"
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1, 4])
+@pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1, 4], [1]))
 @pytest.mark.parametrize(
     ("mutant", "arguments", "sentence"),
     [

@@ -53,13 +53,11 @@ def test_noise_is_as_small_as_it_can_be(prior: Any, epsilon: float, stddev: floa
     assert mechanism.noise_stddev < 0.8 * DiscreteLaplace(domain=RANGE, epsilon=epsilon).scale * 2**0.5
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:UnbiasedNumbers", "pure")
 @pytest.mark.parametrize("epsilon", [0.1, 1, 3, 8])
 @pytest.mark.parametrize("grid", [2, 3, 66, 1025])
 def test_answers_average_to_the_label(grid: int, epsilon: float) -> None:
-    """Exactly, from the integer weights, within rounding; and every ratio of a column is at most e^epsilon.
-
-    epsilon-DP for each label, exactly, for the emitted bits, whatever the prior.
-    """
+    """Exactly, from the integer weights, within rounding; and every ratio of a column is at most e^epsilon."""
     domain = Interval(-3, 5, grid=grid)
     mechanism = numbers(epsilon, domain=domain)
     growth = exp_bounds(positive_epsilon(epsilon))[0]
@@ -94,6 +92,7 @@ def test_released_numbers_are_outputs_and_their_mean_is_the_labels() -> None:
     assert 0.98 < (values - labels).std() / mechanism.noise_stddev < 1.02
 
 
+@pytest.mark.slow
 def test_another_law_is_another_mechanism() -> None:
     """Keyed noise, charges and copies go by the specification: it holds the weights themselves, as a digest."""
     one, other = numbers(2, bell(1025)), numbers(2, zeros_and_some(1025))
@@ -124,8 +123,8 @@ def test_bins_are_the_best_of_all(count: int) -> None:
     assert error(tuple(_best_bins(chances, growth, 9, count))) == pytest.approx(min(map(error, every)))
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:ResponseOnBins", "pure")
 def test_bins_say_what_they_are() -> None:
-    """epsilon-DP for each label, exactly, for the emitted bits, whatever the prior."""
     mechanism = ResponseOnBins(domain=Interval(0, 100, grid=101), epsilon=2.0, bins=4)
     assert len(mechanism.edges) == 5 and mechanism.edges[[0, -1]].tolist() == [0, 100]
     assert np.all(np.diff(mechanism.edges) > 0) and np.all(np.diff(mechanism.centers) > 0)

@@ -85,9 +85,9 @@ def answered(mechanism: PartitionResponse, answers: Any, ids: Any = None) -> np.
     return numbers
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:PartitionResponse", "pure")
 @pytest.mark.parametrize("groups", [2, 3, 10])
 def test_answers_are_randomized_response_over_the_groups(groups: int) -> None:
-    """epsilon-DP for each label, exactly, for the emitted bits, whatever the seed."""
     mechanism, labels = ten(groups=groups), np.arange(100_000) % 10
     answers = answered(mechanism, mechanism.randomize(labels, rng=np.random.default_rng(0)))
     own = mechanism.partition(None, len(labels))[np.arange(len(labels)), labels].astype(int)

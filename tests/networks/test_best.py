@@ -48,6 +48,8 @@ STEPS = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.networks:fit_best", "approximate")
+@pytest.mark.guarantee("labeldp.networks:fit_best", "pure")
 @pytest.mark.parametrize(
     ("trust", "epsilon", "delta", "mechanism"),
     [
@@ -60,7 +62,6 @@ STEPS = [
 def test_all_of_epsilon_is_one_release(
     training: Images, test: Images, trust: Any, epsilon: float, delta: float, mechanism: str
 ) -> None:
-    """(epsilon, delta)-DP for each label; (epsilon, 0)-DP if labels are randomized one by one."""
     images, labels = training
     holder, seen = curator(doubtful(labels), epsilon, delta), {}
     release = fit_best(

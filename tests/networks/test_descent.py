@@ -47,10 +47,10 @@ def test_rows_are_minus_the_gradients_that_autograd_finds() -> None:
         assert np.allclose(rows[record, labels[record]], -slope.numpy(), atol=1e-6)
 
 
+@pytest.mark.guarantee("labeldp.networks:fit_descent", "approximate")
 @pytest.mark.parametrize("project", [False, True])
 @pytest.mark.parametrize("module", [small, lambda: nn.Linear(4, 3)])
 def test_any_module_learns_and_all_steps_cost_what_was_asked_for(module: Any, project: bool) -> None:
-    """(epsilon, delta)-DP for each label: a label is in one part, and is looked at `epochs` times."""
     release = descent(Public(module(), why="drawn from a public seed"), project=project)
     table, labels = made()
     assert np.mean(release.value.predict(table) == labels) > 0.85

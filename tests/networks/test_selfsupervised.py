@@ -45,8 +45,8 @@ def test_images_of_one_kind_are_embedded_near_each_other(fitted: SelfSupervised,
     assert fitted.records_[-1].loss < fitted.records_[0].loss
 
 
+@pytest.mark.guarantee("labeldp.networks:SelfSupervised", "no_labels")
 def test_labels_are_not_looked_at(fitted: SelfSupervised, training: Images, test: Images) -> None:
-    """Labels are not looked at."""
     images, labels = training
     again = [clone(fitted).set_params(recipe=SHORT).fit(images, y).transform(test[0]) for y in (None, labels, "no")]
     assert np.array_equal(again[0], again[1]) and np.array_equal(again[0], again[2])

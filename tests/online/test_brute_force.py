@@ -91,10 +91,8 @@ def asked(size: Size, learner: str, swing: int, shares: np.ndarray = SHARES) -> 
     return tuple(float(divergences(size, learner, swing)[-1]) * shares)
 
 
+@pytest.mark.guarantee("labeldp.privacy:Switching", "enclosed")
 def test_nothing_is_above_the_accountant() -> None:
-    """`delta(epsilon)` of all actions is never above the upper end, whichever round differs, and whether losses
-    are fixed or follow the actions.
-    """
     count = 0
     for learner, (sizes, _) in LEARNERS.items():
         for size, swing in itertools.product(sizes, (1, 2)):

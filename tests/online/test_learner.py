@@ -49,10 +49,10 @@ def test_a_snapshot_holds_everything(
     assert other.update(kind.losses(100, seed=2)).tolist() == played
 
 
+@pytest.mark.guarantee("labeldp.online:ChargedLearner", "charged_first")
+@pytest.mark.guarantee("labeldp.online:ChargedLearner", "refusal")
+@pytest.mark.guarantee("labeldp.online:ChargedLearner", "paid_once")
 def test_all_is_charged_first_and_nothing_of_a_refused_update_is_used(kind: Kind) -> None:
-    """The guarantee of the whole horizon is charged before anything is drawn; of an update that is refused nothing is
-    used; a state is continued once, or paid for again.
-    """
     ledger = ldp.Ledger(BUDGET)
     made, other = kind.made(ledger=ledger), kind.made()
     assert len(ledger.charges) == 1 and ledger.charges[0].loss == made.certificate.loss
@@ -68,8 +68,10 @@ def test_all_is_charged_first_and_nothing_of_a_refused_update_is_used(kind: Kind
             over()
 
 
+@pytest.mark.guarantee("labeldp.online:PrivateOnlineConvex", "paid_once")
+@pytest.mark.guarantee("labeldp.online:PrivateExperts", "paid_once")
+@pytest.mark.guarantee("labeldp.online:ChargedLearner", "paid_once")
 def test_whoever_goes_on_first_uses_the_snapshot_up(kind: Kind) -> None:
-    """A state is continued once, or paid for again."""
     made = kind.made()
     made.update(kind.losses(10))
     state = made.state_dict()

@@ -61,9 +61,9 @@ def test_exponentials_lose_less_than_one_percent(horizon: int) -> None:
     assert len(factor.gaps) <= 6 + math.log(horizon) / 2.5
 
 
+@pytest.mark.guarantee("labeldp.online:ToeplitzFactor", "never_below")
 @pytest.mark.parametrize("horizon", [1, 2, 3, 17, 300])
 def test_norms_are_those_of_the_dense_matrices(horizon: int) -> None:
-    """`column` is never below the norm of the first column of C."""
     b, c = dense(horizon, horizon)
     factor = toeplitz_factor(horizon)
     for rounds in {1, (horizon + 1) // 2, horizon}:
@@ -113,8 +113,8 @@ def test_the_noise_has_covariance_b_b(rounds: int, width: int, splits: list[int]
         assert statistic(np.linalg.solve(3.0 * b, wrong)) > limit
 
 
+@pytest.mark.guarantee("labeldp.online:NoisySums", "causal")
 def test_a_sum_depends_on_the_vectors_before_it_alone() -> None:
-    """The sum after t rounds depends on the first t vectors alone."""
     sums, vectors = ToeplitzSums(100, 3, 1.0), np.random.default_rng(0).uniform(size=(60, 3))
     whole = played(sums, vectors, [60], 5)
     for start in (0, 1, 31, 59):
@@ -129,10 +129,9 @@ def mu_of(loss) -> float:
     return gaussian.mu
 
 
+@pytest.mark.guarantee("labeldp.online:ToeplitzSums", "gaussian")
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_mu_is_that_of_the_worst_pair(rounds: int) -> None:
-    """Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that is charged on top,
-    for the emitted bits, also where vectors depend on earlier releases."""
     experts, stddev, horizon = 2, 2.0, 3
     _, c = dense(rounds, horizon)
     worst = 0.0

@@ -44,9 +44,10 @@ def test_it_learns_from_randomized_labels_that_come_one_by_one() -> None:
     assert stream.labels == 6000 and stream.ledger.spent.epsilon() == 1
 
 
+@pytest.mark.guarantee("labeldp.online:StreamClassifier", "charged_first")
+@pytest.mark.guarantee("labeldp.online:StreamClassifier", "refusal")
+@pytest.mark.guarantee("labeldp.online:StreamClassifier", "no_copy")
 def test_everything_is_charged_before_the_first_label_whatever_their_number() -> None:
-    """epsilon-DP for each label that is given once: it is charged before the first label is randomized; of a
-    label or features that are refused nothing is released; a copy, a pickle or a fork is refused."""
     ledger = ldp.Ledger(ldp.Budget(1))
     stream = StreamClassifier(NAMES, epsilon=1, ledger=ledger, run="pets")
     assert ledger.spent.epsilon() == 1 and stream.labels == 0

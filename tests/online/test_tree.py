@@ -132,10 +132,9 @@ def test_a_sum_of_most_nodes_is_left_as_it_is() -> None:
         assert (evened[6] == released[6]).all() and (evened[:6] != released[:6]).any(axis=1).all()
 
 
+@pytest.mark.guarantee("labeldp.online:LaplaceTree", "pure")
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4])
 def test_epsilon_is_that_of_the_worst_pair(rounds: int) -> None:
-    """A rounded vector that moves by `reach` in the sum of its numbers' moves costs at most epsilon * reach * nodes,
-    exactly, for the emitted bits, also where vectors depend on earlier releases."""
     width, epsilon, matrix = 2, Fraction(1, 10), node_matrix(rounds)
     worst = 0.0
     for place, move in itertools.product(range(rounds), itertools.product((-1.0, 0.0, 1.0), repeat=width)):
@@ -148,10 +147,9 @@ def test_epsilon_is_that_of_the_worst_pair(rounds: int) -> None:
     assert sums.privacy_loss(width, 0) == PrivacyLoss.zero()
 
 
+@pytest.mark.guarantee("labeldp.online:GaussianTree", "gaussian")
 @pytest.mark.parametrize("rounds", [1, 3, 8])
 def test_mu_is_that_of_the_worst_pair(rounds: int) -> None:
-    """Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that is charged on top,
-    for the emitted bits, also where vectors depend on earlier releases."""
     width, stddev = 2, 3.0
     worst = math.sqrt(width) * np.linalg.norm(node_matrix(rounds), axis=0).max() / stddev
     loss = GaussianTree(100, width, stddev).privacy_loss(math.sqrt(width), rounds)

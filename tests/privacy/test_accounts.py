@@ -15,8 +15,8 @@ def rows(*losses: PrivacyLoss) -> list[Row]:
     return [Row((0, 0), (), loss) for loss in losses]
 
 
+@pytest.mark.guarantee("labeldp.privacy:FixedList", "within_list")
 def test_a_list_may_be_asked_for_in_any_order() -> None:
-    """all that it admits together costs no more than the list, in whichever order it is asked for."""
     actions = [answer("0.5"), answer("0.3"), answer("0.31"), reveal("0.002")]
     asked = rows(*(loss for loss, _ in actions))
     listed = settle(BUDGET, None, (), asked[:1], asked, "labels")

@@ -101,9 +101,10 @@ def test_digits_as_they_are_read() -> None:
     assert [decimal_text(x) for x in (1, 0.5, 1e-6, 0)] == ["1", "0.5", "1e-06", "0"]
 
 
+@pytest.mark.guarantee("labeldp.privacy:exp_bounds", "enclosed")
 @pytest.mark.parametrize("chunk", range(10))
 def test_the_bounds_enclose_the_exponential(chunk: int) -> None:
-    """The bounds enclose the exponential: against the balls of another library, and within the stated gap."""
+    """Against the balls of another library, and within the stated gap."""
     ctx.prec = 400
     for text in EPSILONS[chunk::10] + MORE[chunk::10]:
         exponent = Fraction(text)

@@ -122,6 +122,7 @@ GAMES = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.privacy:Filter", "within_budget")
 @pytest.mark.parametrize(("epsilon", "delta", "actions", "most"), GAMES)
 @pytest.mark.parametrize("kind", ["gaussian", "zcdp"])
 @pytest.mark.parametrize("share", [0, Fraction(1, 10), Fraction(1, 2)])
@@ -129,8 +130,6 @@ GAMES = [
 def test_no_adaptive_strategy_passes_a_filter(
     epsilon: float, delta: float, actions: list[Action], most: int, kind: str, share: Any, cut: Any
 ) -> None:
-    """however releases and their costs are chosen after looking, all that it admits together is
-    (epsilon, delta)-differentially private."""
     rule = Filter.of(epsilon, delta, kind, Fraction(str(delta)) * share, Fraction(str(delta)) * cut)
     worst = worst_delta(epsilon, actions, by_filter(rule), most)
     assert worst <= delta * (1 + 1e-12)

@@ -59,9 +59,9 @@ def test_texts_are_integers_only_if_these_print_as_them(texts: list[str]) -> Non
     )
 
 
+@pytest.mark.guarantee("labeldp.privacy:RecordIds", "record_only")
 @given(texts=st.lists(words, min_size=1, max_size=30, unique=True), data=st.data())
 def test_the_block_of_a_record_depends_on_key_and_id_alone(texts: list[str], data: Any) -> None:
-    """the block of a record depends on key and id alone, whatever the other records are."""
     whole = RecordIds.of(texts, KEY)
     rows = np.array(data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=30)))
     part = RecordIds.of([texts[row] for row in rows], KEY)

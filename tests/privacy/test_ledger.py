@@ -57,8 +57,8 @@ def test_what_is_no_budget_is_refused(epsilon: object, delta: object, sentence: 
         Budget(epsilon, delta)
 
 
+@pytest.mark.guarantee("labeldp.privacy:Ledger", "charged_first")
 def test_nothing_is_drawn_before_its_charge_is_recorded() -> None:
-    """Nothing is drawn before its charge is recorded, and no charge passes the budget."""
     ledger, seen = Ledger(Budget(1)), []
     mechanism = RandomizedResponse(domain=Classes(2), epsilon=1)
     drawn = ledger.draw(request(pure(1)), mechanism, lambda: seen.append(len(ledger.charges)) or 7)

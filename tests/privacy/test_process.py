@@ -77,13 +77,13 @@ def forked(kind: str, folder: Path) -> dict[str, Any]:
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.guarantee("labeldp.curator:Curator", "no_copy")
+@pytest.mark.guarantee("labeldp.privacy:Ledger", "no_copy")
+@pytest.mark.guarantee("labeldp.privacy:SingleProcess", "no_fork")
 @pytest.mark.parametrize("kind", ["memory", "part"])
 def test_a_fork_has_no_budget(kind: str, tmp_path: Path) -> None:
-    """A fork, a copy or a pickle of it has no budget; a fork of the process is refused, by `check_process`.
-
-    Before, 16 forks of one curator with a budget of 1 released 16 independent answers, each certified epsilon = 1: a
-    majority vote was right for 97.4 % of the labels, where one answer is for 73.6 %, and the ledger read 0.
-    """
+    """Before, 16 forks of one curator with a budget of 1 released 16 independent answers, each certified epsilon = 1: a
+    majority vote was right for 97.4 % of the labels, where one answer is for 73.6 %, and the ledger read 0."""
     found = forked(kind, tmp_path)
     assert all("LedgerFile(path).dataset(name)" in answer for answer in found["answers"])
     assert all(refused for each in found["rest"] for refused in each)
@@ -134,14 +134,12 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.guarantee("labeldp.privacy:NotCopyable", "no_copy")
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("double", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
 def test_copies_are_refused(name: str, double: Callable[[Any], Any], tmp_path: Path) -> None:
-    """`copy.copy`, `copy.deepcopy` and `pickle` raise.
-
-    Before, a durable curator was pickled with its raw codes and the ledger's secret, `SystemRandomness` drew again in
-    a retried task, uncharged, and `KeyedRandomness` carried its key.
-    """
+    """Before, a durable curator was pickled with its raw codes and the ledger's secret, `SystemRandomness` drew again
+    in a retried task, uncharged, and `KeyedRandomness` carried its key."""
     made = MAKERS[name](tmp_path)
     for wanted in (made, [made], {"inside": (made,)}):
         if wanted is not made and double is copy.copy:

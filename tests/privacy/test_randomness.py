@@ -55,8 +55,8 @@ def drawn(source: Randomness, ids: object = None, count: int = 8, lane: int = 0)
     return words.tolist()
 
 
+@pytest.mark.guarantee("labeldp.privacy:SystemRandomness", "no_repeat")
 def test_threads_never_draw_the_same_words() -> None:
-    """Threads, and a process and its fork, never draw the same words."""
     start, words = threading.Barrier(8), {}
 
     def work(name: int) -> None:
@@ -71,8 +71,8 @@ def test_threads_never_draw_the_same_words() -> None:
     assert len({word for each in words.values() for word in each}) == 8 * 5000
 
 
+@pytest.mark.guarantee("labeldp.privacy:SystemRandomness", "no_repeat")
 def test_a_fork_never_draws_its_parents_words() -> None:
-    """Threads, and a process and its fork, never draw the same words."""
     done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["4000", "1000", "0"]
 
@@ -106,9 +106,9 @@ def test_words_are_uniform(source: object) -> None:
         assert np.sum((counts - 256.0) ** 2 / 256.0) < 456
 
 
+@pytest.mark.guarantee("labeldp.privacy:KeyedRandomness", "record_only")
 @given(st.permutations(range(40)), st.integers(0, 40), st.integers(0, 5))
 def test_keyed_words_depend_on_the_record_alone(order: list[int], cut: int, lane: int) -> None:
-    """The words of a record depend on key, context, id and lane alone."""
     source, ids = KeyedRandomness(KEY, b"release"), np.arange(40) * 7 - 100
     whole = np.array(drawn(source, ids, 40, lane), dtype=np.uint64)
     turned = drawn(KeyedRandomness(KEY, b"release"), ids[order], 40, lane)
@@ -218,8 +218,8 @@ def test_no_records_need_no_words() -> None:
     assert drawn(KeyedRandomness(KEY), [], 0) == []
 
 
+@pytest.mark.guarantee("labeldp.privacy:KeyedStream", "position_only")
 def test_a_stream_is_the_same_each_time() -> None:
-    """A word depends on key, context and how many words were drawn before it alone."""
     source = KeyedRandomness(KEY, b"round 1")
     whole, parts = drawn(source.stream(), count=3 * BLOCK), source.stream()
     assert [word for size in (1, 2, BLOCK, 2 * BLOCK - 3) for word in drawn(parts, count=size, lane=size)] == whole

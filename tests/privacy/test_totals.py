@@ -26,10 +26,11 @@ paths = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), max_size=2
 charges = st.lists(st.tuples(paths, st.sampled_from(LOSSES)), max_size=12)
 
 
+@pytest.mark.slow
+@pytest.mark.guarantee("labeldp.privacy:Totals", "never_less")
 @settings(max_examples=1000, deadline=None)
 @given(history=charges, asked=charges)
 def test_kept_totals_are_those_of_all_charges(history: Any, asked: Any) -> None:
-    """the loss is never less than that of any single record."""
     totals = Totals()
     for path, loss in history:
         totals.add(path, loss)
@@ -43,10 +44,11 @@ def test_kept_totals_are_those_of_all_charges(history: Any, asked: Any) -> None:
     assert kept.rho == counted.rho or abs(kept.rho - counted.rho) < 1e-20  # type: ignore[operator]  (rounded up)
 
 
+@pytest.mark.guarantee("labeldp.privacy:Bound", "sound")
+@pytest.mark.guarantee("labeldp.privacy:Bound", "incomplete")
 @settings(max_examples=100, deadline=None)
 @given(history=charges, epsilon=st.sampled_from(["0.1", "0.5", 1, 2, 5]), delta=st.sampled_from([0, "1e-6", "1e-3"]))
 def test_a_bound_admits_only_what_the_loss_admits(history: Any, epsilon: Any, delta: Any) -> None:
-    """what `admits` affirms is true; what it denies may be true."""
     totals = Totals()
     for path, loss in history:
         totals.add(path, loss)

@@ -52,10 +52,10 @@ def test_weights_that_do_not_sum_to_all_words_are_refused(weights: list[int]) ->
 SIZES = [1, 2, 3, 10, 100, 1000, 4096, 65534, 65535, 65536, 2**24]
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:ResponseLaw", "pure")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("epsilon", ["0.001", "0.1", "1", "11.5", "44.361", "44.37", "50", "700", "1000"])
 def test_a_law_is_private_in_integers(size: int, epsilon: str) -> None:
-    """Any two labels give every answer with weights of ratio at most e**epsilon."""
     law, (low, high) = ResponseLaw.of(size, Fraction(epsilon)), exp_bounds(Fraction(epsilon))
     if size == 1:
         assert law.keep == law.uniform == law.uniform_last == WORD

@@ -229,10 +229,11 @@ def test_numpy_knows_exponentials_as_well_as_the_proof_says() -> None:
             assert abs(Fraction(one) / exact - 1) < Fraction(1, 1 << 50)
 
 
+@pytest.mark.guarantee("labeldp.sampling:keep_coins", "coin")
+@pytest.mark.guarantee("labeldp.sampling:KeepCoin", "coin")
 @pytest.mark.parametrize("keep", [KEEP, Fraction(1), Fraction(1, 1 << 32)])
 @pytest.mark.parametrize("cost", [0, 1, 255, 65_535, 2_000_000])
 def test_a_coin_at_its_threshold(cost: int, keep: Fraction) -> None:
-    """A coin is the comparison of one uniform number with the real number keep · e^(-unit · cost)."""
     chance = keep * decay(UNIT * cost)
     if chance == 1:
         assert keep_coins(np.array([cost]), UNIT, keep, rng=Chosen([WORD - 1])).all()
@@ -311,9 +312,10 @@ def test_a_coin_of_any_cost_is_decided_by_most_words() -> None:
         )
 
 
+@pytest.mark.guarantee("labeldp.sampling:draw_index", "inverse")
+@pytest.mark.guarantee("labeldp.sampling:ExponentialWeights", "inverse")
 @pytest.mark.parametrize("totals", [TOTALS, np.zeros(4, dtype=np.int64), np.array([7]), np.array([0, 10**9, 1])])
 def test_a_draw_at_every_edge(totals: np.ndarray) -> None:
-    """A draw is the inverse of the exact distribution function at one uniform number."""
     steps = chances(totals, UNIT)
     propose = [[0, 0, 1], [WORD - 1, 5, 5]]
     for edge in steps[:-1]:

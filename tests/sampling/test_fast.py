@@ -46,8 +46,11 @@ def test_bins_lie_above_the_law(law: BinnedLaw) -> None:
         assert law.scale * high <= weights[h] * (1 + Fraction(1, 1 << 100))
 
 
+@pytest.mark.guarantee("labeldp.sampling:BinnedLaw", "law")
+@pytest.mark.guarantee("labeldp.sampling:wide_gaussian", "law")
+@pytest.mark.guarantee("labeldp.sampling:wide_laplace", "law")
 def test_each_integer_is_drawn_with_its_exact_probability(law: BinnedLaw) -> None:
-    """Each integer is drawn with its exact probability: a word at the bound is decided by further words."""
+    """A word at the bound is decided by further words."""
     places = [0, 1, law.unit.denominator % 7, (BIN_COUNT << law.shift) // 20, (BIN_COUNT << law.shift) // 5]
     for place in sorted(set(places)):
         low, high = chance(law, place)

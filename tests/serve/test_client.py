@@ -12,6 +12,7 @@ from labeldp.curator import Curator, copy_ledger
 from labeldp.privacy import CuratorLike
 from labeldp.serve import connect
 from serve.server import CLASSES, Server, labels
+from slow import slow_cases
 
 ROWS = np.random.default_rng(1).normal(size=(300, 4)).round(3)
 
@@ -131,12 +132,12 @@ def predicted(value: Any) -> Any:
     return value.predict(ROWS) if hasattr(value, "predict") else np.asarray(getattr(value, "value", value))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.guarantee("labeldp.serve:RemoteCurator", "labels_stay")
+@pytest.mark.guarantee("labeldp.serve:RemoteCurator", "same_bits")
+@pytest.mark.parametrize("name", slow_cases(LEARNERS, ["fit_multistage with a prior"]))
 def test_what_is_released_is_what_a_curator_in_its_process_would_release(
     name: str, classes: Server, tmp_path: Path
 ) -> None:
-    """Guarantee: labels never leave the server; what is released is what a curator in its process would release to the
-    same analyst, bit for bit, with the same charges."""
     pair = both(classes, tmp_path / "l.db", ldp.Classes(CLASSES), name)
     same(*(LEARNERS[name](*each) for each in pair.values()), predicted)
 

@@ -44,9 +44,8 @@ def release(vault: Vault, epsilon: float = 1.0, who: str = "ana", **more: Any) -
     return ask(vault, "release", who, mechanism=described(mechanism), **more)
 
 
+@pytest.mark.guarantee("labeldp.serve:Vault", "charged_first")
 def test_nothing_leaves_but_by_a_mechanism_that_the_policy_allows_charged_first(tmp_path: Path) -> None:
-    """Guarantee: nothing leaves but by a mechanism that the policy allows, charged first to the share of whoever asks
-    and logged."""
     one = vault(tmp_path / "s", more='mechanisms = ["RandomizedResponse"]', budget="epsilon = 4")
     status, answer = release(one, 1.5, reason="a first look")
     ledger = LedgerFile(tmp_path / "s" / "people.db").dataset("people")
@@ -61,8 +60,8 @@ def test_nothing_leaves_but_by_a_mechanism_that_the_policy_allows_charged_first(
     one.close()
 
 
+@pytest.mark.guarantee("labeldp.serve:Vault", "no_label")
 def test_what_is_refused_and_how_depends_on_no_label_and_on_nobody_elses_releases(tmp_path: Path) -> None:
-    """Guarantee: what is refused, and how, depends on no label and on nobody else's releases."""
     told = []
     for name, values, busy in (("a", labels(seed=1), True), ("b", labels(seed=2), False)):
         one = vault(tmp_path / name, values, budget="epsilon = 4")

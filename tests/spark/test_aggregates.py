@@ -26,8 +26,8 @@ def asked(path: Path, **more: Any) -> dict[str, Any]:
     return own | more
 
 
+@pytest.mark.guarantee("labeldp.spark:histogram", "same_bits")
 def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
-    """The same request gives the same value for one charge, whatever partitions and retries there are."""
     source = table()
     LedgerFile(path).add("people", ldp.Budget(epsilon=1))
     alone = Asked(Stream(source.to_reader), "bought", "id", DOMAIN, LedgerFile(path).dataset("people")).grouped(
@@ -42,8 +42,9 @@ def test_histograms_are_those_of_one_machine_for_one_charge(spark: Any, path: Pa
     assert sure.value.tolist() == [exact(source).sum(axis=0).tolist()]
 
 
+@pytest.mark.guarantee("labeldp.spark:cells", "same_bits")
+@pytest.mark.guarantee("labeldp.spark:bag_sum", "same_bits")
 def test_cells_and_bags(spark: Any, path: Path) -> None:
-    """The same request gives the same value for one charge, whatever partitions and retries there are."""
     source = table()
     income = source.column("income").to_numpy()
     places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])
@@ -86,8 +87,8 @@ def test_feature_tables_are_numbers() -> None:
         ByCells(type("Two", (), {"transform": lambda self, rows: np.zeros((2, 2))})(), ("b",)).groups(batch)
 
 
+@pytest.mark.guarantee("labeldp.spark:moments", "same_bits")
 def test_moments_are_those_of_one_machine_for_one_charge(spark: Any, path: Path) -> None:
-    """The same request gives the same value for one charge, whatever partitions and retries there are."""
     source = table()
     places = np.column_stack([source.column(name).to_numpy() for name in ("age", "height")])
     codes = DOMAIN.encode(np.array(source.column("bought").to_pylist()))

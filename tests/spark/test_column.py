@@ -44,8 +44,8 @@ def charges(path: Path) -> int:
     return len(LedgerFile(path).dataset("people").charges)
 
 
+@pytest.mark.guarantee("labeldp.spark:release", "same_bits")
 def test_partitions_and_actions_give_the_bits_of_one_machine(spark: Any, path: Path) -> None:
-    """The same request gives the same bits for one charge, whatever partitions, retries and actions there are."""
     expected = alone(path, rows())
     for partitions in (1, 13, 64):
         released = release(path, frame(spark, partitions=partitions, seed=partitions)).value
@@ -71,8 +71,8 @@ def test_texts_as_ids_and_sets_as_answers(spark: Any, path: Path) -> None:
     assert {row["id"]: row["age"] for row in found.value.collect()} == whole
 
 
+@pytest.mark.guarantee("labeldp.spark:release", "same_bits")
 def test_a_worker_that_dies_changes_nothing(spark: Any, path: Path, tmp_path: Path) -> None:
-    """The same request gives the same bits for one charge, whatever partitions, retries and actions there are."""
     expected, marks = alone(path, rows()), tmp_path / "marks"
     marks.mkdir()
     source = dying(frame(spark, partitions=3), marks, times=4)
@@ -82,10 +82,10 @@ def test_a_worker_that_dies_changes_nothing(spark: Any, path: Path, tmp_path: Pa
     assert verify(str(tmp_path / "out")).holds
 
 
+@pytest.mark.guarantee("labeldp.spark:release", "whole")
 def test_a_written_release_has_its_certificate_beside_it_and_in_its_table(
     spark: Any, path: Path, tmp_path: Path
 ) -> None:
-    """A written release is of the labels that were charged, or does not appear."""
     source = frame(spark, partitions=3)
     first = release(path, source, out=tmp_path / "one", table="noisy_people")
     assert LAZY not in first.certificate.assumptions and grants.SECRECY in first.certificate.assumptions
@@ -126,8 +126,8 @@ def shifting(spark: Any, marks: Path, after: int, change: str) -> Any:
     return through(frame(spark, partitions=1), shift)
 
 
+@pytest.mark.guarantee("labeldp.spark:release", "whole")
 def test_labels_that_change_meanwhile_are_not_published(spark: Any, path: Path, tmp_path: Path) -> None:
-    """A written release is of the labels that were charged, or does not appear."""
     for number, change in enumerate(("label", "row", "foreign")):
         source = shifting(spark, tmp_path / f"marks{number}", 2, change)
         with pytest.raises(ldp.LabelDPError, match="changed while it was being released: nothing was published"):

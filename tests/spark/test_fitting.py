@@ -41,8 +41,9 @@ def rows(table: pa.Table) -> Any:
     return np.column_stack([table.column(name).to_numpy() for name in ("age", "height")])
 
 
+@pytest.mark.guarantee("labeldp.spark:fit_cells", "pure")
+@pytest.mark.guarantee("labeldp.spark:fit_cells", "same_bits")
 def test_cells_of_numbers_and_of_classes(spark: Any, path: Path) -> None:
-    """epsilon-DP for each label; the same request gives the same model for one charge."""
     source = people()
     models = [
         room.fit_cells(frame(spark, source, partitions, seed=partitions), features=["age", "height"], **asked(path))

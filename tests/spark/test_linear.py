@@ -34,11 +34,10 @@ def charges(path: Path) -> int:
     return len(LedgerFile(path).dataset("people").charges)
 
 
+@pytest.mark.guarantee("labeldp.spark:fit_linear", "approximate")
+@pytest.mark.guarantee("labeldp.spark:fit_linear", "same_bits")
 def test_partitions_give_the_same_bits_for_one_charge(spark: Any, path: Path, tmp_path: Path) -> None:
-    """(epsilon, delta)-DP for each label; the same request gives the same model for one charge.
-
-    Also where a worker dies in the middle, and as one machine computes it from a stream.
-    """
+    """Also where a worker dies in the middle, and as one machine computes it from a stream."""
     source, found = people(), []
     for partitions in (1, 13, 64):
         model = room.fit_linear(frame(spark, source, partitions, seed=partitions), **classes(path))

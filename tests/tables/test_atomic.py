@@ -25,8 +25,8 @@ def fill_a_disk() -> None:
         full.write(b"x")
 
 
+@pytest.mark.guarantee("labeldp.tables:atomic_write", "whole")
 def test_a_file_appears_whole(tmp_path: Path) -> None:
-    """`path` is never seen half-written: it appears, on disk, when the body ends without an error."""
     target = tmp_path / "out.csv"
     with atomic_write(target) as hidden:
         hidden.write_text("new")
@@ -52,12 +52,13 @@ def no_link(*_: Any, **__: Any) -> None:
     raise PermissionError
 
 
+@pytest.mark.guarantee("labeldp.tables:atomic_write", "owner_only")
+@pytest.mark.guarantee("labeldp.tables:atomic_write", "mode")
 @pytest.mark.parametrize("mask", [0o022, 0o002, 0o077])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_file_is_for_its_owner_alone_until_it_is_whole(
     tmp_path: Path, system: str, mask: int, overwrite: bool
 ) -> None:
-    """Until it is whole its owner alone can read it; then it has the mode of any new file."""
     before = os.umask(mask)
     try:
         with atomic_write(tmp_path / "out.csv", overwrite=overwrite) as hidden:
@@ -107,10 +108,10 @@ def test_a_name_that_is_too_long_is_refused_first(tmp_path: Path) -> None:
         pytest.fail("the body must not run")
 
 
+@pytest.mark.guarantee("labeldp.tables:atomic_write", "clean")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, OSError])
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_after_any_error_the_hidden_file_is_gone(tmp_path: Path, error: type[BaseException], overwrite: bool) -> None:
-    """After any error, Ctrl-C included, the hidden file is gone and what stood at `path` still stands."""
     target = tmp_path / "out.csv"
     if overwrite:
         target.write_text("old")
@@ -176,11 +177,11 @@ def directory(path: Path) -> AbstractContextManager[Path]:
     return atomic_directory(path, ("model", "report"))
 
 
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "whole")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "clean")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "owner_only")
+@pytest.mark.guarantee("labeldp.tables:atomic_directory", "untouched")
 def test_a_directory_appears_whole(tmp_path: Path) -> None:
-    """`path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
-    directory is gone. Until it is whole nobody but its owner can enter it. A directory that is not empty is never
-    touched, nor a file that is not ours.
-    """
     target = tmp_path / "run"
     (tmp_path / ".run.partial").mkdir(mode=0o755)  # open to others
     with directory(target) as hidden:

@@ -59,8 +59,10 @@ def fill(path: Path, *, fail: BaseException | None = None) -> None:
         folder.certify({"what": "a test"})
 
 
+@pytest.mark.guarantee("labeldp.tables:growing_directory", "whole")
+@pytest.mark.guarantee("labeldp.tables:release_folder", "whole")
+@pytest.mark.guarantee("labeldp.tables:release_folder", "parts")
 def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
-    """`path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`."""
     out = tmp_path / "out"
     fill(out)
     found = {place.relative_to(out).as_posix() for place in out.rglob("*") if place.is_file()}
@@ -73,14 +75,16 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["out", "probe"]
 
 
+@pytest.mark.guarantee("labeldp.tables:growing_directory", "clean")
+@pytest.mark.guarantee("labeldp.tables:growing_directory", "owner_only")
 def test_an_error_leaves_nothing_and_an_interrupt_what_is_whole(tmp_path: Path) -> None:
-    """After an error the hidden directory is gone, but Ctrl-C leaves it like the end of the process does."""
     with pytest.raises(ZeroDivisionError):
         fill(tmp_path / "out", fail=ZeroDivisionError())
     assert os.listdir(tmp_path) == []
     with pytest.raises(KeyboardInterrupt):
         fill(tmp_path / "out", fail=KeyboardInterrupt())
     assert os.listdir(tmp_path) == [".out.partial"]
+    assert (tmp_path / ".out.partial").stat().st_mode & 0o777 == 0o700
     (tmp_path / ".out.partial" / ".a.csv.0123abcd.partial").touch()  # of a run that was killed in the middle
     drawn: list[str] = []
 

@@ -129,8 +129,8 @@ def test_gray_images_among_colored_ones_become_colored(tmp_path: Path) -> None:
     assert sum(np.array_equal(image, np.repeat(gray[..., None], 3, axis=2)) for image in features) == 2
 
 
+@pytest.mark.guarantee("labeldp.tables:open_images", "order")
 def test_the_order_of_an_image_folder_says_nothing_of_its_labels(tmp_path: Path) -> None:
-    """Records of an image folder come in an order that depends on their pixels and file names alone."""
     first = open_images(class_folders(tmp_path / "a")).train
     second = open_images(class_folders(tmp_path / "b", labels=CODES[::-1])).train
     np.testing.assert_array_equal(first.features, second.features)
@@ -170,8 +170,8 @@ def refusal(path: Path, label: str = "labels") -> str:
     return str(caught.value)
 
 
+@pytest.mark.guarantee("labeldp.tables:open_images", "no_pickle")
 def test_no_pickle_is_loaded(tmp_path: Path) -> None:
-    """No pickle is loaded."""
     objects = np.array([Trap()], dtype=object)
     path = archive(tmp_path / "a.npz", images=GRAY[:1], labels=objects)
     assert "'labels' are Python objects, which are not read: save labels with .astype(str)" in refusal(path)

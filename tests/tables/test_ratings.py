@@ -76,8 +76,8 @@ def test_columns_may_be_named_as_in_the_archive(tmp_path: Path) -> None:
     assert rows(load_movielens(tmp_path)) == sorted(ROWS)
 
 
+@pytest.mark.guarantee("labeldp.tables:load_movielens", "public_split")
 def test_the_split_looks_at_no_rating(tmp_path: Path) -> None:
-    """The split depends on the seed and the number of ratings alone."""
     first = load_movielens(save(tmp_path, "npz"))
     np.savez(tmp_path / "other.npz", user_id=USERS, movie_id=MOVIES, rating=6 - STARS)
     second = load_movielens(tmp_path / "other.npz")

@@ -38,10 +38,9 @@ def test_a_slice_takes_the_room_of_its_rows(tmp_path: Path) -> None:
         assert spool._ends[-1] < 2000
 
 
+@pytest.mark.guarantee("labeldp.tables:Spool", "encrypted")
+@pytest.mark.guarantee("labeldp.tables:Spool", "nameless")
 def test_the_file_has_no_name_and_shows_nothing(tmp_path: Path) -> None:
-    """the file is encrypted under a key that is never written; it has no name, so that the end of the process,
-    however it ends, removes it.
-    """
     with Spool(tmp_path) as spool:
         for each in [*blocks(), *blocks()]:
             spool.add(each)

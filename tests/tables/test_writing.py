@@ -98,12 +98,10 @@ def test_the_private_label_survives_nowhere(tmp_path: Path, name: str) -> None:
         assert open_table(tmp_path / name).schema().metadata is None
 
 
+@pytest.mark.guarantee("labeldp.tables:release_writer", "whole")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_after_an_error_nothing_stands(tmp_path: Path, name: str, error: type[BaseException]) -> None:
-    """An output never stands without its certificate, and after any error nothing of it stands: the certificate of a
-    CSV file appears before the file.
-    """
     with pytest.raises(error), release_writer(tmp_path / name, ("y",), released="y") as writer:
         writer.write([1, 2])
         writer.certify(CERTIFICATE)

@@ -1,7 +1,8 @@
 """The release checklist, in one command: `make release-check`.
 
-Versions agree; wheel and sdist are the same bytes when built twice, and the wheel from the sdist is the same wheel; the
-wheel has what users need; it installs into an empty environment, and `labeldp demo` runs there in an empty home.
+Versions agree; no proof is older than its code; wheel and sdist are the same bytes when built twice, and the wheel
+from the sdist is the same wheel; the wheel has what users need; it installs into an empty environment, and `labeldp demo`
+runs there in an empty home.
 """
 
 import json
@@ -80,6 +81,8 @@ def main() -> None:
     """Go through the list, and print a line for each point."""
     number = version()
     print(f"version {number}: package, CITATION.cff, CHANGELOG.md and tags agree")
+    output(sys.executable, ROOT / "tests/architecture/stamps.py", cwd=ROOT)
+    print("every proof was read beside its code")
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         hatchling = environment(here / "build", "hatchling") / "hatchling"

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tomllib
 
 import pytest
 
@@ -13,6 +14,7 @@ from trial.supply import (
     LOCK,
     PAGE,
     PERMISSIVE,
+    ROOT,
     TOOLS,
     Package,
     admits_oldest,
@@ -90,6 +92,20 @@ def test_the_bill_of_materials_is_made_of_what_is_installed() -> None:
 
 def test_what_needs_what_is_followed_to_the_end() -> None:
     assert needed(FOUND, {"labeldp"}) >= {"labeldp", "numpy", "cffi", "pycparser", "mdurl"}
+
+
+def test_requirements_are_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+
+    def names(requirements: list[str]) -> set[str]:
+        return {plain(re.split(r"[^\w.-]", requirement)[0]) for requirement in requirements}
+
+    tested = pins("constraints.txt").keys()
+    assert names(project["dependencies"]) | names(extras["dev"]) <= tested
+    assert names(extras["torch"]) <= pins("constraints-torch.txt").keys()
+    assert names(extras["spark"]) <= tested | pins("constraints-spark.txt").keys()
+    assert not {"torch", "pyspark"} & tested
 
 
 def test_the_lock_has_the_pins_and_a_hash_for_each() -> None:

@@ -30,6 +30,7 @@ from labeldp.workflows import (
     verify,
 )
 from labeldp.workflows.fit.bundle import file_digest
+from slow import mostly_slow
 
 SETTINGS = FitSettings(
     label="bought",
@@ -180,7 +181,7 @@ def test_a_folder_is_made_again(people: Path) -> None:
     assert found.verdict == "holds" and "is the same" in found.checks[-1].sentence and found.secret
 
 
-@pytest.mark.parametrize(("trust", "stages"), [("local", 1), ("local", 2), ("central", 1)])
+@pytest.mark.parametrize(("trust", "stages"), mostly_slow([("local", 1), ("local", 2), ("central", 1)], [("local", 1)]))
 def test_a_fit_is_made_again_up_to_its_last_release(people: Path, trust: str, stages: int) -> None:
     model = "auto" if stages > 1 else "linear"
     settings = replace(SETTINGS, trust=trust, delta=0.0 if trust == "local" else 1e-6, stages=stages, model=model)

@@ -21,8 +21,8 @@ def asked(path: Path, **changes: Any) -> str:
     return json.dumps(choose_file(str(path), TWO, 1, **arguments).to_json())
 
 
+@pytest.mark.guarantee("labeldp.workflows:choose_file", "no_label")
 def test_labels_in_another_order_get_the_same_advice(people: Path) -> None:
-    """No label is read: the advice is the same, to the byte, whatever the label column holds."""
     table = pd.read_csv(people / "people.csv")
     found = asked(people / "people.csv")
     changes: dict[str, Any] = {
@@ -38,6 +38,7 @@ def test_labels_in_another_order_get_the_same_advice(people: Path) -> None:
         assert asked(folder / "people.csv") == found, name
 
 
+@pytest.mark.slow
 def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
     """Beside the order, what a rehearsal finds is the same to the byte."""
     table = pd.read_csv(people / "people.csv").head(220)
@@ -58,8 +59,9 @@ def test_a_rehearsal_of_permuted_labels_is_the_same(people: Path) -> None:
     assert texts[0] == texts[1] and '"rehearsed": 220' in texts[0]
 
 
+@pytest.mark.guarantee("labeldp.workflows:choose", "public_advice")
+@pytest.mark.guarantee("labeldp.workflows:choose", "free")
 def test_a_table_an_array_a_size_and_a_file_agree(people: Path) -> None:
-    """The advice is a function of the features, the number of records and the arguments. It costs no epsilon."""
     table = pd.read_csv(people / "people.csv").drop(columns=["id", "bought"])
     found = [
         ldp.choose(features, TWO, 0.5, 1e-6, "central")

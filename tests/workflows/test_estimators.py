@@ -30,6 +30,7 @@ from labeldp.cli import main
 from labeldp.privacy import Ledger
 from labeldp.workflows import estimators
 from labeldp.workflows.fit import simulate
+from slow import mostly_slow
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -65,6 +66,8 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     return found
 
 
+@pytest.mark.guarantee("labeldp.workflows:LabelDPClassifier", "approximate")
+@pytest.mark.guarantee("labeldp.workflows:LabelDPRegressor", "approximate")
 @pytest.mark.parametrize(
     ("estimator", "labels", "at_least"),
     [
@@ -77,8 +80,6 @@ def charged(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     ],
 )
 def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: float) -> None:
-    """(epsilon, delta)-DP for each label over all fits of an estimator and its clones, or with a ledger file
-    the budget of its dataset."""
     fitted = clone(estimator).fit(X, labels)
     assert fitted.certificate_.loss.within(estimator.epsilon, estimator.delta)
     assert fitted.certificate_.trust.value.startswith("each label" if estimator.trust == "local" else "a trusted")
@@ -99,7 +100,9 @@ def test_it_learns_and_says_what_it_cost(estimator: Any, labels: Any, at_least: 
     [
         pytest.param(classifier(delta=0, trust="local", evaluation=0.25), Y, id="classes, local"),
         pytest.param(classifier(delta=0, evaluation=0.25), Y, id="classes, central"),
-        pytest.param(regressor(delta=0, trust="local", evaluation=0.25), NUMBERS, id="numbers, local"),
+        pytest.param(
+            regressor(delta=0, trust="local", evaluation=0.25), NUMBERS, id="numbers, local", marks=pytest.mark.slow
+        ),
         pytest.param(regressor(delta=0, evaluation=0.25), NUMBERS, id="numbers, central"),
     ],
 )
@@ -121,8 +124,8 @@ def test_a_wrong_share_uses_up_nothing(share: Any) -> None:
     estimator.set_params(evaluation=None).fit(X, Y)
 
 
+@pytest.mark.guarantee("labeldp.workflows:RightToFit", "charged_once")
 def test_all_clones_share_one_fit(charged: set[int]) -> None:
-    """Of all fits that share a right, in any number of threads, one is charged."""
     first = classifier()
     clones = [clone(first), clone(clone(first)), clone(first).set_params(epsilon=0.1)]
     clones[1].fit(X, Y)
@@ -186,9 +189,10 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.guarantee("labeldp.workflows:LabelDPClassifier", "no_copy")
+@pytest.mark.guarantee("labeldp.workflows:LabelDPRegressor", "no_copy")
 @pytest.mark.parametrize("make", COPIES.values(), ids=COPIES)
 def test_a_copy_has_no_right_to_fit(make: Callable[[Any], Any], charged: set[int], tmp_path: Path) -> None:
-    """A copy that was pickled or forked has no right to fit without a ledger file."""
     estimator = classifier()
     with pytest.raises(ldp.BudgetExceeded, match=r"copied or pickled.*has no right to fit.*evaluation_"):
         make(estimator).fit(X, Y)
@@ -203,8 +207,9 @@ def test_a_copy_has_no_right_to_fit(make: Callable[[Any], Any], charged: set[int
     assert len(charged) == 1
 
 
+@pytest.mark.guarantee("labeldp.workflows:LabelDPClassifier", "no_copy")
+@pytest.mark.guarantee("labeldp.workflows:LabelDPRegressor", "no_copy")
 def test_a_fork_has_no_right_to_fit() -> None:
-    """A copy that was pickled or forked has no right to fit without a ledger file."""
     estimator = classifier()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
@@ -229,8 +234,8 @@ def test_workers_have_no_right_to_fit() -> None:
     estimator.fit(X, Y)
 
 
+@pytest.mark.guarantee("labeldp.workflows:RightToFit", "charged_once")
 def test_of_fits_in_threads_one_is_charged(charged: set[int]) -> None:
-    """Of all fits that share a right, in any number of threads, one is charged."""
     first, results = classifier(), []
 
     def fit(estimator: Any) -> None:
@@ -498,7 +503,7 @@ def test_ids_name_the_records_in_any_order(tmp_path: Path) -> None:
     assert (first.evaluation_.release.value == again.evaluation_.release.value).all()
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("kind", mostly_slow([pd.DataFrame, pl.DataFrame], [pd.DataFrame]), ids=["pandas", "polars"])
 def test_data_frames_are_encoded_as_the_command_line_does(
     kind: Any, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,9 +86,10 @@ def test_a_file_is_played(out: str) -> None:
     assert not Path(f"{out}.unfinished").exists()
 
 
+@pytest.mark.guarantee("labeldp.workflows:run_online", "all_rounds")
 @pytest.mark.parametrize("blocks", [1, 4, 10])
 def test_an_interrupted_run_goes_on(blocks: int) -> None:
-    """Actions leave when all rounds are played, and no round is played again after its action was kept."""
+    """No round is played again after its action was kept."""
     with pytest.raises(Stopped):
         play(progress=stop_after(blocks))
     assert not Path("out.parquet").exists()
@@ -118,10 +119,9 @@ def test_rounds_are_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert drawn == np.rint(rows["a"] * 255).astype(int).tolist()
 
 
+@pytest.mark.guarantee("labeldp.workflows:run_online", "charged_once")
 @pytest.mark.parametrize("where", ["checked", "charge", "charged", "update", "played"])
 def test_a_run_is_charged_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run is charged before its first action is drawn, and once, however often it is interrupted."""
-
     def stop(*arguments: Any, **named: Any) -> Any:
         raise Stopped
 

@@ -53,10 +53,10 @@ def copying(word: str, blocks: int) -> Callable[[str, float], None]:
     return told
 
 
+@pytest.mark.guarantee("labeldp.workflows:run_online", "same_decisions")
 @pytest.mark.parametrize("account", [LEDGER, {}], ids=["ledger", "none"])
 @pytest.mark.parametrize(("word", "blocks"), [("checked", 1), ("played", 1), ("played", 4), ("played", 10)])
 def test_copies_of_a_run_make_the_same_decisions(word: str, blocks: int, account: dict[str, Any]) -> None:
-    """Whoever goes on from what was kept, or from a copy of it, makes the same decisions."""
     whole = play(progress=copying(word, blocks), **account)
     assert play("copy.parquet", **account) == whole
     assert not account or len(LedgerFile("l.db").dataset("clicks").charges) == 1

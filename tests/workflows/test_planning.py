@@ -205,8 +205,9 @@ def test_what_is_stated_goes_before_what_the_file_has(tmp_path: Path) -> None:
     assert (asked.records, asked.dimension) == (10**7, 2)
 
 
+@pytest.mark.guarantee("labeldp.workflows:read_features", "no_label")
 def test_the_label_column_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is found does not depend on the label column: it is not among the columns that are asked for."""
+    """The label column is not among the columns that are asked for."""
     frame = table(tmp_path)
     asked: list[Any] = []
     blocks = TableFile.blocks

@@ -32,10 +32,10 @@ def people(rows: int = 400) -> PublicRows:
     return PublicRows(encoder, encoder.transform(table))
 
 
+@pytest.mark.guarantee("labeldp.workflows:made_up_labels", "public_labels")
 @pytest.mark.parametrize("teacher", TEACHERS)
 @pytest.mark.parametrize("domain", [TWO, FOUR, NUMBERS])
 def test_teachers_are_the_same_again(teacher: str, domain: Any) -> None:
-    """Teachers and made-up labels follow from the features, the domain, the balance and the seed alone."""
     rows = people()
     first, again = (made_up_labels(teacher, rows, domain, seed=3) for _ in range(2))
     assert np.array_equal(first, again) and first.shape == (400,)
@@ -94,8 +94,9 @@ def test_scores_by_hand_and_as_scikit_learn_has_them() -> None:
     assert score(Fixed([20.0, 20.0]), np.zeros((2, 1)), numbers, NUMBERS) == pytest.approx(1, rel=1e-2)
 
 
+@pytest.mark.guarantee("labeldp.workflows:rehearse", "no_label")
 def test_a_rehearsal_ranks_what_it_tried() -> None:
-    """A rehearsal sees no label and costs no epsilon: it takes none, and no ledger."""
+    """It takes no labels and no ledger."""
     rows = people(200)
     advice = advise(200, 4, NUMBERS, 8, 1e-6, "central")
     central = replace(advice, options=tuple(o for o in advice.options if o.settings["trust"] == "central"))

@@ -20,6 +20,7 @@ from labeldp.curator import Curator, LedgerFile
 from labeldp.mechanisms import PartitionResponse, ResponseOnBins, UnbiasedNumbers
 from labeldp.tables import Parts, released_values
 from labeldp.workflows import release_file, verify_file
+from slow import mostly_slow
 from workflows.files import DOMAIN, column, listing, release, spent
 
 SCRIPTS = Path(__file__).parent
@@ -383,9 +384,9 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.guarantee("labeldp.workflows:release_file", "refusal_free")
 @pytest.mark.parametrize("kind", REFUSED)
 def test_bad_input_is_refused_and_nothing_is_charged_or_written(people: Path, kind: str) -> None:
-    """What is refused charges nothing."""
     change, arguments, message = REFUSED[kind]
     change(people)
     if "out" in arguments:
@@ -500,7 +501,7 @@ def test_times_in_an_unknown_zone_are_refused_before_the_charge(people: Path) ->
 
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("stage", ["checked", "released"])
-@pytest.mark.parametrize("rows", [100, 300, 600])
+@pytest.mark.parametrize("rows", mostly_slow([100, 300, 600], [300]))
 @pytest.mark.parametrize("kind", ["other labels", "fewer rows", "more rows"])
 def test_a_file_that_changes_meanwhile_is_not_published_and_the_charge_is_found_again(
     people: Path, kind: str, rows: int, stage: str, in_place: bool
@@ -591,12 +592,12 @@ def test_a_release_is_for_its_owner_alone_until_it_is_whole(people: Path, out: s
     assert len(made) == 2 - out.endswith("parquet") and {place.stat().st_mode & 0o777 for place in made} == {0o644}
 
 
+@pytest.mark.guarantee("labeldp.workflows:release_file", "charged_first")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 @pytest.mark.parametrize("stage", ["checked", "released"])
 def test_a_release_that_was_stopped_is_finished_by_the_same_command_with_the_same_bits(
     people: Path, name: str, stage: str
 ) -> None:
-    """Nothing is published before its charge is on disk, and the output is whole or absent."""
     LedgerFile(people / "ledger.db").add("people", ldp.Budget(epsilon=1))
     done = subprocess.run(
         [sys.executable, SCRIPTS / "killed_release.py", people, name, stage],

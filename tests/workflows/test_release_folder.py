@@ -20,6 +20,7 @@ import labeldp as ldp
 from labeldp.curator import LedgerFile
 from labeldp.tables import read_folder_certificate
 from labeldp.workflows import release_bags, verify
+from slow import mostly_slow
 from workflows.files import DOMAIN, column, listing, release
 
 ROWS = 600
@@ -364,7 +365,10 @@ def test_a_label_outside_of_the_domain_is_refused_in_any_part(many: Path) -> Non
         name.write_bytes(before)
 
 
-@pytest.mark.parametrize("stage", ["checked 300 rows", "released 100 rows", "released 500 rows"])
+STAGES = ["checked 300 rows", "released 100 rows", "released 500 rows"]
+
+
+@pytest.mark.parametrize("stage", mostly_slow(STAGES, STAGES[1:2]))
 @pytest.mark.parametrize("out", ["noisy", "noisy.parquet", "noisy.csv"])
 def test_a_killed_process_leaves_nothing_that_looks_finished(many: Path, stage: str, out: str) -> None:
     """Neither a folder, nor `_SUCCESS`, nor a certificate; the same command finishes it at no further cost."""

@@ -69,9 +69,9 @@ def sources() -> Iterator[tuple[Any, int]]:
     yield from ((PEOPLE, 10_000), ("people.parquet", 10_000), ("people.parquet", 37), ("folder", 900), (shuffled, 501))
 
 
+@pytest.mark.guarantee("labeldp.workflows:fit_cells_file", "pure")
+@pytest.mark.guarantee("labeldp.workflows:fit_cells_file", "same_bits")
 def test_cells_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
-    """epsilon-DP for each label; the same records give the same model for one charge, whatever their order, blocks and
-    files are."""
     models = [fit_cells_file(data, features=FEATURES, block_rows=rows, **asked(place)) for data, rows in sources()]
     predicted = [each.value.predict(ROWS) for each in models]
     assert all(np.array_equal(each, predicted[0]) for each in predicted)
@@ -125,9 +125,9 @@ def test_the_sample_depends_on_ids_alone() -> None:
     assert 1200 < found[0][:, 0].mean() < 1800  # not the first ones
 
 
+@pytest.mark.guarantee("labeldp.workflows:bag_sum_file", "approximate")
+@pytest.mark.guarantee("labeldp.workflows:bag_sum_file", "same_bits")
 def test_bags_are_the_same_to_the_bit_for_one_charge(place: Path) -> None:
-    """(epsilon, delta)-DP for each label; the same records give the same sums for one charge, whatever their order,
-    blocks and files are."""
     given = asked(place, bags="bag", size=50, why="sorted by age", delta=1e-6)
     releases = [bag_sum_file(data, block_rows=rows, **given) for data, rows in sources()]
     assert all(np.array_equal(each.value, releases[0].value) for each in releases)

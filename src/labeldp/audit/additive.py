@@ -21,8 +21,8 @@ _DOUBLES = 2.0**-48
 class AdditiveAudit:
     """Bounds from below and above of the privacy of noise that is added to numbers; make one with `audit_additive`.
 
-    Guarantee: the true delta(epsilon) lies between the two ends, if the distribution function is right and the loss is
-        monotone between neighboring edges.
+    Guarantee (enclosed): the true delta(epsilon) lies between the two ends, if the distribution function is right and
+        the loss is monotone between neighboring edges.
     """
 
     _masses: Floats = field(repr=False)

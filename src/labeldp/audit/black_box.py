@@ -61,7 +61,8 @@ def audit_outputs(
         seed: of the split into halves, which may not depend on outputs.
         split: the share on which the event is searched.
 
-    Guarantee: for an (epsilon, delta)-DP mechanism the bound is above epsilon with probability 1 - level at most.
+    Guarantee (bound): for an (epsilon, delta)-DP mechanism the bound is above epsilon with probability 1 - level at
+        most.
 
     Raises:
         InputError: fewer than two labels, or fewer than four outputs of one.

@@ -60,7 +60,7 @@ def guess_bound(
         secrets: labels that were drawn, guessed or not; `guesses` by default.
         of: labels between which was drawn.
 
-    Guarantee: for an (epsilon, delta)-DP mechanism the bound is above epsilon with probability `miss` at most.
+    Guarantee (bound): for an (epsilon, delta)-DP mechanism the bound is above epsilon with probability `miss` at most.
 
     Raises:
         InputError: counts that cannot be, or a delta with more than two labels.

@@ -67,7 +67,8 @@ class TableAudit:
         labels, outputs: names of the rows and of the columns.
         rounding: how far from 1 the farthest row summed; each row was divided by its sum.
 
-    Guarantee: `holds(epsilon, delta)` is True exactly where every ordered pair of labels is (epsilon, delta)-DP.
+    Guarantee (exact): `holds(epsilon, delta)` is True exactly where every ordered pair of labels is (epsilon,
+        delta)-DP.
 
     Examples:
         >>> audit = audit_table([["0.75", "0.25"], ["0.25", "0.75"]])

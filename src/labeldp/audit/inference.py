@@ -70,7 +70,7 @@ class Canaries:
             delta: of the claim; above 0 only where two labels were drawn between.
             level: the confidence.
 
-        Guarantee: for a training that is (epsilon, delta)-DP for each label the bound is above epsilon with
+        Guarantee (bound): for a training that is (epsilon, delta)-DP for each label the bound is above epsilon with
             probability 1 - level at most.
         """
         table = _scores(scores, len(self.rows))
@@ -135,9 +135,9 @@ def audit_observed(
             record, where P is the law that labels were drawn from and Q the proxy.
         delta, level: of the claim, and the confidence.
 
-    Guarantee: for a training that is (epsilon, delta)-DP for each label the bound is above epsilon with probability
-        1 - level at most, on condition that labels were drawn independently given features, from laws within the slack
-        of the proxy.
+    Guarantee (bound): for a training that is (epsilon, delta)-DP for each label the bound is above epsilon with
+        probability 1 - level at most, on condition that labels were drawn independently given features, from laws
+        within the slack of the proxy.
 
     Source: Kalemaj; `docs/proofs/audit.md`.
     """

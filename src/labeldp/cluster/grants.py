@@ -26,7 +26,8 @@ class Grant:
     It can be pickled and sent to workers, which answer their records by `randomize_batch`, in any order and as often as
     they like. It is as secret as the labels: with it the noise of this release can be removed.
 
-    Guarantee: a grant draws the noise of its own release and of no other, and shows no key when it is printed.
+    Guarantee (own_noise): a grant draws the noise of its own release and of no other, and shows no key when it is
+        printed.
 
     Fields:
         mechanism: what answers.
@@ -103,7 +104,8 @@ def charge(
         account: `LedgerFile(path).dataset(name)`.
         conditions: what the guarantee depends on beside the mechanism, in words: for the certificate.
 
-    Guarantee: a grant exists only once its charge is on disk; what is refused charges nothing.
+    Guarantee (charged_first, refusal_free): a grant exists only once its charge is on disk; what is refused charges
+        nothing.
 
     Raises:
         InputError: an argument is wrong, a label is missing or outside of the domain, or an id is missing or repeated.

@@ -65,7 +65,8 @@ def write_parts(table: Table, grant: Grant, out: str | os.PathLike[str], *, othe
         out: the folder, which must not exist.
         others: columns to write beside the ids and the noisy labels.
 
-    Guarantee: `out` is never seen half-filled, and holds answers to the labels that were charged, or does not appear.
+    Guarantee (whole): `out` is never seen half-filled, and holds answers to the labels that were charged, or does not
+        appear.
 
     Raises:
         InputError: `out` exists or cannot be written.

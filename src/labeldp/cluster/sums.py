@@ -222,8 +222,8 @@ class Asked:
             mechanism: makes the mechanism of the tally, from what is public in it.
             sums: returns the private sums, as `release_counts` of the mechanism takes them, of the tally and it.
 
-        Guarantee: nothing is drawn before its charge is committed, and it is drawn once; what is refused charges
-            nothing.
+        Guarantee (charged_first, refusal_free): nothing is drawn before its charge is committed, and it is drawn once;
+            what is refused charges nothing.
         """
         found = self.survey(measure)
         return found.release(mechanism(found.tally), sums)

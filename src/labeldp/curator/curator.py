@@ -167,8 +167,9 @@ class Curator(NotCopyable):
             together. What answers each record by itself then costs a person as much for each; `limited` keeps fewer.
             By default each record is protected by itself.
 
-    Guarantee: nothing is drawn before its charge is committed; a refusal charges nothing; a fork, a copy or a pickle
-        of it has no budget. With persons, what is charged holds for all labels of a person together.
+    Guarantee (charged_first, refusal_free, no_copy, persons): nothing is drawn before its charge is committed; a
+        refusal charges nothing; a fork, a copy or a pickle of it has no budget. With persons, what is charged holds for
+        all labels of a person together.
 
     Raises:
         DomainError: a label is missing or outside of the domain.

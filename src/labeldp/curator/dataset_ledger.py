@@ -215,9 +215,10 @@ def _rows(span: Span, costs: Iterable[tuple[Path, PrivacyLoss]]) -> list[Row]:
 class DatasetLedger(NotCopyable):
     """The ledger of one dataset in a `LedgerFile`, for a curator; get one from `LedgerFile.dataset`.
 
-    Guarantee: the same request is answered by the same bits and charged once; another request is charged or
-        refused; labels that changed are refused unless a new revision says so; labels are compared with no domain
-        that is not on disk before; whether they were refused is on disk before it is told.
+    Guarantee (same_bits, charged, labels_compared, domain_first, refusal_recorded): the same request is answered by the
+        same bits and charged once; another request is charged or refused; labels that changed are refused unless a new
+        revision says so; labels are compared with no domain that is not on disk before; whether they were refused is on
+        disk before it is told.
     """
 
     _why_no_copy = (

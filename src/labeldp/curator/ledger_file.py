@@ -48,8 +48,8 @@ class LedgerFile(NotCopyable):
     Args:
         path: path of the file. If it does not exist, it is created when the first dataset is added or charged.
 
-    Guarantee: a value leaves only after its charge is on disk; processes that share the file never pass a budget
-        together; the file is readable by its owner alone.
+    Guarantee (charged_first, no_overspending, owner_only): a value leaves only after its charge is on disk; processes
+        that share the file never pass a budget together; the file is readable by its owner alone.
 
     Raises:
         LedgerError: the file is not a ledger, has another schema, is open to other users, or cannot be read. It is
@@ -209,7 +209,7 @@ class LedgerFile(NotCopyable):
             cohort: name of the cohort, such as "people of May"; it appears in certificates.
             ids: its record ids, integers or texts, shape (n,); or an iterator over blocks of them.
 
-        Guarantee: ids of two cohorts are disjoint; a cohort is added whole or not at all.
+        Guarantee (disjoint, whole): ids of two cohorts are disjoint; a cohort is added whole or not at all.
 
         Raises:
             InputError: an id occurs twice, or there is none; nothing was added.
@@ -248,7 +248,8 @@ class LedgerFile(NotCopyable):
             name: name of the dataset.
             shares: for each analyst a share from 0 to 1, a decimal or a fraction; at most 1 together.
 
-        Guarantee: analysts who show each other everything never learn more than the budget of the dataset promises.
+        Guarantee (analysts_together): analysts who show each other everything never learn more than the budget of the
+            dataset promises.
 
         Raises:
             InputError: not such shares.

@@ -64,7 +64,7 @@ class CohortTotals:
     Args:
         rows: equal charges of a span.
 
-    Guarantee: the loss is never less than that of any single record.
+    Guarantee (never_less): the loss is never less than that of any single record.
     """
 
     def __init__(self, rows: Iterable[TotalRow]) -> None:

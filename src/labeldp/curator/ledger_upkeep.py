@@ -44,7 +44,7 @@ def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     Returns:
         The path of the backup.
 
-    Guarantee: no command and no `LedgerFile` takes a backup for a ledger.
+    Guarantee (no_ledger): no command and no `LedgerFile` takes a backup for a ledger.
 
     Raises:
         InputError: there is a file at `target`.
@@ -70,7 +70,7 @@ def restore(backup: str | os.PathLike[str], target: str | os.PathLike[str]) -> L
         backup: what `back_up` wrote.
         target: of the ledger; its folder must exist, and no file of that name.
 
-    Guarantee: nothing is charged to a restored dataset before its budget was set again.
+    Guarantee (no_charge): nothing is charged to a restored dataset before its budget was set again.
 
     Raises:
         InputError: there is a file at `target`.
@@ -99,7 +99,7 @@ def move(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Ledger
         path: of the ledger.
         target: where it goes; the folder must exist, and no file of that name.
 
-    Guarantee: at every moment at most one of the two places takes charges, and every charge is in it.
+    Guarantee (one_place): at every moment at most one of the two places takes charges, and every charge is in it.
 
     Raises:
         InputError: there is a file at `target`.
@@ -145,8 +145,8 @@ def rotate_keys(path: str | os.PathLike[str], name: str, why: str | None = None)
         name: of the dataset.
         why: the reason, in words.
 
-    Guarantee: noise that is drawn after a rotation is independent of all that was drawn before, and every release after
-        it is charged in addition to all before.
+    Guarantee (new_noise): noise that is drawn after a rotation is independent of all that was drawn before, and every
+        release after it is charged in addition to all before.
 
     Raises:
         LedgerError: there is no such dataset; or the keys tell its cohorts, persons or snapshots apart.

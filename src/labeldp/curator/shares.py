@@ -43,7 +43,8 @@ class Share:
         part: of the whole, exact.
         rule: the filter of the dataset, which says what a release costs.
 
-    Guarantee: what all shares admit together is within the budget, however releases are chosen after looking.
+    Guarantee (within_budget): what all shares admit together is within the budget, however releases are chosen after
+        looking.
 
     Source: `docs/proofs/filters.md`, shares.
     """

@@ -737,7 +737,8 @@ def debiased_squared_error(release: Release[Any], predictions: Any, *, level: fl
     Returns:
         An unbiased estimate, which may be negative if n or epsilon is small. The interval is the normal one.
 
-    Guarantee: over the noise, the estimate's mean is the error on the true labels, also at the ends of the range.
+    Guarantee (unbiased): over the noise, the estimate's mean is the error on the true labels, also at the ends of the
+        range.
 
     Raises:
         InputError: the release is of another kind, or there is not one finite prediction for each label.

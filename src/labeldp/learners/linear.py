@@ -310,8 +310,8 @@ def fit_linear(
     Returns:
         The model; probabilities are calibrated on the released sums.
 
-    Guarantee: (epsilon, delta)-DP for each label: the releases of all rounds together, composed exactly. If the
-        curator has persons, for all labels of each person.
+    Guarantee (approximate, persons): (epsilon, delta)-DP for each label: the releases of all rounds together, composed
+        exactly. If the curator has persons, for all labels of each person.
 
     Raises:
         InputError: an argument is wrong; nothing was charged. Or `refine` returned something else than it should: the
@@ -361,7 +361,7 @@ def fit_linear_head(
     Returns:
         The head of one round, without an evaluation.
 
-    Guarantee: (epsilon, delta)-DP for each label, and so are all corrections.
+    Guarantee (approximate): (epsilon, delta)-DP for each label, and so are all corrections.
 
     Raises:
         InputError, BudgetExceeded: as `fit_linear`.

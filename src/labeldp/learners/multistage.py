@@ -129,7 +129,7 @@ def fit_multistage(
     Returns:
         The model, with `model.evaluation`; its certificate holds every charge.
 
-    Guarantee: epsilon-DP for each label, beside what the prior cost: every label is released once.
+    Guarantee (pure): epsilon-DP for each label, beside what the prior cost: every label is released once.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -443,7 +443,7 @@ def cluster_prior(
     Returns:
         The prior, shape (n, K); uniform in a cluster whose noisy counts show nothing.
 
-    Guarantee: epsilon-DP for each label; clusters depend on the features alone.
+    Guarantee (pure, public_clusters): epsilon-DP for each label; clusters depend on the features alone.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

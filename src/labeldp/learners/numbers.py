@@ -95,7 +95,7 @@ def fit_numbers(
     Returns:
         The model, with `model.evaluation`; its certificate holds every charge.
 
-    Guarantee: epsilon-DP for each label: every label is released once.
+    Guarantee (pure): epsilon-DP for each label: every label is released once.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -149,7 +149,7 @@ def number_prior(releases: Sequence[Release[Any]]) -> Release[Floats]:
     Args:
         releases: answers of finite mechanisms on one `Interval`, such as `UnbiasedNumbers` and `ResponseOnBins`.
 
-    Guarantee: computed from releases alone; the certificate holds the charges of all.
+    Guarantee (post_processing, prior_charged): computed from releases alone; the certificate holds the charges of all.
     """
     family, score = _family(releases[0].mechanism.domain.size)
     score = score.copy()

@@ -87,7 +87,7 @@ def preferences(
             epsilon, for its `evaluation`.
         partition_seed: public seed of the random split.
 
-    Guarantee: (epsilon, delta)-DP for each preference; (epsilon, 0)-DP where nobody is trusted.
+    Guarantee (approximate, pure): (epsilon, delta)-DP for each preference; (epsilon, 0)-DP where nobody is trusted.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -112,7 +112,7 @@ def lp_rr_sgd(
         passes: number of passes over the records, each in another order.
         order_seed: public seed of the orders.
 
-    Guarantee: epsilon-DP for each label: each is released once, and gradients are post-processing.
+    Guarantee (pure): epsilon-DP for each label: each is released once, and gradients are post-processing.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.
@@ -163,7 +163,7 @@ def lp_normal_sgd(
         epsilon, delta: cost of the release; delta in (0, 1).
         rng: randomness of the noise.
 
-    Guarantee: (epsilon, delta)-DP for each label: each is released once, for any number of passes.
+    Guarantee (approximate): (epsilon, delta)-DP for each label: each is released once, for any number of passes.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -136,7 +136,8 @@ def fit_noisy(
             measured on: its `evaluation` is then that of this very model. It costs records, and no epsilon.
         partition_seed: public seed of the draw of these records.
 
-    Guarantee: the model depends on the labels only through the release: its certificate is the release's.
+    Guarantee (post_processing): the model depends on the labels only through the release: its certificate is the
+        release's.
     """
     evidence = Evidence.of(release)
     features = row_table(features)
@@ -193,7 +194,7 @@ def posterior(release: Release[Any], prior: Any) -> Release[Probabilities]:
         prior: class probabilities before the release was seen, shape (n, K), a `Release` (of a model that did not
             see these records, for instance) or `Public`.
 
-    Guarantee: computed from releases alone; the certificate holds the charges of both.
+    Guarantee (post_processing, charged): computed from releases alone; the certificate holds the charges of both.
     """
     evidence = Evidence.of(release)
     rows = prior_rows(prior, len(evidence), evidence.classes)

@@ -49,7 +49,7 @@ class DiscreteLaplace(FiniteMechanism):
         domain: `Interval`, with at most 2**20 + 1 grid points.
         epsilon: privacy parameter, positive.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (20), on a grid;
     Ghosh, Roughgarden, Sundararajan (2009) for the clipped geometric mechanism.
@@ -195,7 +195,8 @@ class GaussianOneHot(EpsilonMechanism):
         epsilon: privacy parameter, positive.
         delta: in (0, 1), the decimal as written.
 
-    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: two labels lie at a distance of exactly √2.
+    Guarantee (approximate): (epsilon, delta)-DP for each label, for the emitted bits: two labels lie at a distance of
+        exactly √2.
 
     Source: Ghazi, Algorithm 6, with the noise moved from the gradients to the label, by Canonne, Kamath, Steinke (2020)
     in integers. Proof: `docs/proofs/cross_moment.md`.

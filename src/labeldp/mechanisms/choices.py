@@ -128,8 +128,8 @@ class GaussianChoice(EpsilonMechanism):
 
     What is released are integers, shape (d,): see `total`.
 
-    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most the
-    largest distance of two rows of one record.
+    Guarantee (approximate): (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by
+        at most the largest distance of two rows of one record.
 
     Raises:
         InputError: a domain without classes, rows that are not public or not of this shape, or a delta out of range.

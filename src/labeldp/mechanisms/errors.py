@@ -42,8 +42,8 @@ class SquaredErrors(EpsilonMechanism):
 
     What is released is one integer, shape (1,): see `mean`.
 
-    Guarantee: epsilon-DP for each label: a replaced label moves the sum by at most the largest squared distance of a
-    prediction from an end of the range.
+    Guarantee (pure): epsilon-DP for each label: a replaced label moves the sum by at most the largest squared distance
+        of a prediction from an end of the range.
 
     Raises:
         InputError: a domain without numbers, or predictions that are no grid points.

@@ -20,7 +20,7 @@ def gaussian_loss(sensitivity_square: int, stddev: int, cells: int) -> PrivacyLo
         stddev: of `discrete_gaussian`, added to each integer; at least `MIN_STDDEV`.
         cells: how many integers.
 
-    Guarantee: the loss dominates that of the exact integer noise for every pair of vectors so close.
+    Guarantee (dominates): the loss dominates that of the exact integer noise for every pair of vectors so close.
 
     Source: `docs/proofs/cross_moment.md`: mu = sensitivity / sqrt(stddev^2 - SMOOTHING), and `CELL_FAILURE` each.
     """

@@ -141,7 +141,7 @@ class LaplaceHistogram(CountMechanism):
 
     Use it for priors and for tables of counts. Counts may come out negative; clipping them is post-processing.
 
-    Guarantee: epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
+    Guarantee (pure): epsilon-DP for each label: a replaced label moves two counts by one, each at epsilon / 2.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 4.
     """
@@ -201,7 +201,7 @@ class LaplaceSum(CountMechanism):
     Use it for the mean label of cells: group sizes are public, so `means` costs nothing more. Of two classes it is the
     number of records of the second one, at half the noise of `LaplaceHistogram`, which counts both.
 
-    Guarantee: epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
+    Guarantee (pure): epsilon-DP for each label: a replaced label moves the sum of one group by at most grid - 1 steps.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (23), on a grid and with
     the right scale (`docs/corrections.md`).

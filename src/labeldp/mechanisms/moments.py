@@ -212,8 +212,9 @@ class GaussianMoment(CrossMoment):
     Args:
         delta: in (0, 1), the decimal as written.
 
-    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves the sum by at most
-    the length of two rows of the grid. With persons, for all labels of each person: their rows add up.
+    Guarantee (approximate, persons): (epsilon, delta)-DP for each label, for the emitted bits: a replaced label moves
+        the sum by at most the length of two rows of the grid. With persons, for all labels of each person: their rows
+        add up.
 
     Source: Canonne, Kamath, Steinke (2020) for integer noise; Balle and Wang (2018), Theorem 8, for the calibration.
     Proof: `docs/proofs/cross_moment.md`.
@@ -267,8 +268,9 @@ class GaussianMoment(CrossMoment):
 class LaplaceMoment(CrossMoment):
     """The sum of x tᵀ with two-sided geometric noise: the pure guarantee, for few features.
 
-    Guarantee: epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at most twice the
-    largest sum of absolute values of a row. With persons, for all labels of each person: their rows add up.
+    Guarantee (pure, persons): epsilon-DP for each label, for the emitted bits: a replaced label moves the sum by at
+        most twice the largest sum of absolute values of a row. With persons, for all labels of each person: their rows
+        add up.
 
     Source: Canonne, Kamath, Steinke (2020), Algorithm 2. Proof: `docs/proofs/cross_moment.md`.
     """

@@ -68,7 +68,7 @@ class UnbiasedNumbers(FiniteMechanism):
 
     What is released are places in `outputs`, shape (n,): see `unbiased`.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, whatever the prior.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits, whatever the prior.
 
     Raises:
         InputError: a domain without numbers, or numbers out of range.
@@ -211,7 +211,7 @@ class ResponseOnBins(FiniteMechanism):
 
     What is released are the numbers of bins, shape (n,): see `likelihood`, `edges` and `centers`.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, whatever the prior.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits, whatever the prior.
 
     Raises:
         InputError: a domain without numbers, or numbers out of range.

@@ -59,7 +59,7 @@ class PartitionResponse(SetMechanism):
     An answer is the set of the classes in the answered group, packed eight to a byte, shape (n, ceil(K / 8)): see
     `named`, `likelihood` and `debias`.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, whatever the seed.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits, whatever the seed.
 
     Raises:
         InputError: a domain without classes, or numbers out of range.
@@ -289,7 +289,7 @@ class SubsetResponse(SetMechanism):
 
     An answer is a set of classes, packed eight to a byte, shape (n, ceil(K / 8)).
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits.
 
     Raises:
         InputError: a domain without classes, numbers out of range, or a table of more than 2**24 entries.

@@ -44,7 +44,7 @@ class ResponseLaw:
     If u < (size - 1) * lie, the answer is the (u div lie)-th other candidate, counted cyclically, and
     the truth else. A label outside of the candidates is answered by the (u div ⌊2**64 / size⌋)-th, or the last.
 
-    Guarantee: any two labels give every answer with weights of ratio at most e**epsilon.
+    Guarantee (pure): any two labels give every answer with weights of ratio at most e**epsilon.
     Proof: `docs/proofs/randomized_response.md`.
     """
 
@@ -102,7 +102,7 @@ class RandomizedResponse(FiniteMechanism):
         domain: `Classes` (or any finite domain), K = its size.
         epsilon: privacy parameter, positive.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits.
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 1.
 
@@ -316,8 +316,8 @@ class RandomizedResponseTopK(_CandidateResponse):
         prior: class prior, shape (K,), a `Release` or `Public(array, why="…")`; ties by class index.
         k: candidates, 1 to K.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
-        stands in the certificate of the release, too.
+    Guarantee (pure, prior_charged): epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a
+        released prior costs stands in the certificate of the release, too.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 2 (RRTop-k).
     """
@@ -361,8 +361,8 @@ class RandomizedResponseWithPrior(_CandidateResponse):
             one candidate set for each record: noise depends on nothing else. Candidate sets that were
             stored may stand in its place.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a released prior costs
-        stands in the certificate of the release, too.
+    Guarantee (pure, prior_charged): epsilon-DP for each label, exactly, for the emitted bits, given its prior; what a
+        released prior costs stands in the certificate of the release, too.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, Algorithm 3 and Theorem 3.
     """
@@ -452,7 +452,8 @@ class UnaryEncoding(SetMechanism):
         domain: `Classes`, K = its size.
         epsilon: privacy parameter, positive.
 
-    Guarantee: epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at epsilon / 2).
+    Guarantee (pure): epsilon-DP for each label, exactly, for the emitted bits (two labels differ in two, each at
+        epsilon / 2).
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (11).
     """

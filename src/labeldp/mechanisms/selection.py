@@ -118,7 +118,7 @@ class ExponentialMechanism(_Selection):
 
     `PermuteAndFlip` never does worse; this one is the textbook's.
 
-    Guarantee: epsilon-DP for each label.
+    Guarantee (pure): epsilon-DP for each label.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (17).
     """
@@ -136,7 +136,7 @@ class PermuteAndFlip(_Selection):
 
     Its choice is never worse on average than the exponential mechanism's at the same epsilon.
 
-    Guarantee: epsilon-DP for each label.
+    Guarantee (pure): epsilon-DP for each label.
 
     Source: McKenna and Sheldon, Permute-and-Flip (2020), Algorithm 1.
     """

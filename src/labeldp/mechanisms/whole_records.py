@@ -73,7 +73,7 @@ class FullSelection(_Full):
         rule: "permute-and-flip", or "exponential", the textbook's, which is never better.
         printed: the paper's exponent of epsilon / 4 for each count in place of epsilon / 2, which is enough.
 
-    Guarantee: epsilon-DP for each record, features and label.
+    Guarantee (pure): epsilon-DP for each record, features and label.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (31);
     `docs/corrections.md`. Proof: `docs/proofs/counts.md`.
@@ -139,7 +139,7 @@ class FullMeans(_Full):
         printed: the paper's noise, of scale 6T/(n_0 ε) with T = (high - low)/2, in place of 4T/((n_0 + 1) ε), which
             is enough.
 
-    Guarantee: epsilon-DP for each record, features and label, for the emitted bits.
+    Guarantee (pure): epsilon-DP for each record, features and label, for the emitted bits.
 
     Source: Zhao et al., On Theoretical Limits of Learning with Label Differential Privacy, eq. (33) to (36);
     `docs/corrections.md`. Proof: `docs/proofs/counts.md`.

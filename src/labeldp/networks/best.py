@@ -147,7 +147,8 @@ def fit_best(
     Returns:
         The model.
 
-    Guarantee: (epsilon, delta)-DP for each label; (epsilon, 0)-DP if labels are randomized one by one.
+    Guarantee (approximate, pure): (epsilon, delta)-DP for each label; (epsilon, 0)-DP if labels are randomized one by
+        one.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

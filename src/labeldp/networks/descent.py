@@ -105,7 +105,8 @@ def fit_descent(
     Returns:
         The trained module as a model.
 
-    Guarantee: (epsilon, delta)-DP for each label: a label is in one part, and is looked at `epochs` times.
+    Guarantee (approximate): (epsilon, delta)-DP for each label: a label is in one part, and is looked at `epochs`
+        times.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

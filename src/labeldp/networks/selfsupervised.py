@@ -110,7 +110,7 @@ class SelfSupervised(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         watch: called after each epoch with the step, the record, and the number of epochs.
         device: "cpu" or "cuda"; by default an accelerator if there is one.
 
-    Guarantee: labels are not looked at.
+    Guarantee (no_labels): labels are not looked at.
 
     Source: Ghazi et al., Deep Learning with Label Differential Privacy, section 5 (BYOL before Algorithm 4).
     """

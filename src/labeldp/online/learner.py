@@ -35,8 +35,9 @@ _USED = (
 class ChargedLearner(SingleProcess):
     """Base of learners that are charged to a ledger before they play; each works only in the process that made it.
 
-    Guarantee: the guarantee of the whole horizon is charged before anything is drawn; of an update that is refused
-        nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+    Guarantee (charged_first, refusal, paid_once): the guarantee of the whole horizon is charged before anything is
+        drawn; of an update that is refused nothing is used; a state is continued once, or paid for again. Proof:
+        `docs/proofs/snapshots.md`.
     """
 
     _why_no_copy = "a learner cannot be copied or pickled: two of them would each release the same losses"

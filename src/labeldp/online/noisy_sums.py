@@ -49,7 +49,7 @@ S = TypeVar("S", bound=HasRounds)
 class NoisySums(ABC, Generic[S]):
     """Prefix sums of vectors, released with noise round after round: a frozen, public description.
 
-    Guarantee: the sum after t rounds depends on the first t vectors alone.
+    Guarantee (causal): the sum after t rounds depends on the first t vectors alone.
     """
 
     horizon: int
@@ -138,7 +138,7 @@ class ToeplitzFactor:
     C(2k, k) / 4^k = 1/pi int_0^1 t^k (t (1 - t))^(-1/2) dt, so that few numbers hold all past rounds. C x + noise is
     released; multiplying by B is post-processing.
 
-    Guarantee: `column` is never below the norm of the first column of C.
+    Guarantee (never_below): `column` is never below the norm of the first column of C.
 
     Source: Henzinger (2023), for the square root; Dvijotham (2024), for sums of exponentials.
     """
@@ -210,8 +210,8 @@ class ToeplitzSums(NoisySums[SumsState]):
         width: numbers in a vector, at least 1.
         stddev: standard deviation of the noise on C x, positive; that of a sum is at most `deviation`.
 
-    Guarantee: Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that is
-        charged on top, for the emitted bits, also where vectors depend on earlier releases.
+    Guarantee (gaussian): Gaussian differential privacy with mu = reach * column norm / stddev, up to the rounding that
+        is charged on top, for the emitted bits, also where vectors depend on earlier releases.
 
     Source: Denisov (2022), Theorem 2.1, for vectors chosen late; Henzinger (2023) for C. Proof: `docs/proofs/sums.md`.
     """

@@ -231,8 +231,9 @@ class StreamClassifier(SingleProcess):
         run: the name of the stream. In a ledger file a stream of the same name and epsilon continues at no cost, for
             labels that it has not answered yet. By default a new name, which is charged anew.
 
-    Guarantee: epsilon-DP for each label that is given once: it is charged before the first label is randomized; of a
-        label or features that are refused nothing is released; a copy, a pickle or a fork is refused.
+    Guarantee (charged_first, refusal, no_copy): epsilon-DP for each label that is given once: it is charged before the
+        first label is randomized; of a label or features that are refused nothing is released; a copy, a pickle or a
+        fork is refused.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -141,8 +141,8 @@ class GaussianTree(TreeSums):
         width: numbers in a vector, at least 1.
         stddev: standard deviation of the noise of a node, positive.
 
-    Guarantee: Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that is
-        charged on top, for the emitted bits, also where vectors depend on earlier releases.
+    Guarantee (gaussian): Gaussian differential privacy with mu = reach * sqrt(nodes) / stddev, up to the rounding that
+        is charged on top, for the emitted bits, also where vectors depend on earlier releases.
 
     Source: Dwork (2010) and Chan (2011), with Gaussian noise. Proof: `docs/proofs/sums.md`.
     """
@@ -197,7 +197,7 @@ class LaplaceTree(TreeSums):
         epsilon: the cost of moving a number by 1 in one node, positive, exact; a node's noise has scale 1 / epsilon.
         levels: numbers are rounded to multiples of 1 / levels first.
 
-    Guarantee: a rounded vector that moves by `reach` in the sum of its numbers' moves costs at most
+    Guarantee (pure): a rounded vector that moves by `reach` in the sum of its numbers' moves costs at most
         epsilon * reach * nodes, exactly, for the emitted bits, also where vectors depend on earlier releases.
 
     Source: Dwork (2010) and Chan (2011). Proof: `docs/proofs/sums.md`.

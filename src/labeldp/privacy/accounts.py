@@ -38,7 +38,8 @@ class FixedList:
         rows: what was declared.
         until: where releases were charged at delta = 0, undeclared, before the list began: when it began.
 
-    Guarantee: all that it admits together costs no more than the list, in whichever order it is asked for.
+    Guarantee (within_list): all that it admits together costs no more than the list, in whichever order it is asked
+        for.
 
     Source: `docs/proofs/filters.md`.
     """

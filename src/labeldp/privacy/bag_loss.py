@@ -105,7 +105,7 @@ class NoisyBag(Curve):
         noisy: noisy labels: exactly so many in each bag, or in all `records`.
         records: how many labels the bags are drawn from, where one set of noisy labels is drawn from all of them.
 
-    Guarantee: the ends enclose the curve of the worst label, noisy or not.
+    Guarantee (enclosed): the ends enclose the curve of the worst label, noisy or not.
 
     Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`.
     """
@@ -227,7 +227,7 @@ class HiddenWeights(Curve):
         shrink: how much the smaller eigenvalue falls short of one, in (0, 1).
         rows: independent weight vectors for one bag.
 
-    Guarantee: the ends enclose the curve of this pair of normal laws.
+    Guarantee (enclosed): the ends enclose the curve of this pair of normal laws.
 
     Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, equation (4).
     """

@@ -410,7 +410,7 @@ def total_loss(charges: Iterable[Charge]) -> PrivacyLoss:
     Charges on the same records add up. A record lies in exactly one part of a split, so a split
     costs the worst of its parts; different splits add up, since nothing is known of how they overlap.
 
-    Guarantee: never less than the loss of any single record.
+    Guarantee (never_less): never less than the loss of any single record.
     """
     return joint_loss(Counter((charge.path, charge.loss) for charge in charges).items())
 

@@ -123,7 +123,7 @@ class Filter:
         failure: the largest sum of the failures.
         tail: the largest sum of the tails; delta of `most` at epsilon, `failure` and this are at most `delta`.
 
-    Guarantee: however releases and their costs are chosen after looking, all that it admits together is
+    Guarantee (within_budget): however releases and their costs are chosen after looking, all that it admits together is
         (epsilon, delta)-differentially private.
 
     Source: Rogers; FeldmanZrnic; SmithThakurta; Whitehouse; `docs/proofs/filters.md`.

@@ -204,7 +204,7 @@ class RecordIds:
     `blocks` hold 96 bits of each record and 32 zeros for a counter, shape (n, 2): an integer of 64 bits, or 95 bits of
     a keyed hash of the text and a mark.
 
-    Guarantee: the block of a record depends on key and id alone, whatever the other records are.
+    Guarantee (record_only): the block of a record depends on key and id alone, whatever the other records are.
     """
 
     def __init__(self, blocks: Words, texts: Texts | None = None, rows: NDArray[np.intp] | None = None) -> None:

@@ -231,7 +231,7 @@ class Ledger(SingleProcess):
     It belongs to the process that made it. Where several processes release (forked workers, a process pool, a web
     server with workers), use a ledger file, which all of them share: `LedgerFile(path).dataset(name)`.
 
-    Guarantee: nothing is drawn before its charge is recorded, and no charge passes the budget;
+    Guarantee (charged_first, no_copy): nothing is drawn before its charge is recorded, and no charge passes the budget;
         a fork, a copy or a pickle of it has no budget.
     """
 

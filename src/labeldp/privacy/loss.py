@@ -33,7 +33,7 @@ class PrivacyLoss:
     label; `a | b` means that each label meets one of the two, so the worse counts. Alternatives
     stay apart until the end, because the pointwise maximum of two curves cannot be composed further.
 
-    Guarantee: `delta(epsilon)` is never below the true one. Proof: `docs/proofs/composition.md`.
+    Guarantee (never_below): `delta(epsilon)` is never below the true one. Proof: `docs/proofs/composition.md`.
 
     Examples:
         >>> ten = PrivacyLoss.response(0.1, classes=10) * 10

@@ -19,7 +19,7 @@ os.register_at_fork(after_in_child=_count_fork)
 class NotCopyable:
     """Base of everything whose copy would be a second budget, a second draw, or one more place for a secret.
 
-    Guarantee: `copy.copy`, `copy.deepcopy` and `pickle` raise.
+    Guarantee (no_copy): `copy.copy`, `copy.deepcopy` and `pickle` raise.
     """
 
     _why_no_copy: ClassVar[str]
@@ -32,7 +32,7 @@ class NotCopyable:
 class SingleProcess(NotCopyable):
     """Base of what keeps in memory how much was spent, or what comes next: a fork of it would forget that.
 
-    Guarantee: a fork of the process is refused, by `check_process`.
+    Guarantee (no_fork): a fork of the process is refused, by `check_process`.
     """
 
     _why_no_fork: ClassVar[str]

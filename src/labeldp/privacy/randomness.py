@@ -63,7 +63,7 @@ class SystemRandomness(NotCopyable, Randomness):
     keystream, and a forked child takes a new seed before its first word. It cannot be copied or pickled: a task
     that is sent to another process and retried there would draw again, uncharged.
 
-    Guarantee: threads, and a process and its fork, never draw the same words.
+    Guarantee (no_repeat): threads, and a process and its fork, never draw the same words.
     """
 
     kind = RandomnessKind.SYSTEM
@@ -132,7 +132,7 @@ class KeyedRandomness(NotCopyable, Randomness):
         context: what distinguishes this release from all others under the key: the column, its state, the part.
             `Mechanism.randomize` extends it by the mechanism, `Curator.release` by all that the noise depends on.
 
-    Guarantee: the words of a record depend on key, context, id and lane alone.
+    Guarantee (record_only): the words of a record depend on key, context, id and lane alone.
     """
 
     kind = RandomnessKind.KEYED
@@ -216,7 +216,7 @@ class KeyedStream(NotCopyable, Randomness):
     It is for online learners, whose rounds have no records. Mechanisms and curators refuse it: two streams of one
     key would give two releases the same noise.
 
-    Guarantee: a word depends on key, context and how many words were drawn before it alone.
+    Guarantee (position_only): a word depends on key, context and how many words were drawn before it alone.
     """
 
     kind = RandomnessKind.KEYED

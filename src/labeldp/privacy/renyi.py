@@ -32,7 +32,7 @@ def bounded_range_rdp(width: ArrayLike, orders: ArrayLike) -> Floats:
         width: positive; from the smallest to the largest log-ratio of an outcome.
         orders: above 1; of a shape that goes with `width`.
 
-    Guarantee: no pair of laws of this range has a larger Rényi divergence of this order.
+    Guarantee (worst_pair): no pair of laws of this range has a larger Rényi divergence of this order.
 
     Source: `docs/proofs/online.md`, equation (4).
 
@@ -59,8 +59,8 @@ def coin_rdp(tilt: ArrayLike, redraw: ArrayLike, orders: ArrayLike, shift: Array
         orders: above 1.
         shift: at least 0; by how much the larger probability stays below 1 - p.
 
-    Guarantee: no two coins with heads of at most (1 - p) e^-shift, and logarithms of it at most `tilt` apart, have a
-        larger one.
+    Guarantee (worst_pair): no two coins with heads of at most (1 - p) e^-shift, and logarithms of it at most `tilt`
+        apart, have a larger one.
 
     Source: `docs/proofs/online.md`, equation (3).
     """
@@ -140,8 +140,8 @@ class Switching(Curve):
         swing: 2 where one round's losses are replaced, 1 where they are replaced by zero.
         chains: 1 for the dartboard, whose coin sees the action alone; 2 for Algorithm 1, with its reference.
 
-    Guarantee: `delta(epsilon)` of all actions is never above the upper end, whichever round differs, and whether losses
-        are fixed or follow the actions.
+    Guarantee (enclosed): `delta(epsilon)` of all actions is never above the upper end, whichever round differs, and
+        whether losses are fixed or follow the actions.
 
     Source: Asi, Algorithm 1, with the accountant of `docs/proofs/online.md`.
 

@@ -26,7 +26,7 @@ class Bound:
         rho: sum of the rates of zero-concentrated privacy, failures aside; None where one is not known.
         failures: sum of the probabilities of failure.
 
-    Guarantee: what `admits` affirms is true; what it denies may be true.
+    Guarantee (sound, incomplete): what `admits` affirms is true; what it denies may be true.
 
     Source: BunSteinke, Proposition 1.3 and Lemma 1.7.
     """
@@ -94,7 +94,7 @@ class Totals:
     Args:
         counted: how many charges of each (path, loss) there are.
 
-    Guarantee: the loss is never less than that of any single record.
+    Guarantee (never_less): the loss is never less than that of any single record.
     """
 
     def __init__(self, counted: Mapping[tuple[Path, PrivacyLoss], int] | None = None) -> None:

@@ -138,7 +138,7 @@ def discrete_gaussian(stream: WordStream, stddev: int) -> Integers:
         stream: a cell for each integer.
         stddev: integer, 1 to `MAX_STDDEV`.
 
-    Guarantee: each integer is drawn with its exact probability, whatever the others are.
+    Guarantee (law): each integer is drawn with its exact probability, whatever the others are.
 
     Source: Karney, Algorithm D for integer parameters, with coins of `exp_coins`; the law is that of Canonne, Kamath,
     Steinke (2020), Definition 1. Proof: `docs/proofs/cross_moment.md`.
@@ -235,7 +235,7 @@ def keep_coins(costs: Integers, unit: Fraction, keep: Fraction, *, rng: Randomne
         unit: positive.
         keep: in [0, 1].
 
-    Guarantee: a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
+    Guarantee (coin): a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
     Proof: `docs/proofs/draws.md`.
     """
     if not keep or not costs.size:
@@ -261,7 +261,7 @@ class KeepCoin:
         unit: positive.
         keep: in [0, 1].
 
-    Guarantee: a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
+    Guarantee (coin): a coin is the comparison of one uniform number with the real number keep · e^(-unit · cost).
     Proof: `docs/proofs/draws.md`.
     """
 
@@ -310,7 +310,7 @@ def draw_index(totals: Integers, unit: Fraction, *, rng: Randomness) -> int:
     Args:
         totals: shape (d,), differences below 2**53.
 
-    Guarantee: a draw is the inverse of the exact distribution function at one uniform number.
+    Guarantee (inverse): a draw is the inverse of the exact distribution function at one uniform number.
     Proof: `docs/proofs/draws.md`.
     """
     return ExponentialWeights(unit).index(totals, int(fresh_words(rng, 1)[0]), rng)
@@ -327,7 +327,7 @@ class ExponentialWeights:
     Args:
         unit: an index i has the weight e^(-unit · totals[i]); positive.
 
-    Guarantee: a draw is the inverse of the exact distribution function at one uniform number.
+    Guarantee (inverse): a draw is the inverse of the exact distribution function at one uniform number.
     Proof: `docs/proofs/draws.md`.
     """
 

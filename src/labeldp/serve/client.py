@@ -196,8 +196,8 @@ class RemoteCurator:
         run, reason: see `connect`.
         splits: how the records of a part were chosen: parts, the part, and why they are public.
 
-    Guarantee: labels never leave the server; what is released is what a curator in its process would release to the
-        same analyst, bit for bit, with the same charges.
+    Guarantee (labels_stay, same_bits): labels never leave the server; what is released is what a curator in its process
+        would release to the same analyst, bit for bit, with the same charges.
     """
 
     def __init__(

@@ -183,8 +183,8 @@ class Vault(SingleProcess):
     Args:
         config: what is held, and for whom.
 
-    Guarantee: nothing leaves but by a mechanism that the policy allows, charged first to the share of whoever asks and
-        logged; what is refused, and how, depends on no label and on nobody else's releases.
+    Guarantee (charged_first, no_label): nothing leaves but by a mechanism that the policy allows, charged first to the
+        share of whoever asks and logged; what is refused, and how, depends on no label and on nobody else's releases.
 
     Raises:
         LabelDPError: labels, a ledger or the log are not as they should be; nothing is answered.

@@ -53,7 +53,8 @@ def histogram(
     Returns:
         Counts, shape (groups, K), with the mechanism `LaplaceHistogram`.
 
-    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+    Guarantee (same_bits): the same request gives the same value for one charge, whatever partitions and retries there
+        are.
 
     Raises:
         InputError: an argument is wrong, or a label or an id; nothing was charged.
@@ -94,7 +95,8 @@ def cells(
     Returns:
         What the mechanism released for each key of the partition; `mechanism.partition.sizes` are the records in each.
 
-    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+    Guarantee (same_bits): the same request gives the same value for one charge, whatever partitions and retries there
+        are.
 
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.
@@ -132,7 +134,8 @@ def bag_sum(
     Returns:
         Sums in fine steps, shape (bags,), with the mechanism `BagSum`: `mechanism.totals(value)` has their unit.
 
-    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+    Guarantee (same_bits): the same request gives the same value for one charge, whatever partitions and retries there
+        are.
 
     Raises:
         InputError: also where a bag is smaller than asked.
@@ -181,7 +184,8 @@ def moments(
         Sums in grid steps, shape (features, K), or (features, 1) of numbers, with the mechanism `GaussianMoment` or
         `LaplaceMoment`: `mechanism.moment(value)` has their unit.
 
-    Guarantee: the same request gives the same value for one charge, whatever partitions and retries there are.
+    Guarantee (same_bits): the same request gives the same value for one charge, whatever partitions and retries there
+        are.
 
     Raises:
         InputError: also where a feature is no finite number.

@@ -62,8 +62,8 @@ def release(
     Returns:
         A data frame of ids and noisy labels, its certificate and its mechanism.
 
-    Guarantee: the same request gives the same bits for one charge, whatever partitions, retries and actions there are;
-        a written release is of the labels that were charged, or does not appear.
+    Guarantee (same_bits, whole): the same request gives the same bits for one charge, whatever partitions, retries and
+        actions there are; a written release is of the labels that were charged, or does not appear.
 
     Raises:
         InputError: an argument is wrong, a label is missing or outside of the domain, an id is missing or repeated, or

@@ -50,7 +50,7 @@ def fit_cells(
     Returns:
         The model, whose features are the columns in this order.
 
-    Guarantee: epsilon-DP for each label; the same request gives the same model for one charge.
+    Guarantee (pure, same_bits): epsilon-DP for each label; the same request gives the same model for one charge.
 
     Raises:
         InputError, BudgetExceeded, LedgerError, LabelDPError: as `histogram`.

@@ -78,7 +78,8 @@ def fit_linear(
     Returns:
         The model, whose features are the columns in this order; without an evaluation.
 
-    Guarantee: (epsilon, delta)-DP for each label; the same request gives the same model for one charge.
+    Guarantee (approximate, same_bits): (epsilon, delta)-DP for each label; the same request gives the same model for
+        one charge.
 
     Raises:
         InputError: an argument is wrong, a column or a cell; nothing was charged.

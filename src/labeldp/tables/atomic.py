@@ -29,7 +29,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = False, priva
     Yields:
         The path to write to: an empty file on the same file system, to be opened in this process.
 
-    Guarantee:
+    Guarantee (whole, clean, owner_only, mode):
         `path` is never seen half-written: it appears, on disk, when the body ends without an error. After any
         error, Ctrl-C included, the hidden file is gone and what stood at `path` still stands. Until it is whole its
         owner alone can read it; then it has the mode of any new file.
@@ -74,7 +74,7 @@ def atomic_directory(path: str | os.PathLike[str], names: Collection[str]) -> It
     Yields:
         The hidden directory to fill, empty. Files in it should be written by `atomic_write`.
 
-    Guarantee:
+    Guarantee (whole, clean, owner_only, untouched):
         `path` is never seen half-filled and holds nothing but regular files of `names`; after any error the hidden
         directory is gone. Until it is whole nobody but its owner can enter it. A directory that is not empty is never
         touched, nor a file that is not ours.
@@ -122,7 +122,7 @@ def growing_directory(path: str | os.PathLike[str], names: Collection[str], note
     Yields:
         The hidden directory to fill. Files in it should be written by `atomic_write`.
 
-    Guarantee:
+    Guarantee (whole, clean, owner_only):
         `path` is never seen half-filled. After an error the hidden directory is gone, but Ctrl-C leaves it like the end
         of the process does. Until it is whole nobody but its owner can enter it.
 

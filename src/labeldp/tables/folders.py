@@ -216,7 +216,7 @@ def release_folder(
         released: the name of the released column.
         ids: a column of distinct values, of which no dictionary is kept.
 
-    Guarantee: `path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`.
+    Guarantee (whole, parts): `path` is never seen half-filled; in it are the parts, `_certificate.json` and `_SUCCESS`.
 
     Raises:
         InputError: the folder exists or cannot be written, or the name of a part ends in no known suffix.

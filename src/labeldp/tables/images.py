@@ -81,7 +81,7 @@ def open_images(path: str | os.PathLike[str], *, label: str = "labels") -> Image
         Images as uint8, gray (n, height, width) or colored (n, height, width, 3), and the labels as in the files:
         numbers, or the names of the class folders.
 
-    Guarantee:
+    Guarantee (order, no_pickle):
         Records of an image folder come in an order that depends on their pixels and file names alone. No
         pickle is loaded.
 

@@ -55,7 +55,7 @@ def load_movielens(path: str | os.PathLike[str], *, seed: int = 0) -> RatingData
     Returns:
         Training and test ratings, 80 % and 20 %, and the ids behind the codes.
 
-    Guarantee:
+    Guarantee (public_split):
         The split depends on the seed and the number of ratings alone.
 
     Raises:

@@ -23,8 +23,8 @@ class Spool:
     Args:
         folder: a directory on a disk with room for the blocks, about as large as they are in memory.
 
-    Guarantee: the file is encrypted under a key that is never written; it has no name, so that the end of the process,
-        however it ends, removes it.
+    Guarantee (encrypted, nameless): the file is encrypted under a key that is never written; it has no name, so that
+        the end of the process, however it ends, removes it.
 
     Example:
         >>> with Spool(".") as spool:

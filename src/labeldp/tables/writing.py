@@ -121,7 +121,7 @@ def release_writer(
     Yields:
         A writer. Its `certify` must be called before the body ends.
 
-    Guarantee:
+    Guarantee (whole):
         An output never stands without its certificate, and after any error nothing of it stands: the
         certificate of a CSV file appears before the file.
 

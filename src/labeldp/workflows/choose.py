@@ -48,7 +48,8 @@ def choose(
         seed: public seed of the rehearsal.
         progress: called with what is being rehearsed and the share of it that is done.
 
-    Guarantee: the advice is a function of the features, the number of records and the arguments; it costs no epsilon.
+    Guarantee (public_advice, free): the advice is a function of the features, the number of records and the arguments;
+        it costs no epsilon.
 
     Raises:
         InputError: an argument is wrong, or a rehearsal has too few rows.
@@ -97,7 +98,7 @@ def choose_file(
 
     With persons the advice is for as many records and as much epsilon as theirs count for: see `counted`.
 
-    Guarantee: no label is read: the advice is the same, to the byte, whatever the label column holds.
+    Guarantee (no_label): no label is read: the advice is the same, to the byte, whatever the label column holds.
     """
     check_person(person_column, (label, id_column), per_person)
     found = sample_features(path, label=label, columns=columns, id_column=id_column, person_column=person_column)

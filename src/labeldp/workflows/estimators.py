@@ -76,7 +76,7 @@ CLONE = (
 class RightToFit(SingleProcess):
     """The right of an estimator and all its clones to one fit without a ledger file.
 
-    Guarantee: of all fits that share a right, in any number of threads, one is charged.
+    Guarantee (charged_once): of all fits that share a right, in any number of threads, one is charged.
     """
 
     _why_no_copy = f"a right to fit cannot be copied or pickled: {NO_RIGHT}"
@@ -376,8 +376,9 @@ class LabelDPClassifier(ClassifierMixin, _LabelDPEstimator):  # type: ignore[mis
         model_: the `Model`, with the encoder of the features.
         n_features_in_, feature_names_in_: as in scikit-learn.
 
-    Guarantee: (epsilon, delta)-DP for each label over all fits of an estimator and its clones, or with a ledger file
-        the budget of its dataset; a copy that was pickled or forked has no right to fit without a ledger file.
+    Guarantee (approximate, no_copy): (epsilon, delta)-DP for each label over all fits of an estimator and its clones,
+        or with a ledger file the budget of its dataset; a copy that was pickled or forked has no right to fit without a
+        ledger file.
 
     Examples:
         >>> import numpy as np
@@ -434,8 +435,9 @@ class LabelDPRegressor(RegressorMixin, _LabelDPEstimator):  # type: ignore[misc]
         certificate_, model_, n_features_in_, feature_names_in_: see `LabelDPClassifier`.
         evaluation_: how good the model is, from released numbers alone: `evaluation_.error()`, `.explained()`, ….
 
-    Guarantee: (epsilon, delta)-DP for each label over all fits of an estimator and its clones, or with a ledger file
-        the budget of its dataset; a copy that was pickled or forked has no right to fit without a ledger file.
+    Guarantee (approximate, no_copy): (epsilon, delta)-DP for each label over all fits of an estimator and its clones,
+        or with a ledger file the budget of its dataset; a copy that was pickled or forked has no right to fit without a
+        ledger file.
 
     Examples:
         >>> import numpy as np

@@ -152,9 +152,9 @@ def run_online(
     Returns:
         The certificate of the decisions.
 
-    Guarantee: a run is charged before its first action is drawn, and once, however often it is interrupted; actions
-        leave when all rounds are played; whoever goes on from what was kept, or from a copy of it, makes the same
-        decisions. Proof: `docs/proofs/snapshots.md`.
+    Guarantee (charged_once, all_rounds, same_decisions): a run is charged before its first action is drawn, and once,
+        however often it is interrupted; actions leave when all rounds are played; whoever goes on from what was kept,
+        or from a copy of it, makes the same decisions. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument or a loss is wrong, or the output exists; nothing was charged.

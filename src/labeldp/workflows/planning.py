@@ -362,7 +362,7 @@ class SampledFeatures:
 def read_features(path: str, **asked: Any) -> PublicFeatures:
     """Read the public columns of a CSV or Parquet file, by blocks: see `sample_features`.
 
-    Guarantee: what is found does not depend on the label column.
+    Guarantee (no_label): what is found does not depend on the label column.
 
     Raises:
         InputError: the label is not named, a column does not exist, or the file cannot be read.

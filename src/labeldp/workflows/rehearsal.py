@@ -106,7 +106,8 @@ def made_up_labels(
     Returns:
         Codes of the domain, shape (n,).
 
-    Guarantee: teachers and made-up labels follow from the features, the domain, the balance and the seed alone.
+    Guarantee (public_labels): teachers and made-up labels follow from the features, the domain, the balance and the
+        seed alone.
     """
     rng = np.random.default_rng([seed, list(TEACHERS).index(teacher)])
     table = _normal_scores(rows, rng)
@@ -144,7 +145,7 @@ def rehearse(
         seed: public seed of teachers, rows and noise.
         progress: called with what is being done and the share of it that is done.
 
-    Guarantee: a rehearsal sees no label and costs no epsilon.
+    Guarantee (no_label): a rehearsal sees no label and costs no epsilon.
 
     Raises:
         InputError: too few rows, or a balance that is none.

@@ -120,8 +120,8 @@ def release_file(
         person_column: whose each record is: epsilon is what a person pays for all of theirs, and each answer gets it
             over the most records that one has. Of one file; the column is held in memory.
 
-    Guarantee: nothing is published before its charge is on disk, and the output is whole or absent; what is refused
-        charges nothing.
+    Guarantee (charged_first, refusal_free): nothing is published before its charge is on disk, and the output is whole
+        or absent; what is refused charges nothing.
 
     Raises:
         InputError: an argument is wrong, a label is missing or outside of the domain, an id is repeated, or the

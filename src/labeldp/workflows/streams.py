@@ -76,8 +76,8 @@ def fit_cells_file(
     Returns:
         The model, whose features are the columns in this order.
 
-    Guarantee: epsilon-DP for each label; the same records give the same model for one charge, whatever their order,
-        blocks and files are.
+    Guarantee (pure, same_bits): epsilon-DP for each label; the same records give the same model for one charge,
+        whatever their order, blocks and files are.
 
     Raises:
         InputError: an argument is wrong, or a label or an id; nothing was charged.
@@ -141,8 +141,8 @@ def bag_sum_file(
     Returns:
         Sums in fine steps, shape (bags,), for `fit_bags_file`; `mechanism.totals(value)` has the unit of the labels.
 
-    Guarantee: (epsilon, delta)-DP for each label; the same records give the same sums for one charge, whatever their
-        order, blocks and files are.
+    Guarantee (approximate, same_bits): (epsilon, delta)-DP for each label; the same records give the same sums for one
+        charge, whatever their order, blocks and files are.
 
     Raises:
         InputError: also where a bag is smaller than asked.

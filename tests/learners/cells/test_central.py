@@ -78,9 +78,9 @@ def test_estimates_are_unbiased_and_know_the_sizes() -> None:
     assert np.allclose(sums.estimates(np.array([-2]), np.array([10])), [[1.2, -0.2]])
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_cells", "pure")
+@pytest.mark.guarantee("labeldp.learners:fit_cells", "prior_charged")
 def test_what_is_charged_is_epsilon() -> None:
-    """epsilon-DP for each label, for the releases of all trees together; what a released tree cost comes on top, in the
-    certificate."""
     features, labels = blobs(400)
     plain = fit_cells(features, curator(labels), epsilon=1, rng=RNG(0), partition=MedianPartition(8))
     assert plain.certificate.loss.epsilon() == 1.0 and plain.certificate.trust is Trust.CENTRAL

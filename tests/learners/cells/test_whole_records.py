@@ -39,9 +39,9 @@ def holder(features: Any, labels: Any, domain: Any, epsilon: float = 1.0) -> ldp
     return ldp.Curator((features, labels), domain=domain, budget=ldp.Budget(epsilon=epsilon))
 
 
+@pytest.mark.guarantee("labeldp.learners:fit_full_cells", "pure")
 @pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
 def test_every_cell_answers_with_a_class(rule: str) -> None:
-    """epsilon-DP for each whole record."""
     release = fit_full_cells(holder(ROWS, NAMES, CLASSES, 300), epsilon=300, rng=RNG(0), rule=rule)
     model = release.value
     assert isinstance(model.estimator, GridClassifier)

@@ -61,12 +61,9 @@ def test_released_features_leave_their_certificate() -> None:
     assert BagSum(2, domain=TENTHS, epsilon=1, features=features).basis[0] == release.certificate
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:BagSum", "approximate")
+@pytest.mark.guarantee("labeldp.mechanisms:BagSum", "pure")
 def test_sums_and_means_by_hand() -> None:
-    """(epsilon, delta)-DP for each label, for the emitted bits, whatever the labels are: bags do not overlap, so a
-    replaced label moves one sum by at most the width of the range.
-
-    With Laplace noise delta is 0.
-    """
     sums = BagSum(2, bags=public([1, 0, 1, 0, 1]), domain=Interval(10, 20, grid=11), epsilon=1000)
     codes = sums.domain.encode([11, 20, 13, 14, 18])
     assert sums.sums(codes).tolist() == [14, 12]
@@ -92,9 +89,9 @@ def test_noise_is_that_of_the_whole_range_and_unbiased() -> None:
     assert many.std(axis=0) == pytest.approx([sums.noise_stddev] * 2, rel=0.15)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:NoisyWeightedLLP", "approximate")
 @pytest.mark.parametrize("weights", ["rademacher", "gaussian"])
 def test_what_is_published_can_be_opened(weights: str) -> None:
-    """As in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on no label."""
     llp = NoisyWeightedLLP(5, 2, "0.001", weights, domain=Interval(-1, 1, grid=201), features=rows(43))
     labels = np.random.default_rng(1).integers(0, 201, 43)
     shown = llp.opened(llp.randomize(labels, rng=KEY))
@@ -191,8 +188,8 @@ def test_what_a_span_misses_is_counted_in_the_grid() -> None:
     assert made.units[0] >= made.leverages.lost * 8 * 8
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:WeightedLBA", "approximate")
 def test_secret_weights_are_published_nowhere(tmp_path: Path) -> None:
-    """That of `HiddenBag` with a residual of the square of the noise, whatever the labels are."""
     domain = Interval(-1, 1, grid=21)
     ledger = ldp.LedgerFile(tmp_path / "ledger").dataset("people", budget=ldp.Budget(epsilon=2, delta=1e-4))
     features = rows(200)
@@ -208,8 +205,8 @@ def test_secret_weights_are_published_nowhere(tmp_path: Path) -> None:
     assert arrays <= {"table", "units"}
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:WeightedLBA", "condition")
 def test_a_condition_is_said_in_words() -> None:
-    """With an assumed residual only on condition that it holds, which nobody has checked."""
     domain = Interval(-1, 1, grid=21)
     lba = WeightedLBA(50, bag_noise=0, assumed_residual_square=40, domain=domain, features=rows(200))
     budget = ldp.Budget(epsilon=9, delta=1e-4)
@@ -220,8 +217,8 @@ def test_a_condition_is_said_in_words() -> None:
     assert "nobody has checked this" in sentence and "may be revealed" in sentence
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:NaiveBags", "none")
 def test_naive_bags_promise_nothing() -> None:
-    """None: delta = mk/n for every epsilon, and nothing better."""
     naive = NaiveBags(4, 3, population=48, domain=TENTHS)
     assert naive.trust is Trust.NONE
     for epsilon in (0, 1, 100):

@@ -78,9 +78,9 @@ REQUIRED = """
 """
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:lba_required_residual", "kept")
 @pytest.mark.parametrize("row", REQUIRED.strip().splitlines())
 def test_the_residual_that_a_promise_requires(row: str) -> None:
-    """A bag with this residual keeps (epsilon, delta)."""
     epsilon, features, *cells = row.split()
     for size, cell in zip((256, 1024, 4096, 16384), cells, strict=True):
         leverage = 3 * int(features) / size
@@ -144,12 +144,10 @@ def pair_of(x: np.ndarray, y: np.ndarray, record: int, value: float) -> tuple[fl
     return min(before, after), eigenvalues(square, after / before), float(hat.diagonal().max()), cross
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:HiddenBag", "loss")
+@pytest.mark.guarantee("labeldp.mechanisms:lba_delta", "enclosed")
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_promise_covers_every_pair_of_neighbors(rows: int) -> None:
-    """A label of such a bag is promised at least the loss, as long as the residual stands above its floor.
-
-    The upper end is never below the delta of any two neighbors that the bag admits.
-    """
     rng, closest = np.random.default_rng(5), math.inf
     for _ in range(30):
         x, y = bag_of(rng, int(rng.integers(8, 60)), int(rng.integers(1, 6)))

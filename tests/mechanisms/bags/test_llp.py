@@ -36,12 +36,10 @@ def test_delta_falls_in_everything(design: dict[str, Any]) -> None:
     assert curve == sorted(curve, reverse=True)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:llp_epsilon", "kept")
+@pytest.mark.guarantee("labeldp.mechanisms:llp_calibrate", "kept")
 @pytest.mark.parametrize("design", DESIGNS, ids=lambda design: " ".join(map(str, design.values())))
 def test_every_inverse_keeps_what_was_asked_for(design: dict[str, Any]) -> None:
-    """The bags that it returns keep (epsilon, delta).
-
-    At the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
-    """
     given = {"size": 60, "stddev": 4, "noisy_fraction": "0.5", "label_range": (0, 2), **design}
     for name, less in (("size", 0.9), ("stddev", 0.999), ("noisy_fraction", 0.9)):
         others = {key: value for key, value in given.items() if key != name}
@@ -133,13 +131,11 @@ def published(rng: np.random.Generator, runs: int, design: dict[str, Any], moved
     return np.where(bare, np.inf, np.where(before == after, 0.0, ratio)).sum(axis=1)
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:NoisyBags", "approximate")
+@pytest.mark.guarantee("labeldp.mechanisms:llp_delta", "enclosed")
 @pytest.mark.parametrize("weights", ["gaussian", "rademacher"])
 @pytest.mark.parametrize("noisy_set", ["fixed", "stratified"])
 def test_everything_that_is_published(weights: str, noisy_set: str) -> None:
-    """A release of these bags about labels that are replaced one at a time has no larger delta than the loss.
-
-    The upper end is never below the exact delta, the lower end never above it.
-    """
     design = {"weights": weights, "noisy_set": noisy_set}
     fraction, records = ("0.3125", 96) if noisy_set == "fixed" else ("0.375", None)
     bags = NoisyBags(8, stddev=1, label_range=(0, 2), noisy_fraction=fraction, records=records, **design)

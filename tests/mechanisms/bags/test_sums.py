@@ -14,8 +14,9 @@ from labeldp.privacy import Public
 from labeldp.privacy.exact import float_below
 
 
+@pytest.mark.guarantee("labeldp.mechanisms:linear_release_gdp", "never_below")
+@pytest.mark.guarantee("labeldp.mechanisms:linear_release_gdp", "dependence")
 def test_any_published_coefficients() -> None:
-    """No mu is below the exact one; sums whose noise is dependent up to rounding count as dependent."""
     rng = np.random.default_rng(3)
     signs = rng.choice([-1.0, 1.0], 12)
     bags = np.kron(np.eye(3), np.ones(4)) * signs

@@ -101,12 +101,11 @@ def test_units_are_rounded_towards_zero() -> None:
 SUMS = [ToeplitzSums(64, 3, 4.0), GaussianTree(64, 3, 4.0)]
 
 
+@pytest.mark.guarantee("labeldp.online:ConvexKernel", "causal")
+@pytest.mark.guarantee("labeldp.online:NoisyLeader", "post_processing")
 @pytest.mark.parametrize("sums", SUMS)
 @pytest.mark.parametrize("body", [Ball(3, 0.5), Box((0.0,) * 3, (1.0,) * 3), Space(3, 1.0)])
 def test_points_follow_from_the_noisy_sums(sums: Any, body: Body) -> None:
-    """All points together are post-processing of the noisy sums, of which one round's vector is replaced by another at
-    a distance of at most 2, or by zero within a distance of 1, also where gradients depend on points.
-    A point depends on losses of earlier rounds alone."""
     kernel = NoisyLeader(body, 2.0, 0.01, sums)
     gradients = 2 * unit_gradients(64, 3, 1)
     state, points = kernel.update(kernel.init(rng=seeded(2)), gradients, rng=seeded(2))
@@ -197,9 +196,9 @@ def test_leaders_that_do_not_fit_are_refused() -> None:
         NoisyLeader(Ball(3, 1.0), 1.0, 0.1, LaplaceTree(10, 3, 0.1, 255))
 
 
+@pytest.mark.guarantee("labeldp.online:OnlineGradientDescent", "none")
 @pytest.mark.parametrize("body", [Ball(5, 0.5), Box((0.0,) * 5, (1.0,) * 5)])
 def test_gradient_descent_promises_nothing_and_keeps_its_bound(body: Body) -> None:
-    """Nothing is promised."""
     gradients = unit_gradients(500, 5, 6)
     kernel = OnlineGradientDescent(body, 500, 1.0)
     state, points = kernel.update(kernel.init(rng=seeded(0)), gradients, rng=seeded(0))

@@ -59,9 +59,9 @@ def quantiles(dimension: int, radius: float, distance: float, curvature: float) 
 BOXES = [(0.3, 1.0, 2.0), (5.0, 1.0, 3.0), (0.0, 1.0, 1e-3), (-40.0, 1.0, 1.0), (0.99, 1.0, 50.0), (0.0, 1.0, 200.0)]
 
 
+@pytest.mark.guarantee("labeldp.online:draw_offsets", "law")
 @pytest.mark.parametrize(("center", "half", "curvature"), BOXES)
 def test_numbers_of_a_box_are_truncated_normal(center: float, half: float, curvature: float) -> None:
-    """What is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses."""
     count, stddev = 40_000, 1 / math.sqrt(2 * curvature)
     body = Box((-half,) * count, (half,) * count)
     [sample] = sample_points(body, np.full(count, center), curvature, 1, seed=1)
@@ -89,9 +89,9 @@ def test_numbers_of_a_space_are_normal_around_a_center_far_away() -> None:
 BALLS = [(2, 1.0, 0.3, 2.0), (3, 1.0, 5.0, 3.0), (10, 1.0, 0.0, 1e-3), (10, 0.5, 20.0, 300.0), (40, 0.5, 0.2, 300.0)]
 
 
+@pytest.mark.guarantee("labeldp.online:draw_point", "law")
 @pytest.mark.parametrize(("dimension", "radius", "distance", "curvature"), BALLS)
 def test_points_of_a_ball_have_their_law(dimension: int, radius: float, distance: float, curvature: float) -> None:
-    """The law of what is drawn is that of the real point, rounded, but with probability `draw_failure`."""
     axis = np.random.default_rng(dimension).normal(size=dimension)
     axis /= np.linalg.norm(axis)
     sample = sample_points(Ball(dimension, radius), distance * axis, curvature, 500, seed=dimension)

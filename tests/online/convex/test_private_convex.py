@@ -37,11 +37,11 @@ class Uniform:
         return body.center
 
 
+@pytest.mark.guarantee("labeldp.online:ConvexPlan", "kept")
 @pytest.mark.parametrize("neighbors", ["replace", "zero-out"])
 @pytest.mark.parametrize("method", LINEAR)
 @pytest.mark.parametrize("body", [BODY, Box((0.0, -1.0), (1.0, 1.0)), Space(2, 1.0)])
 def test_a_plan_keeps_its_promise(method: str, neighbors: str, body: Any) -> None:
-    """The points of the kernel keep epsilon and delta over the whole horizon."""
     if method in ("dartboard", "l2p") and not body.bounded:
         with pytest.raises(InputError, match="bounded"):
             plan_convex(body, 1000, 1.0, 1e-6, 1.0, method, neighbors=neighbors)
@@ -67,10 +67,11 @@ def test_the_least_bound_is_taken_and_the_others_are_told() -> None:
     assert plan_convex(Ball(10, 0.5), 10_000, 1.0, 1e-6, neighbors="zero-out").regret_bound < plan.regret_bound
 
 
+@pytest.mark.guarantee("labeldp.online:PrivateOnlineConvex", "charged_first")
+@pytest.mark.guarantee("labeldp.online:PrivateOnlineConvex", "shown")
+@pytest.mark.guarantee("labeldp.online:PrivateOnlineConvex", "refusal")
 @pytest.mark.parametrize("method", LINEAR)
 def test_rounds_are_charged_first_and_points_shown_before(method: str) -> None:
-    """The guarantee of all rounds is charged before the first point is drawn; the first point that an update
-    returns is the one that the learner showed before; of gradients that are refused nothing is used."""
     ledger = Ledger(Budget(1.0, 1e-6), "clicks")
     one = learner(method, ledger=ledger)
     assert len(ledger.charges) == 1 and ledger.spent.epsilon(1e-6) <= 1

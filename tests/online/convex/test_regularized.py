@@ -65,14 +65,13 @@ def line_kernel(redraw: float, reference: bool, beta: float, strength: float, ne
     return RegularizedWeights(LINE, 4, 1.0, beta, strength, 1, Fraction(redraw), reference, neighbors)
 
 
+@pytest.mark.guarantee("labeldp.online:RegularizedWeights", "gaussian")
 @pytest.mark.parametrize("neighbors", [Neighbors.ONE_LOSS, Neighbors.ZERO_OUT])
 @pytest.mark.parametrize(("redraw", "reference"), [(1.0, False), (0.5, False), (0.125, False), (0.5, True)])
 @pytest.mark.parametrize(("beta", "strength"), [(0.05, 0.5), (0.4, 2.0), (0.2, 30.0)])
 def test_what_points_reveal_is_never_more_than_the_loss(
     neighbors: Neighbors, redraw: float, reference: bool, beta: float, strength: float
 ) -> None:
-    """Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 * strength)), and
-    a coin that the losses of one round tilt once, by no more than a public bound."""
     kernel = line_kernel(redraw, reference, beta, strength, neighbors)
     replaced = 0.0 if neighbors is Neighbors.ZERO_OUT else -1.0
     for rounds in ([1.0], [1.0, -1.0], [1.0, 1.0, -0.5]):
@@ -251,9 +250,8 @@ class Exact:
         return mean + stats.norm.ppf((words + 0.5) / 2.0**64) / math.sqrt(precision)
 
 
+@pytest.mark.guarantee("labeldp.online:SampledWeights", "gaussian")
 def test_general_losses_need_a_sampler_that_answers_for_itself() -> None:
-    """On condition that losses are convex and Lipschitz and the sampler is as good as it says, Gaussian
-    differential privacy of all draws and (1 + e^epsilon) times their distances in delta."""
     kernel = SampledWeights(Ball(2, 1.0), 10, 1.0, 0.1, 5.0, 2, Exact(), 1.0)
     mu = 2 * math.sqrt(0.1 / (2 * 5.0)) * math.sqrt(5)
     promised = PrivacyLoss.gaussian(mu).delta(1.0) + 5e-10 * (1 + math.e)

@@ -33,8 +33,8 @@ def law_of_batches(rate: float = 1.0, redraw: float = 0.5, batches: np.ndarray =
     return dartboard_law(fixed(batches[None]), rate, redraw)[0]
 
 
+@pytest.mark.guarantee("labeldp.online:BatchedDartboard", "law")
 def test_in_every_batch_the_action_has_exactly_the_law_of_multiplicative_weights() -> None:
-    """In every batch the action has exactly the law of multiplicative weights on the batches before."""
     before = np.cumsum(np.vstack([np.zeros(3), BATCHES]), axis=0)
     for redraw in (0.001, 0.25, 1.0):
         assert np.allclose(marginals(law_of_batches(redraw=redraw)[None], 3)[0], weights(before, 1.0), atol=1e-14)
@@ -44,10 +44,8 @@ def test_actions_follow_the_exact_law(whenever: None) -> None:
     check_law(paths(DARTBOARD, LOSSES, 1), law_of_batches(), law_of_batches(rate=1.8))
 
 
+@pytest.mark.guarantee("labeldp.online:Kernel", "causal")
 def test_the_law_does_not_depend_on_how_rounds_are_divided() -> None:
-    """An action depends on losses of earlier rounds alone, and its law does not depend on how the rounds are divided
-    among calls of `update`.
-    """
     rng = np.random.default_rng(9)
     check_law(
         paths(DARTBOARD, LOSSES, 2, lambda: sorted(rng.integers(0, 7, 2).tolist())),
@@ -182,10 +180,10 @@ def keeps_action(history: list[int], spent: int, words: list[int]) -> bool:
     return int(after.points[0]) == 0
 
 
+@pytest.mark.guarantee("labeldp.online:BatchedDartboard", "switching")
 @pytest.mark.parametrize("history", [[10**6, 0, 10**6], [5 * 10**7, 10**7, 0]])
 @pytest.mark.parametrize("spent", [0, 1])
 def test_switching_reads_the_newest_batch_alone(history: list[int], spent: int) -> None:
-    """Switching after a batch depends on the action's losses in this batch alone."""
     word, more = cut((1 - REDRAW) * decay(Fraction(2, 255)), 128)
     assert keeps_action(history, spent, [word, more - 1])
     assert not keeps_action(history, spent, [word, more + 1])

@@ -56,10 +56,11 @@ def worst_ratio(rate: float, zero_out: bool, totals: Callable[[np.ndarray], list
     return worst
 
 
+@pytest.mark.guarantee("labeldp.online:DoublingExponential", "pure")
+@pytest.mark.guarantee("labeldp.online:DoublingExponential", "one_use")
 @pytest.mark.parametrize("neighbors", [Neighbors.ONE_LOSS, Neighbors.ZERO_OUT])
 @pytest.mark.parametrize("experts", [2, 3])
 def test_every_pair_of_neighbors_keeps_epsilon(neighbors: Neighbors, experts: int) -> None:
-    """All actions together are epsilon-DP, exactly, for the emitted bits; each round's losses are used in one draw."""
     epsilon = 1.5
     kernel = DoublingExponential(experts, epsilon, neighbors=neighbors)
     zero_out = neighbors is Neighbors.ZERO_OUT
@@ -161,8 +162,8 @@ def regret(actions: np.ndarray, losses: np.ndarray) -> float:
     return (losses[np.arange(len(losses)), actions].sum() - losses.sum(axis=0).min()) / 255
 
 
+@pytest.mark.guarantee("labeldp.online:BetterOfTwo", "composed")
 def test_the_loss_is_that_of_all_three() -> None:
-    """The privacy loss is that of both learners and of the chooser together."""
     kernel = better()
     parts = (kernel.first, kernel.second, kernel.chooser)
     for rounds in (0, 1, 100, MANY_ROUNDS):

@@ -153,9 +153,9 @@ NAN = float("nan")
 SECRET = 0.87654321
 
 
+@pytest.mark.guarantee("labeldp.online:quantize", "nearest")
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.sampled_from([8, 16]))
 def test_the_nearest_level(losses: list[float], bits: int) -> None:
-    """A loss becomes its nearest level."""
     [levels] = quantize(losses, bits).astype(int)
     most = 2**bits - 1
     assert np.all(np.abs(levels / most - losses) <= (0.5 + 1e-10) / most)
@@ -251,9 +251,9 @@ BAD = {
 }
 
 
+@pytest.mark.guarantee("labeldp.online:quantize", "silent")
 @pytest.mark.parametrize(("losses", "words"), BAD.values(), ids=BAD.keys())
 def test_what_is_no_loss_is_refused_without_a_word_about_it(losses: object, words: str) -> None:
-    """An error shows neither a loss nor its position."""
     with pytest.raises(InputError) as refused:
         quantize(losses, experts=2)
     assert str(refused.value) == words

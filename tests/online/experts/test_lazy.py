@@ -46,6 +46,7 @@ def test_actions_follow_the_exact_law() -> None:
     check_law(paths(KERNEL, LOSSES, 2, lambda: [1, 2, 5]), law(), law(rate=1.5))
 
 
+@pytest.mark.slow
 def test_a_missing_normalizer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     exponents = l2p._exponents
     monkeypatch.setattr(l2p, "_exponents", lambda measure, batch, costs: exponents(measure, 0, costs))
@@ -61,10 +62,10 @@ def kept(own: int, others: int, words: list[int], history: int = 10**6) -> list[
     return (after.points == [0, 1]).tolist()
 
 
+@pytest.mark.guarantee("labeldp.online:L2P", "switching")
 @pytest.mark.parametrize("history", [10**5, 10**7])
 @pytest.mark.parametrize(("own", "others"), [(1, 0), (3, 500), (510, 0), (7, 7)])
 def test_switching_reads_the_newest_batch_alone(own: int, others: int, history: int) -> None:
-    """Switching after a batch depends on the losses of this batch alone."""
     word = cut(Fraction(3, 4) * decay(Fraction(own - others + 2 * 2 * 255, 2 * 255)), 64)[0]
     assert kept(own, others, [word - 1, 0], history) == [True, True]
     assert kept(own, others, [word + 1, 0], history) == [False, True]
@@ -235,6 +236,7 @@ SUMS = (BATCHES.sum(axis=1) * 255).cumsum().tolist()
 STALE = {total: slice(2 * i, 2 * i + 2) for i, total in enumerate(SUMS)}
 
 
+@pytest.mark.slow
 def test_one_chain_follows_the_exact_law() -> None:
     check_law(paths(Played(), LOSSES, 1), law_of_one(), law_of_one(rate=1.8))
     check_law(paths(Played(), LOSSES, 3, lambda: list(range(1, 6))), law_of_one(), law_of_one(rate=2.5))
@@ -282,8 +284,9 @@ def test_actions_are_independent_draws() -> None:
     check_law(draw, law(1.0), law(2.0))
 
 
+@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "none")
+@pytest.mark.guarantee("labeldp.online:MultiplicativeWeights", "law")
 def test_it_promises_nothing() -> None:
-    """No finite epsilon is promised; the draws are exact all the same."""
     assert WEIGHTS_KERNEL.privacy_loss(0) == PrivacyLoss.failure(1)
     assert WEIGHTS_KERNEL.privacy_loss(10).epsilon(1e-6) == float("inf")
     assert "nothing is protected" in WEIGHTS_KERNEL.assumptions[0]

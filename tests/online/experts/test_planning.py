@@ -72,15 +72,15 @@ def test_largest_rates_of_the_others(epsilon: str, redraw: float, l2p: float) ->
     assert float(tuned(promise, 2, batch=1).rate) == pytest.approx(l2p, rel=0.03)
 
 
+@pytest.mark.guarantee("labeldp.online:tuned", "kept")
+@pytest.mark.guarantee("labeldp.online:least_noise", "kept")
+@pytest.mark.guarantee("labeldp.online:ExpertsPlan", "kept")
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
     ("d", "horizon", "epsilon", "delta", "neighbors"),
     [(10, 1000, "1", "1e-6", "replace"), (300, 12345, "0.3", "1e-9", "zero-out"), (2, 1, "0.01", "0.5", "replace")],
 )
 def test_what_is_planned_is_kept(method: str, d: int, horizon: int, epsilon: str, delta: str, neighbors: str) -> None:
-    """The actions of the kernel keep epsilon and delta over the whole horizon; the parameters keep the promise;
-    the noise keeps the promise.
-    """
     plan = plan_experts(d, horizon, epsilon, delta, method, neighbors)
     kernel = plan.kernel()
     loss = kernel.privacy_loss(horizon)
@@ -119,8 +119,8 @@ def test_the_least_noise() -> None:
         least_noise(promise, lambda stddev: PrivacyLoss.gaussian(1.0), 1.0)
 
 
+@pytest.mark.guarantee("labeldp.online:plan_experts", "public_plan")
 def test_a_plan_needs_nothing_but_public_numbers() -> None:
-    """The plan depends on its arguments alone."""
     assert list(inspect.signature(plan_experts).parameters) == [
         *("d", "horizon", "epsilon", "delta", "method", "neighbors", "loss_bits")
     ]
@@ -190,6 +190,13 @@ def test_far_out(d: int, horizon: int, epsilon: object, delta: str) -> None:
     plan = plan_experts(d, horizon, epsilon, delta)
     assert plan.kernel().privacy_loss(horizon).within(epsilon, delta)
     assert plan.regret_bound >= 0.99 * plan.nonprivate_bound
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_pure_method_has_a_finite_loss_at_delta_0(name: str) -> None:
+    pure = METHODS[name].pure
+    kernel = plan_experts(3, 12, 1.0, 0 if pure else 1e-3, name, "replace", 8).kernel()
+    assert (kernel.privacy_loss(12).max_loss is not None) == pure
 
 
 def test_noise_that_does_not_fit_is_no_alternative() -> None:

@@ -48,8 +48,8 @@ class Counted(Randomness):
         return np.broadcast_to(np.uint64(0), (count,))
 
 
+@pytest.mark.guarantee("labeldp.online:PrivateExperts", "charged_first")
 def test_a_learner_is_charged_before_it_draws() -> None:
-    """The guarantee of the whole horizon is charged before the first action is drawn."""
     ledger, rng = ldp.Ledger(ldp.Budget(1, 1e-6), "clicks"), Counted()
 
     def charged() -> None:
@@ -66,8 +66,8 @@ def test_a_learner_is_charged_before_it_draws() -> None:
     assert len(ledger.charges) == 1
 
 
+@pytest.mark.guarantee("labeldp.online:PrivateExperts", "shown")
 def test_predict_draws_nothing() -> None:
-    """The first action that `update` returns is the one that `predict` showed."""
     rng = Counted()
     made = PrivateExperts(D, T, 1, rng=rng)
     for rounds in (1, 7, 50):
@@ -138,9 +138,9 @@ WRONG_LOSSES = [
 ]
 
 
+@pytest.mark.guarantee("labeldp.online:PrivateExperts", "refusal")
 @pytest.mark.parametrize(("wrong", "words"), WRONG_LOSSES)
 def test_of_a_refused_update_nothing_is_used(wrong: Any, words: str) -> None:
-    """Of an update that is refused nothing is used."""
     made, other = learner(), learner()
     with pytest.raises(ldp.InputError, match=words):
         made.update(wrong)

@@ -159,9 +159,9 @@ def levels(sequence: LossSequence) -> np.ndarray:
     return np.concatenate(list(sequence.blocks()))
 
 
+@pytest.mark.guarantee("labeldp.online:LossSequence", "repeatable")
 @pytest.mark.parametrize("make", MADE)
 def test_the_same_description_yields_the_same_levels_block_by_block(make: Callable[..., LossSequence]) -> None:
-    """The same description yields the same levels, block by block."""
     blocks = list(make(2 * BLOCK_ROUNDS + 5, 3, 1).blocks())
     assert [block.shape for block in blocks] == [(BLOCK_ROUNDS, 3), (BLOCK_ROUNDS, 3), (5, 3)]
     assert all(block.dtype == np.uint8 for block in blocks)

@@ -124,9 +124,9 @@ def hockey_stick(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(one - math.exp(epsilon) * other, 0).sum())
 
 
+@pytest.mark.guarantee("labeldp.online:MatrixFactorization", "gaussian")
+@pytest.mark.guarantee("labeldp.online:MatrixFactorization", "prefix")
 def test_no_pair_of_action_laws_exceeds_the_loss() -> None:
-    """All actions together have Gaussian differential privacy with mu = sqrt(experts) * column norm / stddev, and what
-    rounding adds; after fewer rounds mu is that of the column's first entries."""
     rate, stddev, b = 8.0, 1.5, inverse(2, 2)
     kernel = MatrixFactorization(2, 2, rate, stddev)
     every = [np.reshape(bits, (2, 2)) * 255.0 for bits in itertools.product((0, 1), repeat=4)]
@@ -144,9 +144,9 @@ def test_no_pair_of_action_laws_exceeds_the_loss() -> None:
     assert kernel.privacy_loss(0) == PrivacyLoss.zero()
 
 
+@pytest.mark.guarantee("labeldp.online:TreeNoise", "pure")
+@pytest.mark.guarantee("labeldp.online:TreeNoise", "gaussian")
 def test_the_tree_costs_what_it_says() -> None:
-    """With Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise they have Gaussian
-    differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds."""
     laplace = TreeNoise(5, 100, 0.1, epsilon="0.3")
     assert laplace.privacy_loss(100) == laplace.privacy_loss(64) == PrivacyLoss.pure("0.3")
     assert laplace.privacy_loss(1) == PrivacyLoss.pure(Fraction("0.3") / 7)

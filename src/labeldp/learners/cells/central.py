@@ -93,8 +93,8 @@ def fit_cells(
         The model. For a record in an empty cell the nearest non-empty cell answers. A forest answers with the mean over
         its trees, each of which spends an equal part of epsilon.
 
-    Guarantee: epsilon-DP for each label, for the releases of all trees together; what a released tree cost comes on
-    top, in the certificate.
+    Guarantee (pure, prior_charged): epsilon-DP for each label, for the releases of all trees together; what a released
+        tree cost comes on top, in the certificate.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

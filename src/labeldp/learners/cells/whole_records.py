@@ -116,7 +116,7 @@ def fit_full_cells(
         rule: for classes, "permute-and-flip" or "exponential".
         printed: use the paper's larger noise, for comparison.
 
-    Guarantee: epsilon-DP for each whole record.
+    Guarantee (pure): epsilon-DP for each whole record.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -65,7 +65,8 @@ class HiddenBag:
         label_range: the lowest and the highest label.
         rows: independent weight vectors for the same bag.
 
-    Guarantee: a label of such a bag is promised at least the loss, as long as the residual stands above its floor.
+    Guarantee (loss): a label of such a bag is promised at least the loss, as long as the residual stands above its
+        floor.
 
     Raises:
         InputError: a parameter out of range.
@@ -169,8 +170,8 @@ class WeightedLBA(Bagged):
             bag from the nearest linear function of the features is assumed to be at least.
         weights: not to be given; they are drawn and thrown away.
 
-    Guarantee: that of `HiddenBag` with a residual of the square of the noise, whatever the labels are; with an assumed
-    residual only on condition that it holds, which nobody has checked.
+    Guarantee (approximate, condition): that of `HiddenBag` with a residual of the square of the noise, whatever the
+        labels are; with an assumed residual only on condition that it holds, which nobody has checked.
 
     Raises:
         InputError: bags that overlap or are smaller than asked; neither noise nor an assumed residual; a bag with as
@@ -479,7 +480,7 @@ def lba_delta(bag: HiddenBag, epsilon: Any, *, end: str = "upper") -> float:
         epsilon: in [0, 10**6].
         end: "upper", or "lower" for the lower end around the same dominating pair of laws, which no data need reach.
 
-    Guarantee: the upper end is never below the delta of any two neighbors that the bag admits.
+    Guarantee (enclosed): the upper end is never below the delta of any two neighbors that the bag admits.
 
     Source: Brahmbhatt, Fig. 1; `docs/proofs/aggregation.md`, where the paper has a bound.
 
@@ -508,7 +509,7 @@ def lba_required_residual(
         epsilon, delta: what is to be kept; delta in (0, 1).
         leverage, cross, label_range, rows: as in `HiddenBag`.
 
-    Guarantee: a bag with this residual keeps (epsilon, delta).
+    Guarantee (kept): a bag with this residual keeps (epsilon, delta).
 
     Source: `docs/proofs/aggregation.md`: noise on the sum is one more label with no features.
     """

@@ -121,7 +121,8 @@ class NoisyBags:
         records: how many labels there are, with a fixed set. Without it there is only the limit of infinitely many,
             the binomial law of the noisy labels of a bag, and no `privacy_loss`.
 
-    Guarantee: a release of these bags about labels that are replaced one at a time has no larger delta than the loss.
+    Guarantee (approximate): a release of these bags about labels that are replaced one at a time has no larger delta
+        than the loss.
 
     Raises:
         InputError: a parameter out of range, or noise that leaves bags without any.
@@ -260,8 +261,8 @@ class NoisyWeightedLLP(Bagged):
         persons: whose each record is, public integers, shape (n,), `Public(array, why="…")`: all labels of a person are
             protected together, whatever the signs of their weights. Not with Gaussian weights, which have no bound.
 
-    Guarantee: as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on no label.
-    With persons, for all labels of each person.
+    Guarantee (approximate, persons): as in `NoisyBags`, for the emitted bits: what is drawn beside the noise depends on
+        no label. With persons, for all labels of each person.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, a bag without a noisy label, or a parameter out of
@@ -543,7 +544,7 @@ def llp_delta(bags: NoisyBags, epsilon: Any, *, end: str = "upper") -> float:
         epsilon: in [0, 10**6].
         end: "upper", or "lower" for the other end of the bracket; they differ by a relative 1e-10.
 
-    Guarantee: the upper end is never below the exact delta, the lower end never above it.
+    Guarantee (enclosed): the upper end is never below the exact delta, the lower end never above it.
 
     Source: Brahmbhatt, Fig. 2; `docs/proofs/aggregation.md`, equation (2), where the paper has a bound.
 
@@ -569,7 +570,7 @@ def _read(bags: NoisyBags, epsilon: float, end: int = 1) -> float:
 def llp_epsilon(bags: NoisyBags, delta: Any) -> float:
     """Return the epsilon of one release at `delta` in (0, 1), rounded up; infinite where none keeps it.
 
-    Guarantee: at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
+    Guarantee (kept): at the epsilon that it returns the delta of `llp_delta` is at most the one that was asked for.
     """
     aim, least = check_delta(delta), 1e-9
     found = smallest_below(lambda epsilon: _read(bags, epsilon), aim, least, float(MAX_EPSILON))
@@ -586,7 +587,7 @@ def llp_calibrate(solve_for: str, *, epsilon: Any, delta: Any, **design: Any) ->
         epsilon, delta: what is to be kept; delta in (0, 1).
         design: every other argument of `NoisyBags`.
 
-    Guarantee: the bags that it returns keep (epsilon, delta).
+    Guarantee (kept): the bags that it returns keep (epsilon, delta).
 
     Raises:
         InputError: nothing keeps it, or an argument is out of range.

@@ -65,9 +65,9 @@ class BagSum(Bagged):
             protected together. Noise is set to what the person with most records in few bags moves; None protects each
             label by itself.
 
-    Guarantee: (epsilon, delta)-DP for each label, for the emitted bits, whatever the labels are: bags do not overlap,
-    so a replaced label moves one sum by at most the width of the range. With Laplace noise delta is 0.
-    With persons, for all labels of each person.
+    Guarantee (approximate, pure, persons): (epsilon, delta)-DP for each label, for the emitted bits, whatever the
+        labels are: bags do not overlap, so a replaced label moves one sum by at most the width of the range. With
+        Laplace noise delta is 0. With persons, for all labels of each person.
 
     Raises:
         InputError: bags that overlap or are smaller than asked, or a parameter out of range.
@@ -270,7 +270,7 @@ class NaiveBags(Mechanism):
         count: how many bags.
         population: how many records there are.
 
-    Guarantee: none: delta = mk/n for every epsilon, and nothing better.
+    Guarantee (none): none: delta = mk/n for every epsilon, and nothing better.
 
     Source: Brahmbhatt, Section 1. Proof: `docs/proofs/bags.md`.
     """
@@ -358,7 +358,8 @@ def linear_release_gdp(coefficients: Any, noise: Any, label_range: Any) -> NDArr
     Returns:
         shape (records,); infinite for a record that some combination of the sums shows without noise.
 
-    Guarantee: no mu is below the exact one; sums whose noise is dependent up to rounding count as dependent.
+    Guarantee (never_below, dependence): no mu is below the exact one; sums whose noise is dependent up to rounding
+        count as dependent.
 
     Raises:
         InputError: shapes that do not fit, or a noise that is no covariance.

@@ -158,7 +158,7 @@ class ConvexKernel(ABC, Generic[S]):
     Attributes:
         lipschitz: no gradient is longer, in Euclidean length.
 
-    Guarantee: a point depends on losses of earlier rounds alone.
+    Guarantee (causal): a point depends on losses of earlier rounds alone.
     """
 
     body: Body

@@ -44,8 +44,9 @@ class NoisyLeader(ConvexKernel[LeaderState[Any]]):
             Gaussian noise: gradients are bounded in Euclidean length, which Laplace noise does not pay for.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
-    Guarantee: all points together are post-processing of the noisy sums, of which one round's vector is replaced by
-        another at a distance of at most 2, or by zero within a distance of 1, also where gradients depend on points.
+    Guarantee (post_processing): all points together are post-processing of the noisy sums, of which one round's vector
+        is replaced by another at a distance of at most 2, or by zero within a distance of 1, also where gradients
+        depend on points.
 
     Source: Thakkar, Algorithm 1, for the tree; Denisov (2022), Theorem 2.1, for noise from a lower
     triangular factor and gradients that depend on points. Proof: `docs/proofs/online_convex.md`.
@@ -156,7 +157,7 @@ class OnlineGradientDescent(ConvexKernel[DescentState]):
         lipschitz: no gradient is longer.
         rate: size of a step, positive; by default R / (L sqrt T), with a regret of at most R L sqrt T.
 
-    Guarantee: nothing is promised.
+    Guarantee (none): nothing is promised.
 
     Source: Zinkevich, Theorem 1.
     """

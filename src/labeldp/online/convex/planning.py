@@ -39,7 +39,7 @@ class ConvexPlan:
     `regret_bound` bounds the mean over the learner's own randomness, against any point of the body (of a space: within
     its radius) that is fixed in advance. For linear losses it holds if they do not depend on the points.
 
-    Guarantee: the points of the kernel keep epsilon and delta over the whole horizon.
+    Guarantee (kept): the points of the kernel keep epsilon and delta over the whole horizon.
     """
 
     method: str

@@ -74,7 +74,7 @@ def draw_point(body: Body, center: Floats, curvature: float, step: float, *, rng
     Returns:
         The grid point in steps: the nearest one in a space or a box, in a ball the next one towards zero.
 
-    Guarantee: the law of what is drawn is that of the real point, rounded, but with probability `draw_failure`.
+    Guarantee (law): the law of what is drawn is that of the real point, rounded, but with probability `draw_failure`.
 
     Source: Asi, equation (3), for the law. Proof: `docs/proofs/online_convex.md`.
     """
@@ -314,7 +314,7 @@ def draw_offsets(law: UnivariateLaw, *, rng: Randomness) -> Offsets:
     A uniform number within a width on either side is moved outwards by a geometric number of widths, and accepted
     with probability e^-(V - cells), which is at most 1 since V is convex. More than one in ten is accepted.
 
-    Guarantee: what is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses.
+    Guarantee (law): what is drawn has the law of its density, up to `OFFSET_FAILURE` and what the potential misses.
 
     Source: Devroye, Section VII.2, for log-concave laws. Proof: `docs/proofs/online_convex.md`.
     """

@@ -80,9 +80,9 @@ class PrivateOnlineConvex(ChargedLearner):
         ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
         dataset: the name of the losses in a new ledger.
 
-    Guarantee: the guarantee of all rounds is charged before the first point is drawn; the first point that an update
-        returns is the one that the learner showed before; of gradients that are refused nothing is used; a state is
-        continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of all rounds is charged before the first point
+        is drawn; the first point that an update returns is the one that the learner showed before; of gradients that
+        are refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

@@ -132,8 +132,8 @@ class RegularizedWeights(ConvexKernel[LazyState[Integers]]):
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
         tail: what an unusual number of draws adds to delta where redraw < 1, in (0, 1).
 
-    Guarantee: Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 * strength)), and
-        a coin that the losses of one round tilt once, by no more than a public bound.
+    Guarantee (gaussian): Gaussian differential privacy of every draw, with mu = sensitivity * sqrt(beta / (2 *
+        strength)), and a coin that the losses of one round tilt once, by no more than a public bound.
 
     Source: Asi, equation (3) and Algorithm 1; Gopi, Gaussian privacy of strongly log-concave laws, for the draws. The
     published proof for these losses has gaps; proof: `docs/proofs/online_convex.md`.
@@ -306,8 +306,8 @@ class SampledWeights(ConvexKernel[SampledState]):
             size to delta.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
-    Guarantee: on condition that losses are convex and Lipschitz and the sampler is as good as it says, Gaussian
-        differential privacy of all draws and (1 + e^epsilon) times their distances in delta.
+    Guarantee (gaussian): on condition that losses are convex and Lipschitz and the sampler is as good as it says,
+        Gaussian differential privacy of all draws and (1 + e^epsilon) times their distances in delta.
 
     Source: Gopi, Gaussian privacy of strongly log-concave laws. Proof: `docs/proofs/online_convex.md`.
     """

@@ -241,7 +241,7 @@ def tuned(promise: Promise, chains: int, *, redraw: Fraction | None = None, batc
 
     Batches are tried from the shortest on, until longer ones have not helped three times in a row.
 
-    Guarantee: the parameters keep the promise.
+    Guarantee (kept): the parameters keep the promise.
     """
     best, worse = None, 0
     around: tuple[float, float] | None = None
@@ -264,7 +264,7 @@ def least_noise(promise: Promise, loss: Callable[[float], PrivacyLoss], start: f
         loss: the privacy loss of noise with a given standard deviation.
         start: a lower bound that is nearly enough.
 
-    Guarantee: the noise keeps the promise.
+    Guarantee (kept): the noise keeps the promise.
 
     Raises:
         InputError: a thousand times `start` is not enough.

@@ -49,8 +49,8 @@ class BatchedDartboard(Kernel[LazyState[Integers]]):
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
-    Guarantee: in every batch the action has exactly the law of multiplicative weights on the batches before;
-        switching after a batch depends on the action's losses in this batch alone.
+    Guarantee (law, switching): in every batch the action has exactly the law of multiplicative weights on the batches
+        before; switching after a batch depends on the action's losses in this batch alone.
 
     Source: Asi, Algorithm 1, without its second sequence, which experts do not need.
     Proof: `docs/proofs/draws.md`.

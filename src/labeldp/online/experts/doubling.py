@@ -45,8 +45,8 @@ class DoublingExponential(Kernel[DoublingState]):
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS`, or `Neighbors.ZERO_OUT`, which lets the rate be twice as large.
 
-    Guarantee: all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses are used in one
-        draw.
+    Guarantee (pure, one_use): all actions together are epsilon-DP, exactly, for the emitted bits; each round's losses
+        are used in one draw.
 
     Source: McSherry (2007), Theorem 6, for the draws. Proof: `docs/proofs/doubling.md`.
 
@@ -126,7 +126,7 @@ class BetterOfTwo(Kernel[BothState]):
         second: another learner with the same experts, levels and neighbors.
         chooser: a learner on 2 experts, with the same levels and neighbors; expert 0 stands for `first`.
 
-    Guarantee: the privacy loss is that of both learners and of the chooser together.
+    Guarantee (composed): the privacy loss is that of both learners and of the chooser together.
 
     Source: Vadhan, where losses follow the actions; adaptive composition else. Proof: `docs/proofs/doubling.md`.
 

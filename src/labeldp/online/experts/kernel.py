@@ -36,8 +36,8 @@ class Kernel(ABC, Generic[S]):
     secret as the losses: its repr shows sizes only. What is released is the sequence of actions. A state holds no
     randomness that future actions rely on: `docs/proofs/snapshots.md` depends on this.
 
-    Guarantee: an action depends on losses of earlier rounds alone, and its law does not depend on how the rounds
-        are divided among calls of `update`.
+    Guarantee (causal): an action depends on losses of earlier rounds alone, and its law does not depend on how the
+        rounds are divided among calls of `update`.
     """
 
     experts: int
@@ -114,7 +114,7 @@ def quantize(losses: Any, bits: int = 8, *, experts: int | None = None) -> Losse
     Returns:
         Unsigned integers, shape (rounds, experts); in canonical CSR format where losses were sparse.
 
-    Guarantee: a loss becomes its nearest level; an error shows neither a loss nor its position.
+    Guarantee (nearest, silent): a loss becomes its nearest level; an error shows neither a loss nor its position.
 
     Raises:
         InputError: losses are no numbers, have another shape, are missing or lie outside [0, 1]. Give integers that

@@ -233,7 +233,7 @@ class L2P(Kernel[LazyState[Any]]):
         redraw: p, the probability of a draw whatever the losses were, in (0, 1], exact.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`.
 
-    Guarantee: switching after a batch depends on the losses of this batch alone.
+    Guarantee (switching): switching after a batch depends on the losses of this batch alone.
 
     Source: Asi, Algorithm 1.
     """
@@ -297,7 +297,7 @@ class MultiplicativeWeights(Kernel[WeightsState]):
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: the relation that its certificate names.
 
-    Guarantee: no finite epsilon is promised; the draws are exact all the same.
+    Guarantee (none, law): no finite epsilon is promised; the draws are exact all the same.
 
     Source: Asi, Section 3.1, with measures mu_t.
     """

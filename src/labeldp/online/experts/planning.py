@@ -75,7 +75,7 @@ class ExpertsPlan:
     is best on average, for losses that are independent draws of one law. `rounding_bound` is what rounding finer losses
     to levels may add at worst.
 
-    Guarantee: the actions of the kernel keep epsilon and delta over the whole horizon.
+    Guarantee (kept): the actions of the kernel keep epsilon and delta over the whole horizon.
     """
 
     method: str
@@ -184,7 +184,7 @@ def plan_experts(
         neighbors: "replace": one round's losses become any others; "zero-out": they become zero.
         loss_bits: 8 or 16; losses are counted in 2^loss_bits - 1 levels.
 
-    Guarantee: the plan depends on its arguments alone.
+    Guarantee (public_plan): the plan depends on its arguments alone.
 
     Raises:
         InputError: an argument is out of range.

@@ -63,9 +63,9 @@ class PrivateExperts(ChargedLearner):
         ledger: charged in place of a new one with just this budget, such as `LedgerFile(path).dataset(name)`.
         dataset: the name of the losses in a new ledger.
 
-    Guarantee: the guarantee of the whole horizon is charged before the first action is drawn; the first action that
-        `update` returns is the one that `predict` showed; of an update that is refused nothing is used; a state is
-        continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
+    Guarantee (charged_first, shown, refusal, paid_once): the guarantee of the whole horizon is charged before the first
+        action is drawn; the first action that `update` returns is the one that `predict` showed; of an update that is
+        refused nothing is used; a state is continued once, or paid for again. Proof: `docs/proofs/snapshots.md`.
 
     Raises:
         InputError: an argument is wrong; nothing was charged.

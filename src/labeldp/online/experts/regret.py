@@ -248,7 +248,7 @@ class LossSequence(ABC):
         experts: d, at least 2.
         seed: the seed of random losses.
 
-    Guarantee: the same description yields the same levels, block by block.
+    Guarantee (repeatable): the same description yields the same levels, block by block.
 
     Raises:
         InputError: an argument is out of range.

@@ -122,8 +122,8 @@ class MatrixFactorization(NoisySoftmax[SumsState]):
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
 
-    Guarantee: all actions together have Gaussian differential privacy with mu = sqrt(experts) * column norm / stddev,
-        and what rounding adds; after fewer rounds mu is that of the column's first entries.
+    Guarantee (gaussian, prefix): all actions together have Gaussian differential privacy with mu = sqrt(experts) *
+        column norm / stddev, and what rounding adds; after fewer rounds mu is that of the column's first entries.
 
     Source: Agarwal, follow-the-regularized-leader, with the noise of Henzinger (2023). Proof: `docs/proofs/sums.md`.
 
@@ -177,8 +177,8 @@ class TreeNoise(NoisySoftmax[TreeState]):
         levels: 255 or 65535, the level of a loss of 1.
         neighbors: `Neighbors.ONE_LOSS` or `Neighbors.ZERO_OUT`, at the same price.
 
-    Guarantee: with Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise they have Gaussian
-        differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds.
+    Guarantee (pure, gaussian): with Laplace noise all actions together are epsilon-DP, exactly; with Gaussian noise
+        they have Gaussian differential privacy with mu = sqrt(experts * nodes) / stddev, and what rounding adds.
 
     Source: Agarwal, follow-the-regularized-leader with noise from a tree. Proof: `docs/proofs/sums.md`.
     """

@@ -73,7 +73,7 @@ def fit_file(
         note: called with a sentence that the user should read.
         progress: called with what is being done and the share of the work that is done.
 
-    Guarantee: what is refused charges nothing, and the directory is whole or absent.
+    Guarantee (refusal_free): what is refused charges nothing, and the directory is whole or absent.
 
     Raises:
         InputError: a column, a label, the test file or the directory is not as it should be.

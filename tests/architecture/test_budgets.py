@@ -1,0 +1,25 @@
+"""The sizes of the subpackages, printed with `-s`; the core may only shrink."""
+
+from collections import Counter
+
+from architecture.source import PACKAGE, files
+
+LEAVES = {
+    *("advice", "audit", "bags", "cluster", "images", "networks", "online"),
+    *("report", "reproduce", "serve", "sgd", "spark", "testing", "theory"),
+}
+"""Subpackages that `labeldp fit` on a table does not run, or not without asking for them."""
+
+CORE = 42_677
+"""How many lines the others have at most. The limit only falls: 25,000 is the aim."""
+
+
+def test_the_core_does_not_grow() -> None:
+    lines: Counter[str] = Counter()
+    for file in files("src"):
+        lines[file.relative_to(PACKAGE).parts[0].removesuffix(".py")] += len(file.read_text().splitlines())
+    for name, size in lines.most_common():
+        print(f"{size:6,} {name}{'' if name in LEAVES else '  (core)'}")
+    core = sum(size for name, size in lines.items() if name not in LEAVES)
+    print(f"{core:6,} lines of the core, of {lines.total():,}")
+    assert core <= CORE
