@@ -142,9 +142,6 @@ ASKED: dict[str, Asked] = {
     "histogram": Asked(THREE, fixed(ldp.LaplaceHistogram, epsilon=1, groups=GROUPS)),
     "sum": Asked(SIX, fixed(ldp.mechanisms.LaplaceSum, epsilon=1, groups=GROUPS)),
     "sum of two classes": Asked(WORDS, fixed(ldp.mechanisms.LaplaceSum, epsilon=1, groups=GROUPS)),
-    "full selection": Asked(ON_GRID, fixed(ldp.mechanisms.FullSelection, epsilon=1)),
-    "full exponential": Asked(ON_GRID, fixed(ldp.mechanisms.FullSelection, epsilon=1, rule="exponential")),
-    "full means": Asked(ON_LINE, fixed(ldp.mechanisms.FullMeans, epsilon=1, smallest=2)),
     "gaussian moment": Asked(THREE, fixed(ldp.GaussianMoment, features=X, resolution=64, **DELTA), "moments"),
     "gaussian moment, clipped": Asked(
         SIX, fixed(ldp.GaussianMoment, features=X, clip=4.0, resolution=64, **DELTA), "moments of numbers"
@@ -165,7 +162,6 @@ ASKED: dict[str, Asked] = {
     "secret weights on condition": Asked(
         SIX, fixed(ldp.WeightedLBA, 20, bag_noise=0, assumed_residual_square=1, features=X), "lba 3"
     ),
-    "naive bags": Asked(SIX, fixed(ldp.NaiveBags, 8, 3, population=ROWS), "naive bags"),
 }
 """Requests by name: every mechanism, every kind of ids, parts, revisions, stages, both kinds of noise."""
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from labeldp.curator.columns import marked, unmarked
-from labeldp.mechanisms import Classes, Domain, Interval, Located
+from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import decimal_text, stored_fraction
 
 SHOWN_CLASSES = 10
@@ -33,9 +33,7 @@ class Declared:
 
     @classmethod
     def of(cls, domain: Domain) -> "Declared":
-        """Return the set that a domain declares; for records in cells, that of their labels."""
-        if isinstance(domain, Located):
-            return cls.of(domain.labels)
+        """Return the set that a domain declares."""
         if isinstance(domain, Interval):
             ends = decimal_text(domain.low), decimal_text(domain.high)
             content = domain.to_json()
