@@ -15,11 +15,8 @@ from labeldp.mechanisms import (
     Classes,
     CubeGrid,
     DiscreteLaplace,
-    FullMeans,
-    FullSelection,
     Interval,
     LaplaceSum,
-    Located,
     PermuteAndFlip,
     RandomizedResponse,
     RandomizedResponseWithPrior,
@@ -28,6 +25,7 @@ from labeldp.mechanisms import (
 )
 from labeldp.privacy import WORD, Floats, Public
 from papers.rates.instances import HardClasses, HardValues
+from papers.rates.whole_records import FullMeans, FullSelection, Located
 
 Counts = NDArray[np.int64]
 Rng = np.random.Generator

@@ -29,7 +29,6 @@ from .mechanisms import DiscreteLaplace as DiscreteLaplace
 from .mechanisms import GaussianMoment as GaussianMoment
 from .mechanisms import Interval as Interval
 from .mechanisms import LaplaceHistogram as LaplaceHistogram
-from .mechanisms import NaiveBags as NaiveBags
 from .mechanisms import NoisyWeightedLLP as NoisyWeightedLLP
 from .mechanisms import RandomizedResponse as RandomizedResponse
 from .mechanisms import RandomizedResponseWithPrior as RandomizedResponseWithPrior

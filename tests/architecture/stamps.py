@@ -30,7 +30,7 @@ def canonical(node: object) -> object:
 
 def find(module: str, name: str) -> ast.AST:
     """The definition `name` (dotted for a method) in a module, or the assignment to a module's constant."""
-    path = ROOT / "src" / Path(*module.split("."))
+    path = ROOT / ("" if module.startswith("papers.") else "src") / Path(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     node: ast.AST = ast.parse(file.read_text())
     for part in name.split("."):

@@ -47,12 +47,7 @@ BUILDERS: dict[str, Callable[[], Any]] = {
     "mechanisms.BagSum": lambda: bagged("BagSum", 2, epsilon=1.0),
     "mechanisms.NoisyWeightedLLP": lambda: bagged("NoisyWeightedLLP", 2, 2, 1.0),
     "mechanisms.WeightedLBA": lambda: bagged("WeightedLBA", 6, epsilon=1.0, delta=1e-6),
-    "mechanisms.NaiveBags": lambda: room("mechanisms").NaiveBags(2, 3, domain=interval(), population=6),
     "mechanisms.WeightedSums": lambda: room("mechanisms").WeightedSums(*[LABELS] * 5),
-    "mechanisms.FullSelection": lambda: room("mechanisms").FullSelection(
-        domain=located(room("mechanisms").Classes(3)), epsilon=1.0
-    ),
-    "mechanisms.FullMeans": lambda: room("mechanisms").FullMeans(domain=located(interval()), epsilon=1.0, smallest=5),
     "mechanisms.GaussianChoice": lambda: response(
         3, "GaussianChoice", delta=1e-6, rows=public(np.stack([PRIOR * 54321] * 2).transpose(1, 2, 0))
     ),
@@ -102,12 +97,6 @@ def release() -> Any:
 def interval() -> Any:
     """Labels on a grid."""
     return room("mechanisms").Interval(0, 1, 5)
-
-
-def located(labels: Any) -> Any:
-    """Whole records of two cells."""
-    mechanisms = room("mechanisms")
-    return mechanisms.Located(mechanisms.CubeGrid((0.0,), (1.0,), (2,)), labels)
 
 
 def curator() -> Any:

@@ -12,7 +12,7 @@ from curator.ledgers import SYSTEM
 from labeldp.cli.ledger import describe_ledger
 from labeldp.curator import Curator, DatasetLedger, LedgerFile
 from labeldp.curator.declared import LOSSES, Declared
-from labeldp.mechanisms import CubeGrid, Domain, Located
+from labeldp.mechanisms import Domain
 from labeldp.workflows import release_file
 
 SALARIES = np.random.default_rng(0).integers(20_000, 90_000, 300).astype(float)
@@ -141,14 +141,11 @@ def test_domains_that_stay_declared_are_no_change(path: Path) -> None:
         ledger.set_domain("salary", ldp.Interval(0, 5), why="")
 
 
-GRID = CubeGrid.of_side(0.5, [(0, 1)])
-
 SAME: list[tuple[Domain, Domain]] = [
     (ldp.Classes(("no", "yes")), ldp.Classes(("yes", "no"))),
     (ldp.Classes(3), ldp.Classes(("2", "0", "1"))),
     (ldp.Interval(0, 80), ldp.Interval(0.0, 80, grid=9, clip=True)),
     (ldp.Interval(Fraction(1, 10), 1), ldp.Interval(0.1, 1)),  # type: ignore[arg-type]
-    (Located(GRID, ldp.Classes(2)), ldp.Classes(2)),
 ]
 
 OTHERS: list[tuple[Domain, Domain]] = [

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 import labeldp as ldp
 from labeldp import learners
-from labeldp.learners import SoftmaxRegression, fit_bags, fit_full_cells, fit_linear, lp_rr_sgd
+from labeldp.learners import SoftmaxRegression, fit_bags, fit_linear, lp_rr_sgd
 from labeldp.privacy import Public, Release
 
 EPSILON = 500.0
@@ -273,24 +273,3 @@ class LossClassifier(MadeClassifier):
 def few() -> Any:
     """A representation that takes no time."""
     return learners.TableMap(trees=0)
-
-
-class GridClassifier(MadeClassifier):
-    gaps = False
-
-    def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_full_cells(holder((X, labels), located(X, domain)), epsilon=EPSILON, rng=rng())
-
-
-class GridRegressor(MadeRegressor):
-    gaps = False
-
-    def made(self, X: Any, labels: Any, domain: Any) -> Any:
-        return fit_full_cells(holder((X, labels), located(X, domain)), epsilon=EPSILON, rng=rng(), smallest=1)
-
-
-def located(X: Any, domain: Any) -> Any:
-    """A grid of two boxes along each of the first features."""
-    width = width_of(X)
-    grid = ldp.learners.CubePartition([2.0] * min(width, 6) + [4.0] * max(width - 6, 0), bounds=(-2, 2)).grid(width)
-    return ldp.mechanisms.Located(grid, domain)

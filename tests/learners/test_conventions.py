@@ -23,8 +23,6 @@ CASES: dict[str, Any] = {
     "CellTreesRegressor": labeled.CellTreesRegressor(),
     "CompactPartition": learners.CompactPartition(2),
     "CubePartition": learners.CubePartition(2.0),
-    "GridClassifier": labeled.GridClassifier(),
-    "GridRegressor": labeled.GridRegressor(),
     "KMeansPartition": learners.KMeansPartition(2),
     "KernelClassifier": learners.KernelClassifier(components=20),
     "LabelDPClassifier": labeled.LabelDPClassifier(epsilon=labeled.EPSILON, delta=1e-6, trust="central"),
@@ -49,20 +47,10 @@ CASES: dict[str, Any] = {
 
 
 ERROR = "what is no number is refused with an InputError, which is a ValueError: this check asks for a TypeError"
-HIDDEN = "features are private here: the domain refuses all that is no table of finite numbers with one sentence"
 
 FAILURES: dict[str, dict[str, str]] = {
     name: {"check_dtype_object": ERROR} for name in CASES if not name.startswith("Noisy")
 }
-for grid in ("GridClassifier", "GridRegressor"):
-    FAILURES[grid] |= {
-        "check_complex_data": HIDDEN,
-        "check_dtype_object": HIDDEN,
-        "check_estimator_sparse_array": HIDDEN,
-        "check_estimator_sparse_matrix": HIDDEN,
-        "check_estimator_sparse_tag": HIDDEN,
-        "check_estimators_empty_data_messages": "a grid without features cannot be declared",
-    }
 FAILURES["CellRegressor"] |= {
     "check_regressors_train": "cells are cut along the features that spread most, whatever labels follow: ten features "
     "for two hundred records are too many"

@@ -199,16 +199,6 @@ def test_the_sentence_for_gaps_names_nothing_that_the_learner_has_not() -> None:
         ldp.fit_noisy(csr_array(FEATURES), released(LABELS))
 
 
-def test_a_grid_clamps_what_lies_outside_in_silence() -> None:
-    values = np.arange(4)
-    model = learners.GridRegressor(np.zeros(2), np.ones(2), np.array([2, 2]), values)
-    assert model.predict([[-1e300, 1e300], [0.9, 0.1]]).tolist() == [1, 2]
-    with pytest.raises(InputError, match="features must have 2 columns"):
-        model.predict([[0.5]])
-    with pytest.raises(InputError, match="Complex data not supported"):
-        model.predict(np.full((1, 2), 1j))
-
-
 def test_wrong_columns_of_a_frame_are_refused() -> None:
     with pytest.raises(InputError, match="columns named by texts"):
         number_table(pd.DataFrame({"a": [1.0], 2: [1.0]}), learners.TableMap(), fit=True)

@@ -8,11 +8,8 @@ import numpy as np
 from labeldp.mechanisms import (
     BagSum,
     Classes,
-    CubeGrid,
     DiscreteLaplace,
     ExponentialMechanism,
-    FullMeans,
-    FullSelection,
     GaussianChoice,
     GaussianMoment,
     GaussianOneHot,
@@ -20,9 +17,7 @@ from labeldp.mechanisms import (
     LaplaceHistogram,
     LaplaceMoment,
     LaplaceSum,
-    Located,
     Mechanism,
-    NaiveBags,
     NoisyWeightedLLP,
     PartitionResponse,
     PermuteAndFlip,
@@ -47,9 +42,6 @@ def public(values: Any) -> Public[Any]:
 GROUPS = public([0, 1, 1, 0, 3])
 PRIORS = public([[0.7, 0.2, 0.1], [0.34, 0.33, 0.33], [0.1, 0.45, 0.45], [1, 0, 0]])
 CLASS_PRIOR = public([0.1, 0.4, 0.2, 0.3])
-
-GRID = CubeGrid.of_side(0.5, [(0, 1), (-1, 1)])
-FEW = CubeGrid.of_side(0.5, [(0, 1.5)])
 
 ROWS = public([[1.0, 0.5], [-0.25, 2.0], [3.0, -1.0], [0.0, 0.0], [0.6, 0.6]])
 
@@ -88,14 +80,6 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "squared errors": lambda epsilon: SquaredErrors(
         domain=Interval(0, 8, grid=9), epsilon=epsilon, predictions=Public(np.array([2, 5, 5, 3]), why="a test")
     ),
-    "full selection": lambda epsilon: FullSelection(domain=Located(GRID, Classes(3)), epsilon=epsilon),
-    "full exponential": lambda epsilon: FullSelection(
-        domain=Located(GRID, Classes(2)), epsilon=epsilon, rule="exponential"
-    ),
-    "full means": lambda epsilon: FullMeans(domain=Located(FEW, Interval(-1, 1, grid=6)), epsilon=epsilon, smallest=2),
-    "full means, n_0 = 1": lambda epsilon: FullMeans(
-        domain=Located(FEW, Interval(0, 1, grid=2)), epsilon=epsilon, smallest=1
-    ),
     "gaussian moment": lambda epsilon: GaussianMoment(
         domain=Classes(3), epsilon=epsilon, delta=1e-6, features=ROWS, clip=2.0, resolution=64
     ),
@@ -127,5 +111,4 @@ EXAMPLES: dict[str, Callable[[Any], Mechanism]] = {
     "secret weights on condition": lambda epsilon: WeightedLBA(
         20, bag_noise=0, assumed_residual_square=epsilon, domain=SIX, features=MANY
     ),
-    "naive bags": lambda epsilon: NaiveBags(8, 3, population=40, domain=SIX),
 }

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import (
     ExponentialMechanism,
     FiniteMechanism,
-    FullMeans,
-    FullSelection,
     GaussianChoice,
     LaplaceHistogram,
     LaplaceSum,
@@ -236,30 +234,6 @@ class SumSampledAtWholeRange(LaplaceSum):
         randomness = as_randomness(rng)
         stream = WordStream(randomness, randomness.record_ids(None, counts.size))
         return counts[:, 0] + discrete_laplace(stream, positive_epsilon(self.epsilon))
-
-
-class FullAtWholeEpsilon(FullSelection):
-    """The exponent epsilon for each count, though a record leaves one cell and enters another."""
-
-    @property
-    def unit(self) -> Fraction:
-        return positive_epsilon(self.epsilon)
-
-
-class OneCellMoves(FullMeans):
-    """Counts the cell that a record enters and forgets the one that it leaves."""
-
-    @property
-    def moved(self) -> Fraction:
-        return super().moved / 2
-
-
-class EmptyCellsNotDivided(FullMeans):
-    """Divides by the number of records of a cell, which is private, and not by n_0 where there are fewer."""
-
-    def rounded(self, table: Any) -> Any:
-        twice = 2 * np.arange(self.interval.size) - (self.interval.size - 1)
-        return np.rint(table @ twice / np.maximum(table.sum(axis=1), 1) * self.fine).astype(np.int64)
 
 
 class LongestRow(GaussianChoice):

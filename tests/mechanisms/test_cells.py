@@ -1,4 +1,4 @@
-"""Sums over cells and answers for whole records, by hand, and what they refuse."""
+"""Sums over cells, by hand, and what they refuse."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.curator import Curator
 from labeldp.mechanisms import (
     Classes,
     CubeGrid,
-    FullMeans,
-    FullSelection,
     Interval,
     LaplaceSum,
-    Located,
-    PermuteAndFlip,
 )
-from labeldp.privacy import Budget, DomainError, InputError, Neighbors, Public
+from labeldp.privacy import DomainError, InputError, Public
 
 GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 1)])
 WHY = "written by hand for a test"
@@ -93,40 +88,9 @@ def test_a_private_feature_of_any_size_is_clamped_in_silence() -> None:
     assert wide.index(far).tolist() == [12, 3]
 
 
-@pytest.mark.parametrize("private", ["secret", None, [1], 10**400, 1j])
-def test_no_message_quotes_a_private_feature(private: Any) -> None:
-    with pytest.raises((DomainError, InputError), match="features must") as caught:
-        Located(GRID, Classes(2)).encode(([[0.1, private]], [0]))
-    assert caught.value.__context__ is None and caught.value.__cause__ is None
-    assert "secret" not in str(caught.value)
-
-
-def test_a_located_record_is_its_cell_and_its_label() -> None:
-    domain = Located(GRID, Classes(("no", "maybe", "yes")))
-    features, labels = [[0.1, 0.9], [5, -5], [0.6, 0.7]], ["yes", "no", "maybe"]
-    codes = domain.encode((features, labels))
-    assert codes.tolist() == [1 * 3 + 2, 2 * 3 + 0, 3 * 3 + 1]
-    assert domain.decode(codes).tolist() == [[1, 2], [2, 0], [3, 1]]
-    assert domain.table(codes).tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]]
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Located([0, 1], Classes(2)), "grid must be a CubeGrid"),
-        (lambda: Located(GRID, Located(GRID, Classes(2))), "labels must be the domain"),
-        (lambda: Located(CubeGrid.of_side(1e-3, [(0, 1)] * 2), Classes(100)), "more than the 16,777,216"),
-        (lambda: Located(GRID, Classes(2)).encode([1, 2, 3]), "the pair"),
-        (lambda: Located(GRID, Classes(2)).encode(([[0, 0]], [0, 1])), "one row for each label"),
-        (lambda: Located(GRID, Classes(2)).encode(([[0]], [0])), "must have 2 columns"),
-        (lambda: Located(GRID, Classes(2)).encode(([[0, np.nan]], [0])), "features must be finite"),
-        (lambda: FullSelection(domain=Classes(2), epsilon=1), "domain must be Located"),
-        (lambda: FullSelection(domain=Located(GRID, Interval(0, 1)), epsilon=1), "must have Classes"),
-        (lambda: FullSelection(domain=Located(GRID, Classes(2)), epsilon=1, rule="best"), "rule must be one of"),
-        (lambda: FullMeans(domain=Located(GRID, Classes(2)), epsilon=1, smallest=1), "must have an Interval"),
-        (lambda: FullMeans(domain=Located(GRID, Interval(0, 1)), epsilon=1, smallest=0), "smallest \\(n_0\\)"),
-        (lambda: FullMeans(domain=Located(GRID, Interval(0, 1)), epsilon=1, smallest=None), "smallest \\(n_0\\)"),
-        (lambda: FullMeans(domain=Located(GRID, Interval(0, 1)), epsilon=1e-5, smallest=5), "epsilon is too small"),
         (lambda: Interval(0, 1, clip="yes"), "clip must be"),
         (
             lambda: LaplaceSum(domain=Classes(3), epsilon=1, groups=Public([0], why=WHY)),
@@ -134,81 +98,9 @@ def test_a_located_record_is_its_cell_and_its_label() -> None:
         ),
     ],
 )
-def test_what_whole_records_refuse(make: Callable[[], Any], message: str) -> None:
+def test_what_cells_refuse(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((InputError, DomainError), match=message):
         make()
-
-
-def test_means_of_cells_by_hand() -> None:
-    """Equation (33): the sum of a cell over the larger of its size and n_0, from the middle of the range."""
-    mechanism = FullMeans(domain=Located(GRID, Interval(0, 4, grid=5)), epsilon=1, smallest=2)
-    table = np.zeros((4, 5), dtype=np.int64)
-    table[0, 4] = 1  # one record of 2 above the middle, divided by n_0 = 2
-    table[1, 0], table[1, 3] = 2, 2  # mean 1.5
-    table[2, 4] = 3
-    assert mechanism.means(mechanism.rounded(table)) == pytest.approx([3, 1.5, 4, 2], abs=1e-5)
-
-
-def test_the_noise_of_a_full_mean_is_that_of_the_paper_or_less() -> None:
-    """Equation (36), printed: 6T/(n_0 epsilon); ours: 4T/((n_0 + 1) epsilon)."""
-    domain = Located(GRID, Interval(-3, 3, grid=61))
-    for smallest in (1, 7, 1000):
-        printed, ours = (
-            FullMeans(domain=domain, epsilon=0.5, smallest=smallest, printed=printed) for printed in (True, False)
-        )
-        assert printed.scale == pytest.approx(6 * 3 / (smallest * 0.5), rel=1e-5)
-        assert ours.scale == pytest.approx(4 * 3 / ((smallest + 1) * 0.5), rel=1e-5)
-
-
-def test_the_bound_of_a_full_mean_is_reached() -> None:
-    """Two cells of n_0 + 1 records, all at one end but the one that moves: no smaller noise would do."""
-    mechanism = FullMeans(domain=Located(GRID, Interval(0, 1, grid=2)), epsilon=1, smallest=3)
-    one, two = np.zeros((2, 4, 2), dtype=np.int64)
-    one[0], one[1] = [1, 3], [3, 0]
-    two[0], two[1] = [0, 3], [3, 1]
-    moved = int(np.abs(mechanism.rounded(one) - mechanism.rounded(two)).sum())
-    assert mechanism.sensitivity - 3 <= moved <= mechanism.sensitivity
-
-
-def test_large_cells_are_divided_exactly() -> None:
-    """Where the remainder times the units leaves 64 bits."""
-    mechanism = FullMeans(domain=Located(GRID, Interval(0, 1, grid=2)), epsilon=1, smallest=10**9)
-    table = np.array([[10**9, 2 * 10**9 + 1], [0, 0], [1, 0], [10**9, 10**9]])
-    exact = [Fraction(int(b - a), max(int(a + b), 10**9)) * mechanism.fine for a, b in table]
-    assert mechanism.rounded(table).tolist() == [int((each + Fraction(1, 2)).__floor__()) for each in exact]
-
-
-@pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
-def test_protecting_features_costs_selection_nothing(rule: str) -> None:
-    """Equation (31), tight: one cell has the law of label privacy at the same epsilon; printed, at half."""
-    counts = np.array([5, 3, 4])
-    full = FullSelection(domain=Located(GRID, Classes(3)), epsilon=1, rule=rule)
-    printed = FullSelection(domain=Located(GRID, Classes(3)), epsilon=1, rule=rule, printed=True)
-    half = FullSelection(domain=Located(GRID, Classes(3)), epsilon=0.5, rule=rule)
-    assert full.law(counts).argmax() == 0
-    assert printed.law(counts) == pytest.approx(half.law(counts))
-    if rule == "permute-and-flip":
-        groups = Public([0], why=WHY)
-        assert full.law(counts) == pytest.approx(
-            PermuteAndFlip(domain=Classes(3), epsilon=1, groups=groups).law(counts)
-        )
-    else:
-        weights = np.exp([2.5, 1.5, 2.0])
-        assert full.law(counts) == pytest.approx(weights / weights.sum())
-
-
-def test_a_curator_of_whole_records_says_what_is_protected() -> None:
-    domain, rng = Located(GRID, Classes(2)), np.random.default_rng(0)
-    features = rng.random((50, 2))
-    curator = Curator((features, np.arange(50) % 2), domain=domain, budget=Budget(epsilon=1))
-    release = curator.release(FullSelection(domain=domain, epsilon=1), rng=rng)
-    assert release.certificate.neighbors is Neighbors.FULL
-    sentence = release.certificate.at(0)
-    assert sentence.startswith("Differential privacy with epsilon = 1 and delta = 0 for every record of the dataset")
-    assert "Changing any one record makes" in sentence
-    assert "a trusted curator sees all records and releases a randomized result" in sentence
-    assert "the cells and their bounds were chosen without a look at the features" in sentence
-    assert release.value.shape == (4,)
 
 
 def test_other_groups_have_another_digest() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms import GAPS, Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms import GAPS, Classes, Domain, Interval
 from labeldp.mechanisms.domains import DOMAINS as REGISTRY
 from labeldp.privacy import DomainError, InputError
 
@@ -427,9 +427,6 @@ def test_a_truth_value_is_its_text_in_python_as_in_a_file(names: Any, label: Any
     assert Classes([str(name) for name in names]).encode(["false" if label is False else str(label).lower()]) == [code]
 
 
-GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 2)])
-
-
 @pytest.mark.parametrize(
     "domain",
     [
@@ -437,8 +434,6 @@ GRID = CubeGrid.of_side(0.5, [(0, 1), (0, 2)])
         Classes(("no", "yes")),
         Interval(-1, 0.1, grid=7),
         Interval(0, 10, clip=True),
-        Located(GRID, Classes(("a", "b"))),
-        Located(GRID, Interval(0, 1, grid=5)),
     ],
 )
 def test_a_domain_is_read_from_its_description(domain: Domain) -> None:
@@ -446,7 +441,7 @@ def test_a_domain_is_read_from_its_description(domain: Domain) -> None:
 
 
 def test_every_domain_has_a_description_that_is_read() -> None:
-    assert set(REGISTRY.values()) == set(Domain.__subclasses__())
+    assert set(REGISTRY.values()) == {each for each in Domain.__subclasses__() if "papers" not in each.__module__}
 
 
 @pytest.mark.parametrize("content", [{}, {"colors": []}, None, 3, {"classes": ["one"]}, {"classes": ["yes", "no"]}])

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms import Classes, CubeGrid, Interval, Located, RandomizedResponseWithPrior
+from labeldp.mechanisms import Classes, Interval, RandomizedResponseWithPrior
 from labeldp.mechanisms.randomized_response import ResponseLaw
 from labeldp.privacy import exp_bounds
 from labeldp.testing import ContractViolation, check_mechanism
@@ -78,8 +78,6 @@ def test_a_broken_sum_of_choices_is_caught(mutant: type, sentence: str) -> None:
 
 
 T5 = Interval(-5, 5, grid=11)
-FULL = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Classes(3))
-NUMBERS = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Interval(-1, 1, grid=6))
 
 
 @pytest.mark.parametrize("epsilon", mostly_slow([0.5, 1, 4], [1]))
@@ -88,13 +86,6 @@ NUMBERS = Located(CubeGrid.of_side(0.5, [(0, 1), (0, 1)]), Interval(-1, 1, grid=
     [
         (mutants.PrintedCellNoise, {"domain": T5, "groups": GROUPS}, f"({CLAIM}|{COSTS})"),
         (mutants.SumSampledAtWholeRange, {"domain": T5, "groups": GROUPS}, "the sampler follows the weights"),
-        (mutants.FullAtWholeEpsilon, {"domain": FULL}, "replacing one record costs at most epsilon"),
-        (mutants.OneCellMoves, {"domain": NUMBERS, "smallest": 2}, "replacing one record costs at most epsilon"),
-        (
-            mutants.EmptyCellsNotDivided,
-            {"domain": NUMBERS, "smallest": 3},
-            "replacing one record costs at most epsilon",
-        ),
     ],
 )
 def test_a_broken_mechanism_on_cells_is_caught(

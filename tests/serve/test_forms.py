@@ -16,7 +16,6 @@ from labeldp.mechanisms import (
     LaplaceMoment,
     LaplaceSum,
     Mechanism,
-    NaiveBags,
     PartitionResponse,
     PermuteAndFlip,
     RandomizedResponseTopK,
@@ -103,9 +102,13 @@ def test_every_form_has_an_example() -> None:
     assert {type(each).__name__ for each in EXAMPLES} == set(FORMS)
 
 
-def test_what_promises_nothing_or_on_a_condition_is_refused() -> None:
-    with pytest.raises(ldp.InputError, match="does not release by NaiveBags"):
-        described(NaiveBags(4, 5, population=40, domain=NUMBERS))
+class OfAProgram(ldp.RandomizedResponse):
+    """A mechanism that labeldp does not know."""
+
+
+def test_an_unknown_mechanism_and_one_on_a_condition_are_refused() -> None:
+    with pytest.raises(ldp.InputError, match="does not release by OfAProgram"):
+        described(OfAProgram(domain=CLASSES, epsilon=1))
     conditional = ldp.WeightedLBA(20, bag_noise=0, assumed_residual_square=9.0, domain=NUMBERS, features=ROWS)
     with pytest.raises(ldp.InputError):
         rebuilt(sent(conditional), NUMBERS, nothing)

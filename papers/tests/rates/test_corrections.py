@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from labeldp.mechanisms import Classes, CubeGrid, FullMeans, FullSelection, Interval, LaplaceSum, Located
+from labeldp.mechanisms import Classes, CubeGrid, Interval, LaplaceSum
 from labeldp.privacy import Public
 from labeldp.workflows.rates import balance, cell_noise
 from papers.rates.instances import Cubes, HardClasses
 from papers.rates.table import critical_side, rate
+from papers.rates.whole_records import FullMeans, FullSelection, Located
 
 CASES = [(1, 1.0, 2.0), (1, 0.5, 3.0), (2, 1.0, 2.0), (3, 0.7, 5.0)]
 """Dimension, smoothness and moments."""

@@ -12,15 +12,11 @@ from labeldp.learners import (
     CubePartition,
     NeighborsRegressor,
     fit_cells,
-    fit_full_cells,
-    simulate_full_local,
 )
 from labeldp.mechanisms import (
     CubeGrid,
     DiscreteLaplace,
-    FullSelection,
     LaplaceSum,
-    Located,
     RandomizedResponseWithPrior,
     UnaryEncoding,
     debias,
@@ -30,6 +26,7 @@ from papers.rates import learners as rates_classes
 from papers.rates import learners as rates_learners
 from papers.rates.instances import hard_classes, hard_values, heavy_values
 from papers.rates.learners import cells_of_classes, cells_of_values, label_range
+from papers.rates.whole_records import FullSelection, Located, fit_full_cells, simulate_full_local
 
 RNG = np.random.default_rng
 

@@ -8,10 +8,7 @@ import pytest
 from labeldp.mechanisms import (
     Classes,
     CubeGrid,
-    FullMeans,
-    FullSelection,
     Interval,
-    Located,
     PermuteAndFlip,
     UnaryEncoding,
     debias,
@@ -20,6 +17,7 @@ from labeldp.privacy import Public
 from labeldp.workflows.rates import CellNoise, cell_noise, relative_records
 from papers.rates.instances import hard_classes
 from papers.rates.table import rate, records_for
+from papers.rates.whole_records import FullMeans, FullSelection, Located
 
 SIGMAS = 7.4
 ONE_CELL = CubeGrid((0.0,), (1.0,), (1,))

@@ -74,7 +74,7 @@ from labeldp.curator.shares import (
 )
 from labeldp.curator.stored import stored
 from labeldp.curator.traces import ANY_KIND, IDS_KIND, traces_of
-from labeldp.mechanisms import GAPS, Domain, Interval, Located
+from labeldp.mechanisms import GAPS, Domain, Interval
 from labeldp.privacy import (
     Account,
     Budget,
@@ -580,9 +580,8 @@ class DatasetLedger(NotCopyable):
         """Return the message for labels outside of the domain, which depends on the domain alone."""
         clip = isinstance(domain, Interval) and not domain.clip
         ends = "count numbers outside as the nearest end (--clip), " if clip else ""
-        what = "labels or features" if isinstance(domain, Located) else "labels"
         return (
-            f"{what} must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
+            f"labels must lie in the declared domain of {self.name!r}, {declared.words}; at least one is "
             "missing, outside, or of another kind. Nothing was charged. The refusal is on record, and later "
             f"certificates say so. {GAPS}. Else clean the labels, {ends}or declare another domain, chosen without "
             f"looking at them: {add_command(self._store.path, self.name)} --change --classes … or --range …"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from labeldp.mechanisms import Classes, Domain, Interval, Located
+from labeldp.mechanisms import Classes, Domain, Interval
 from labeldp.privacy import decimal_text
 
 SHOWN_CLASSES = 10
@@ -31,9 +31,7 @@ class Declared:
 
     @classmethod
     def of(cls, domain: Domain) -> "Declared":
-        """Return the set that a domain declares; for records in cells, that of their labels."""
-        if isinstance(domain, Located):
-            return cls.of(domain.labels)
+        """Return the set that a domain declares."""
         if isinstance(domain, Interval):
             ends = decimal_text(domain.low), decimal_text(domain.high)
             content = domain.to_json()

@@ -21,10 +21,6 @@ from .cells.local import cell_counts as cell_counts
 from .cells.partitions import CubePartition as CubePartition
 from .cells.partitions import MedianPartition as MedianPartition
 from .cells.partitions import Partition as Partition
-from .cells.whole_records import GridClassifier as GridClassifier
-from .cells.whole_records import GridRegressor as GridRegressor
-from .cells.whole_records import fit_full_cells as fit_full_cells
-from .cells.whole_records import simulate_full_local as simulate_full_local
 from .classifiers import KernelClassifier as KernelClassifier
 from .classifiers import boosted_regression as boosted_regression
 from .classifiers import boosted_trees as boosted_trees

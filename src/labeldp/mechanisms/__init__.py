@@ -11,7 +11,7 @@ from labeldp.mechanisms.bags.base import (
 )
 from labeldp.mechanisms.bags.lba import HiddenBag, WeightedLBA, cross_bound, lba_delta, lba_required_residual
 from labeldp.mechanisms.bags.llp import NoisyBags, NoisyWeightedLLP, WeightedSums, llp_calibrate, llp_delta, llp_epsilon
-from labeldp.mechanisms.bags.sums import BagSum, NaiveBags, linear_release_gdp
+from labeldp.mechanisms.bags.sums import BagSum
 from labeldp.mechanisms.base import (
     Debiased,
     EpsilonMechanism,
@@ -24,7 +24,7 @@ from labeldp.mechanisms.base import (
 )
 from labeldp.mechanisms.candidates import CandidateSets
 from labeldp.mechanisms.choices import GaussianChoice, GridChoices
-from labeldp.mechanisms.domains import GAPS, Classes, CubeGrid, Domain, Interval, Located
+from labeldp.mechanisms.domains import GAPS, Classes, CubeGrid, Domain, Interval
 from labeldp.mechanisms.errors import SquaredErrors
 from labeldp.mechanisms.gaussian import gaussian_loss
 from labeldp.mechanisms.histograms import CountMechanism, LaplaceHistogram, LaplaceSum
@@ -50,7 +50,6 @@ from labeldp.mechanisms.randomized_response import (
     UnaryEncoding,
 )
 from labeldp.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
-from labeldp.mechanisms.whole_records import FullMeans, FullSelection
 
 __all__ = [
     "GAPS",
@@ -70,8 +69,6 @@ __all__ = [
     "EpsilonMechanism",
     "ExponentialMechanism",
     "FiniteMechanism",
-    "FullMeans",
-    "FullSelection",
     "GaussianChoice",
     "GaussianMoment",
     "GaussianOneHot",
@@ -86,9 +83,7 @@ __all__ = [
     "LaplaceHistogram",
     "LaplaceMoment",
     "LaplaceSum",
-    "Located",
     "Mechanism",
-    "NaiveBags",
     "NoisyBags",
     "NoisyWeightedLLP",
     "PartitionResponse",
@@ -117,7 +112,6 @@ __all__ = [
     "label_sums",
     "lba_delta",
     "lba_required_residual",
-    "linear_release_gdp",
     "llp_calibrate",
     "llp_delta",
     "llp_epsilon",

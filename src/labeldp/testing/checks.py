@@ -1,7 +1,6 @@
 """Checks of laws and samplers, one for each kind of mechanism."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -13,11 +12,8 @@ from labeldp.mechanisms import (
     BagSum,
     CountMechanism,
     CrossMoment,
-    FullMeans,
-    FullSelection,
     GaussianChoice,
     LaplaceSum,
-    NaiveBags,
     NoisyWeightedLLP,
     SquaredErrors,
     WeightedLBA,
@@ -64,7 +60,7 @@ def _outcomes(
     return mechanism.outcome(seen, np.roll(base, -first))
 
 
-def _check_noise(mechanism: Any, edges: Integers, seed: int) -> None:
+def check_noise(mechanism: Any, edges: Integers, seed: int) -> None:
     """Check the sampler of noise that is added to integers, between edges."""
     other, rng = mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON), np.random.default_rng(seed)
 
@@ -153,7 +149,7 @@ def check_moments(mechanism: CrossMoment, seed: int) -> None:
             move = mechanism.sums(changed) - mechanism.sums(base)
             require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
             require(int(np.abs(move).sum()) <= mechanism.sensitivity_sum, "a replaced label moves no further than said")
-    _check_noise(mechanism, mechanism.edges(), seed)
+    check_noise(mechanism, mechanism.edges(), seed)
 
 
 def check_choices(mechanism: GaussianChoice, seed: int) -> None:
@@ -165,49 +161,7 @@ def check_choices(mechanism: GaussianChoice, seed: int) -> None:
             changed[record] = other
             move = mechanism.sums(changed) - mechanism.sums(base)
             require(int((move**2).sum()) <= mechanism.sensitivity_square, "a replaced label moves no further than said")
-    _check_noise(mechanism, mechanism.edges(), seed)
-
-
-def neighboring_tables(cells: int, size: int, seed: int, pairs: int = 40) -> Iterator[tuple[Integers, Integers]]:
-    """Yield tables (cells, labels) that differ in one record, which may leave a cell empty or enter an empty one."""
-    rng = np.random.default_rng(seed)
-    for _ in range(pairs):
-        table = rng.integers(0, 4, (cells, size)) * rng.integers(0, 2, (cells, 1))
-        own = (int(rng.integers(cells)), int(rng.choice([0, size - 1])))
-        other = (int(rng.integers(cells)), int(rng.choice([0, size - 1])))
-        one, two = table.copy(), table.copy()
-        one[own] += 1
-        two[other] += 1
-        yield one, two
-        yield two, one
-
-
-def check_selection(mechanism: FullSelection, seed: int) -> None:
-    """Check the joint law of all cells' classes on tables that differ in one record, and the sampler."""
-    grid, size = mechanism.domain.grid, mechanism.domain.labels.size
-    for one, two in neighboring_tables(grid.cells, size, seed):
-        # Cells are independent: the largest ratio of all together is the product of the largest of each.
-        ratios = [np.max(mechanism.law(a) / mechanism.law(b)) for a, b in zip(one, two, strict=True)]
-        total = float(np.prod(ratios))
-        require(total <= math.exp(mechanism.epsilon) * SLACK, "replacing one record costs at most epsilon")
-    counts = np.arange(size)[::-1] % 3 + 2
-    rng, other = np.random.default_rng(seed), mechanism.with_epsilon(mechanism.epsilon * MORE_EPSILON)
-
-    def draw(count: int) -> NDArray[np.intp]:
-        return mechanism.release_counts(np.tile(counts, (count, 1)), rng=rng).astype(np.intp)
-
-    check_law(draw, mechanism.law(counts), other.law(counts))
-
-
-def check_means(mechanism: FullMeans, seed: int) -> None:
-    """Check how far one record moves all rounded means together, that the noise fits to it, and the sampler."""
-    grid, size = mechanism.domain.grid, mechanism.domain.labels.size
-    for one, two in neighboring_tables(grid.cells, size, seed):
-        move = np.abs(mechanism.rounded(one) - mechanism.rounded(two)).sum()
-        cost = float(mechanism.rate) * int(move)
-        require(cost <= mechanism.epsilon * SLACK, "replacing one record costs at most epsilon")
-    edges = np.unique(np.rint(np.linspace(-3, 3, 13) / float(mechanism.rate)).astype(np.int64))
-    _check_noise(mechanism, edges, seed)
+    check_noise(mechanism, mechanism.edges(), seed)
 
 
 _SEEDS = 400
@@ -243,7 +197,7 @@ def check_bag_sums(mechanism: BagSum, seed: int) -> None:
     first, second = (mechanism.randomize(each, rng=np.random.default_rng(seed)) for each in (base, changed))
     require(np.array_equal(first - mechanism.sums(base), second - mechanism.sums(changed)), _BLIND)
     edges = np.unique(np.rint(np.linspace(-3, 3, 13) * mechanism.noise_stddev * mechanism.fine / float(mechanism.step)))
-    _check_noise(mechanism, edges.astype(np.int64), seed)
+    check_noise(mechanism, edges.astype(np.int64), seed)
 
 
 def _ends(mechanism: Any) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -340,15 +294,3 @@ def check_hidden(mechanism: WeightedLBA, seed: int) -> None:
     squares = mechanism.noise_stddev**2 + np.repeat(mechanism.sizes, mechanism.rows) * float(mechanism.width / 2) ** 2
     spread = float(np.mean(draws**2 / np.tile(squares, _SEEDS)))
     require(abs(spread - 1) <= 7.04 * math.sqrt(2 / len(draws)) * 1.2, "sums of labels have weights and noise")
-
-
-def check_naive(mechanism: NaiveBags, seed: int) -> None:
-    """Check that it claims nothing but the chance of being left out, and that each label is in one bag at most."""
-    labels = np.arange(mechanism.records) % mechanism.domain.size
-    released = mechanism.randomize(labels, rng=np.random.default_rng(seed))
-    bags = mechanism.bags(released)
-    sizes = np.bincount(bags[bags >= 0], minlength=mechanism.count)
-    require(set(sizes) == {mechanism.size}, "bags have the size that they should")
-    require(mechanism.privacy_loss().delta(50) >= float(mechanism.share), _COSTS)
-    sums = [labels[bags == bag].sum() for bag in range(mechanism.count)]
-    require(mechanism.sums(released).tolist() == sums, "the sums are exact")

@@ -27,11 +27,8 @@ from labeldp.testing.checks import (
     check_counts,
     check_errors,
     check_hidden,
-    check_means,
     check_moments,
-    check_naive,
     check_published,
-    check_selection,
     check_sums,
 )
 from labeldp.testing.laws import ContractViolation, check_law, require
@@ -50,10 +47,9 @@ def check_mechanism(mechanism: Mechanism, *, seed: int = 0) -> None:
     squared test against the weights, and the same sample is rejected against the mechanism at 10 % more epsilon, with
     the sample size computed from that requirement. A mechanism on counts or sums: the same for its law in doubles. On
     moments: no replaced label moves the sums further than the mechanism says, and the sampler of the noise passes the
-    same test. On whole records: the same for a replaced record, with all cells together. On indicators: both, for the
-    noise of two classes together. On bags: both, and weights that depend on no label, published or secret as it is
-    said. Any: the same rng draws the same; keyed noise follows the record and not its place; what is outside of the
-    domain is refused; the description is plain JSON.
+    same test. On indicators: both, for the noise of two classes together. On bags: both, and weights that depend on no
+    label, published or secret as it is said. Any: the same rng draws the same; keyed noise follows the record and not
+    its place; what is outside of the domain is refused; the description is plain JSON.
 
     The mechanism says which of these checks fits its law: `Mechanism.contract` names one of `CONTRACTS`, or is a method
     of your own that takes the seed and raises.
@@ -274,12 +270,9 @@ CONTRACTS: dict[str, Callable[[Any, int], None]] = {
     "squared errors": check_errors,
     "moments": check_moments,
     "choices": check_choices,
-    "classes of cells": check_selection,
-    "means of cells": check_means,
     "bag sums": check_bag_sums,
     "published weights": check_published,
     "secret weights": check_hidden,
-    "exact sums": check_naive,
 }
 """What is checked of the law of a mechanism and its sampler, by its `contract`."""
 

@@ -11,10 +11,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import labeldp as ldp
-from labeldp import BagSum, Classes, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA, median_bags
+from labeldp import BagSum, Classes, Interval, NoisyWeightedLLP, WeightedLBA, median_bags
 from labeldp.mechanisms.bags.lba import Leverages
 from labeldp.mechanisms.inputs import Groups
-from labeldp.privacy import Trust
 from labeldp.sampling.words import WordStream, normals
 from mechanisms.examples import public
 
@@ -215,28 +214,6 @@ def test_a_condition_is_said_in_words() -> None:
     assert "This holds on condition that" in sentence
     assert "a squared distance of at least 40 from the nearest linear function of the features" in sentence
     assert "nobody has checked this" in sentence and "may be revealed" in sentence
-
-
-@pytest.mark.guarantee("labeldp.mechanisms:NaiveBags", "none")
-def test_naive_bags_promise_nothing() -> None:
-    naive = NaiveBags(4, 3, population=48, domain=TENTHS)
-    assert naive.trust is Trust.NONE
-    for epsilon in (0, 1, 100):
-        assert naive.privacy_loss().delta(epsilon) == pytest.approx(0.25)
-    assert "none: delta = mk/n = 0.25" in naive.published
-    labels = np.arange(48) % 11
-    curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=100, delta=0.2))
-    with pytest.raises(ldp.BudgetExceeded):
-        curator.release(naive, rng=ldp.SystemRandomness())
-    curator = ldp.Curator(labels / 10, domain=TENTHS, budget=ldp.Budget(epsilon=1, delta=0.3))
-    sentence = curator.release(naive, rng=ldp.SystemRandomness()).certificate.at(0.3)
-    assert (
-        sentence.startswith("None: no epsilon promises a delta below 0.25 for every label") and "nobody is" in sentence
-    )
-    assert "times more likely" not in sentence and "epsilon = 0" not in sentence
-    released = naive.randomize(labels, rng=KEY)
-    bags = naive.bags(released)
-    assert naive.sums(released).tolist() == [labels[bags == bag].sum() for bag in range(3)]
 
 
 MAKERS: dict[str, Callable[[], Any]] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import labeldp as ldp
-from labeldp import BagSum, Classes, InputError, Interval, NaiveBags, NoisyWeightedLLP, WeightedLBA
+from labeldp import BagSum, Classes, InputError, Interval, NoisyWeightedLLP, WeightedLBA
 from mechanisms.examples import public
 
 TENTHS = Interval(0, 1, grid=11)
@@ -84,7 +84,6 @@ GIVEN = {"epsilon": None, "delta": None}
         (lambda: lba(weights="public"), "weights of WeightedLBA are secret"),
         (lambda: lba(4, bag_noise=0, assumed_residual_square=1.01, **GIVEN), "at most 1, .* none can satisfy it"),
         (lambda: llp(2, 1, 1.0, "rademacher", paper_faithful=True), "weights must be .gaussian. with paper_faithful"),
-        (lambda: NaiveBags(4, 3, population=11, domain=TENTHS), "bags must not overlap"),
     ],
 )
 def test_what_bags_refuse(make: Callable[[], Any], words: str) -> None:

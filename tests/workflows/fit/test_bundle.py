@@ -35,10 +35,8 @@ from labeldp.learners import (
     ScatterFilters,
     TreePartition,
     fit_cells,
-    fit_full_cells,
     fit_linear,
 )
-from labeldp.mechanisms import Located
 from labeldp.workflows import FitSettings, fit_file, predict_file
 from labeldp.workflows.fit.bundle import (
     DESCRIPTION,
@@ -224,11 +222,8 @@ def test_every_learner_of_cells_and_neighbors_is_read_again(tmp_path: Path, doma
 
     kind: Any = ldp.DiscreteLaplace if numbers else ldp.UnaryEncoding
     noisy = holder(labels, domain).release(kind(domain=domain, epsilon=1), rng=rng)
-    whole = holder((features, labels), Located(CubePartition(0.5, bounds=(0, 1)).grid(2), domain))
-    full = fit_full_cells(whole, epsilon=1, rng=rng, smallest=5 if numbers else None)
     local: Any = CellRegressor if numbers else CellClassifier
-    found: list[Any] = [full.value.estimator, (NeighborsRegressor if numbers else NeighborsClassifier)()]
-    found[1].fit(features, noisy)
+    found: list[Any] = [(NeighborsRegressor if numbers else NeighborsClassifier)().fit(features, noisy)]
     for partition in PARTITIONS:
         found.append(local(partition).fit(features, noisy))
         central = fit_cells(features, holder(labels, domain), epsilon=1, rng=rng, partition=partition)

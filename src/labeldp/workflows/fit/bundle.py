@@ -49,7 +49,6 @@ SHARED = {
     "labeldp.mechanisms.domains": "Classes Interval",
     "labeldp.learners.cells.clustered": "KMeansPartition TreePartition",
     "labeldp.learners.cells.partitions": "CubePartition MedianPartition",
-    "labeldp.learners.cells.whole_records": "GridClassifier GridRegressor",
     "sklearn.utils.validation": "check_array",
 }
 """Classes that bundles hold beside those of one `--model`: of all models, and of cells that a program cuts."""
