@@ -194,7 +194,7 @@ def test_joined_releases_are_charged_once_each() -> None:
     joined = gather([first, second, third, first], lambda *values: sum(values))
     assert joined.value == 7
     assert {entry.id for entry in joined.certificate.entries} == {"1", "2", "3"}
-    assert joined.certificate.loss.epsilon() == 6
+    assert joined.certificate.epsilon() == 6
     assert joined.certificate.trust is Trust.CENTRAL
     assert joined.mechanism is None
 

@@ -19,7 +19,7 @@ from labeldp.privacy import HiddenWeights, NoisyBag, Path, PrivacyLoss, Request,
 from labeldp.privacy.accounts import Row
 from labeldp.privacy.atoms import Curve
 from labeldp.privacy.composition import gaussian_delta
-from labeldp.privacy.filters import FREE, Cost, Costs, Filter, normal_deviation, plus, response_mu
+from labeldp.privacy.filters import FREE, Cost, Costs, Filter, normal_deviation, response_mu
 
 Action = tuple[PrivacyLoss, list[tuple[float, float]]]
 """What may be released: its loss, and the probability of each output under either label."""
