@@ -135,7 +135,9 @@ def test_pure_sums_are_set_to_what_a_person_moves() -> None:
     mechanism = moment(LaplaceMoment, curator.persons, LINE, epsilon=1.0)
     release = curator.release(mechanism, rng=SYSTEM)
     assert release.certificate.epsilon(0) == 1.0
-    assert 0.5 < check_charge(release.certificate.entries[0].loss, sum_pairs(mechanism, mechanism.sums, 250)) <= 1 + 1e-9
+    assert (
+        0.5 < check_charge(release.certificate.entries[0].loss, sum_pairs(mechanism, mechanism.sums, 250)) <= 1 + 1e-9
+    )
 
 
 def test_gaussian_sums_are_set_to_what_a_person_moves() -> None:

@@ -142,7 +142,7 @@ def test_the_sentence_never_promises_more_than_the_numbers() -> None:
 
 
 def test_a_certificate_survives_json() -> None:
-    loss = PrivacyLoss.approximate("0.3", "1e-7") | PrivacyLoss.gaussian(0.1) * 3
+    loss = PrivacyLoss.approximate("0.3", "1e-7") + PrivacyLoss.gaussian(0.1) * 3
     before = release(1, charge("1", loss, ("s", 1)), charge("2", pure(1)), assumptions=("a", "b")).certificate
     assert Certificate.from_json(json.loads(json.dumps(before.to_json()))) == before
 
